@@ -1,0 +1,1 @@
+"""Witnesses: they observe and count, they never judge."""

@@ -1,0 +1,1 @@
+"""BPF sources (dialect: BCC, compiled at load)."""

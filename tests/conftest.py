@@ -1,0 +1,28 @@
+"""Fixtures for all tests: where the shared material lives, and what this machine can do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of recorded decisions, topologies and captures beside the project."""
+    folder = PROJECT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("../shared (recorded vectors, topologies, captures) is not beside this checkout")
+    return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip integration tests, with the reason, where they cannot run."""
+    if os.geteuid() == 0:
+        return
+    for item in items:
+        if item.get_closest_marker("integration"):
+            item.add_marker(pytest.mark.skip(reason="integration tests need root"))

@@ -1,0 +1,5 @@
+"""``python -m toolkit`` is ``pinproof``."""
+
+from toolkit.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""What the kubelet decides, computed: pure functions over values."""

@@ -1,0 +1,1 @@
+"""Puts a plan on the machine and takes it off again."""

@@ -1,0 +1,123 @@
+"""Claims: what each cgroup was promised. The pivot of the pipeline; everything downstream knows only claims.
+
+Source: design.md section 1; KEP-5526 "ResourceIsolationLevel" (``../shared/seeds/001``) for :class:`Isolation`;
+Kubernetes documentation "Control CPU Management Policies" (``../shared/seeds/000``) for :class:`ExclusivePolicy`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+class Isolation(StrEnum):
+    """Who shares the claim's CPUs."""
+
+    CONTAINER = "container"
+    """Nobody: the CPUs are exclusive to this container."""
+    POD = "pod"
+    """Containers of the same pod (pod shared pool)."""
+    HOST = "host"
+    """The node's shared pool."""
+
+
+class SubjectKind(StrEnum):
+    """What kind of cgroup a claim is about."""
+
+    CONTAINER = "container"
+    SANDBOX = "sandbox"
+    EPHEMERAL = "ephemeral"
+    HELPER = "helper"
+
+
+class ExclusivePolicy(StrEnum):
+    """What may run on exclusive CPUs besides their owner."""
+
+    K8S = "k8s"
+    """Foreign pods are violations, system tasks are noise (exclusivity "only extends to other pods")."""
+    STRICT_ISOLATION = "strict-isolation"
+    """Anything but per-CPU kernel threads is a violation."""
+
+
+class Alignment(StrEnum):
+    """A topology promise about the claim's CPUs."""
+
+    SMT = "smt"
+    LLC = "llc"
+    NUMA = "numa"
+    SOCKET = "socket"
+
+
+NO_QUOTA = -1
+"""``quota_us`` of a claim that was promised *no* CFS quota (cgroup v1's own word for it)."""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HugepageLimit:
+    """A limit on one hugepage size."""
+
+    page_bytes: int
+    limit_bytes: int
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What one cgroup was promised. ``None`` means: nothing was promised about it, so nothing is judged.
+
+    :param cgroup: path relative to the cgroup root, starting with ``/``; descendants are covered too.
+    :param quota_us: microseconds per period, or :data:`NO_QUOTA`.
+    :param weight: ``cpu.weight`` (cgroup v2, 1-10000).
+    :param shares: ``cpu.shares`` (cgroup v1, 2-262144).
+    """
+
+    name: str
+    cgroup: str
+    pod: str = ""
+    container: str = ""
+    kind: SubjectKind = SubjectKind.CONTAINER
+    cpus: CpuSet | None = None
+    isolation: Isolation = Isolation.HOST
+    mems: CpuSet | None = None
+    quota_us: int | None = None
+    period_us: int = 100_000
+    burst_us: int = 0
+    weight: int | None = None
+    shares: int | None = None
+    memory_bytes: int | None = None
+    hugepages: tuple[HugepageLimit, ...] = ()
+    alignments: tuple[Alignment, ...] = ()
+    devices: tuple[str, ...] = ()
+    demand_cpus: float | None = None
+    """CPUs' worth of user-mode work that the workload offers, where pinproof started it; ``None`` if unknown."""
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether the CPUs belong to this container alone."""
+        return self.isolation is Isolation.CONTAINER
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimSet:
+    """All claims of one node, and what holds for the node as a whole."""
+
+    claims: tuple[Claim, ...]
+    reserved_cpus: CpuSet = field(default_factory=CpuSet)
+    strict_reservation: bool = False
+    policy: ExclusivePolicy = ExclusivePolicy.K8S
+    pods_root: str | None = None
+    """cgroup below which everything is a pod (``/kubepods``): tasks there without a claim are foreign pods."""
+
+    @property
+    def exclusive_cpus(self) -> CpuSet:
+        """CPUs owned by exactly one container or one pod."""
+        mask = 0
+        for claim in self.claims:
+            if claim.cpus is not None and claim.isolation is not Isolation.HOST:
+                mask |= claim.cpus.mask
+        return CpuSet(mask)

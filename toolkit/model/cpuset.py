@@ -1,0 +1,202 @@
+"""An immutable set of CPU (or NUMA node) ids on one integer bitmask.
+
+Reads and writes the kernel's list format (``0-3,8``, with ``N-M:used/group`` strides) and mask format
+(``ff,ffffffff``). Source: cpuset(7), "List format" and "Mask format"; Documentation/admin-guide/cputopology.rst.
+The operations follow k8s.io/utils/cpuset so that kubelet readers feel at home.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toolkit.errors import InputError
+
+MAX_ID = 65535
+"""Largest id accepted from text. The kernel's own limit is NR_CPUS - 1 (8191 on the largest builds);
+a bound keeps a hostile ``0-99999999999`` from eating all memory."""
+
+_RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6})/(\d{1,6}))?)?", re.ASCII)
+_WORD = re.compile(r"[0-9a-fA-F]{1,8}", re.ASCII)
+
+
+class CpuSet:
+    """CPU ids as a bitmask; hashable, ordered by inclusion, falsy when empty."""
+
+    __slots__ = ("mask",)
+    mask: int
+
+    def __init__(self, mask: int = 0) -> None:
+        if mask < 0:
+            raise ValueError("a CPU mask cannot be negative")
+        object.__setattr__(self, "mask", mask)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("CpuSet is immutable")
+
+    def __reduce__(self) -> tuple[type[CpuSet], tuple[int]]:
+        return CpuSet, (self.mask,)
+
+    @classmethod
+    def of(cls, ids: Iterable[int]) -> CpuSet:
+        """Build from ids."""
+        mask = 0
+        for i in ids:
+            mask |= 1 << i
+        return cls(mask)
+
+    @classmethod
+    def parse(cls, text: str, where: str = "CPU list") -> CpuSet:
+        """Read the list format (``"0-3,8"``, ``""`` is the empty set).
+
+        :raises InputError: for anything else, reversed ranges, or ids above :data:`MAX_ID`.
+        """
+        mask = 0
+        stripped = text.strip()
+        if not stripped:
+            return cls(0)
+        for part in stripped.split(","):
+            match = _RANGE.fullmatch(part.strip())
+            if match is None:
+                raise InputError(where, f"{part.strip()!r} in {text.strip()[:80]!r}", "a list of ids such as 0-3,8")
+            first = int(match[1])
+            last = int(match[2]) if match[2] is not None else first
+            if last < first:
+                raise InputError(where, f"reversed range {part.strip()!r}", "first <= last")
+            if last > MAX_ID:
+                raise InputError(where, f"id {last}", f"at most {MAX_ID}")
+            if match[3] is None:
+                mask |= ((1 << (last - first + 1)) - 1) << first
+            else:
+                used, group = int(match[3]), int(match[4])
+                if not 0 < used <= group:
+                    raise InputError(where, f"stride {part.strip()!r}", "0 < used <= group")
+                for start in range(first, last + 1, group):
+                    end = min(start + used - 1, last)
+                    mask |= ((1 << (end - start + 1)) - 1) << start
+        return cls(mask)
+
+    @classmethod
+    def parse_mask(cls, text: str, where: str = "CPU mask") -> CpuSet:
+        """Read the mask format: comma separated 32-bit hexadecimal words, highest first.
+
+        :raises InputError: for anything else.
+        """
+        value = 0
+        words = text.strip().split(",")
+        if len(words) * 32 > MAX_ID + 1:
+            raise InputError(where, f"{len(words)} words", f"at most {(MAX_ID + 1) // 32}")
+        for word in words:
+            word = word.strip().removeprefix("0x")
+            if not _WORD.fullmatch(word):
+                raise InputError(where, f"{text.strip()[:80]!r}", "hexadecimal words such as ff,ffffffff")
+            value = value << 32 | int(word, 16)
+        return cls(value)
+
+    def to_mask(self) -> str:
+        """Write the mask format, 32 bits a word."""
+        words = []
+        value = self.mask
+        while True:
+            words.append(f"{value & 0xFFFFFFFF:08x}")
+            value >>= 32
+            if not value:
+                return ",".join(reversed(words))
+
+    def __str__(self) -> str:
+        """Write the list format; the empty set is ``""``."""
+        parts = []
+        mask, base = self.mask, 0
+        while mask:
+            skip = (mask & -mask).bit_length() - 1
+            mask >>= skip
+            base += skip
+            run = (mask + 1 & ~mask).bit_length() - 1
+            parts.append(str(base) if run == 1 else f"{base}-{base + run - 1}")
+            mask >>= run
+            base += run
+        return ",".join(parts)
+
+    def __repr__(self) -> str:
+        return f"CpuSet({str(self)!r})"
+
+    def __iter__(self) -> Iterator[int]:
+        mask = self.mask
+        while mask:
+            low = mask & -mask
+            yield low.bit_length() - 1
+            mask ^= low
+
+    def __len__(self) -> int:
+        return self.mask.bit_count()
+
+    def __bool__(self) -> bool:
+        return self.mask != 0
+
+    def __contains__(self, cpu: int) -> bool:
+        return self.mask >> cpu & 1 == 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CpuSet) and self.mask == other.mask
+
+    def __hash__(self) -> int:
+        return hash(self.mask)
+
+    def __or__(self, other: CpuSet) -> CpuSet:
+        return CpuSet(self.mask | other.mask)
+
+    def __and__(self, other: CpuSet) -> CpuSet:
+        return CpuSet(self.mask & other.mask)
+
+    def __sub__(self, other: CpuSet) -> CpuSet:
+        return CpuSet(self.mask & ~other.mask)
+
+    def __xor__(self, other: CpuSet) -> CpuSet:
+        return CpuSet(self.mask ^ other.mask)
+
+    def __le__(self, other: CpuSet) -> bool:
+        return not self.mask & ~other.mask
+
+    def __lt__(self, other: CpuSet) -> bool:
+        return self <= other and self.mask != other.mask
+
+    def isdisjoint(self, other: CpuSet) -> bool:
+        """Say whether the two sets share no id."""
+        return not self.mask & other.mask
+
+    def first(self) -> int:
+        """Return the lowest id; :class:`ValueError` when empty."""
+        if not self.mask:
+            raise ValueError("empty CPU set")
+        return (self.mask & -self.mask).bit_length() - 1
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """In files a set is its list string, and nothing else."""
+        from pydantic_core import core_schema
+
+        def read(text: str) -> CpuSet:
+            try:
+                return cls.parse(text)
+            except InputError as error:
+                raise ValueError(str(error)) from None
+
+        return core_schema.json_or_python_schema(
+            json_schema=core_schema.no_info_after_validator_function(read, core_schema.str_schema()),
+            python_schema=core_schema.union_schema(
+                [
+                    core_schema.is_instance_schema(cls),
+                    core_schema.no_info_after_validator_function(read, core_schema.str_schema()),
+                ]
+            ),
+            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, str]:
+        """Describe the string in the shipped JSON Schemas."""
+        return {"type": "string", "pattern": "^[0-9,:/ -]*$", "description": "CPU list such as 0-3,8"}
+
+
+EMPTY = CpuSet(0)

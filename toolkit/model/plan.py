@@ -1,0 +1,95 @@
+"""The plan: what the resource managers decided for every pod, with the rule that gave each value.
+
+Pure data, made by :mod:`toolkit.allocation`; it holds no paths of this machine and no PIDs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from toolkit.model.claims import Alignment, HugepageLimit, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+class QosClass(StrEnum):
+    """Pod quality of service (Kubernetes documentation, "Pod Quality of Service Classes")."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+class ContainerRole(StrEnum):
+    """When a container runs."""
+
+    INIT = "init"
+    SIDECAR = "sidecar"
+    APP = "app"
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlan:
+    """One container's share.
+
+    :param cpus: CPU set handed to the runtime; empty: none is handed over (the container may run anywhere).
+    :param assigned: its own entry in the CPU manager's state, ``None`` if it follows a shared pool.
+    :param mems: NUMA nodes handed to the runtime, ``None`` if none are.
+    :param quota_us: CFS quota, -1 for none. :param shares: ``cpu.shares`` by the kubelet's formula.
+    :param reasons: in words, one line each: which rule gave which value.
+    """
+
+    name: str
+    role: ContainerRole
+    cpus: CpuSet
+    assigned: CpuSet | None
+    isolation: Isolation
+    mems: CpuSet | None
+    quota_us: int
+    period_us: int
+    shares: int
+    memory_limit_bytes: int | None = None
+    hugepages: tuple[HugepageLimit, ...] = ()
+    alignments: tuple[Alignment, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlan:
+    """One pod: admitted with its containers, or rejected with the kubelet's reason and message.
+
+    ``quota_us``/``shares`` are those of the pod's cgroup; -1 is no quota.
+    """
+
+    uid: str
+    name: str
+    qos_class: QosClass
+    admitted: bool
+    reason: str = ""
+    message: str = ""
+    cpus: CpuSet | None = None
+    """The pod's own CPU set, where it has one (pod-level resource managers)."""
+    quota_us: int = -1
+    period_us: int = 100_000
+    shares: int = 2
+    containers: tuple[ContainerPlan, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The whole node after all pods of the scenario."""
+
+    cpu_manager_policy: str
+    reserved_cpus: CpuSet
+    strict_reservation: bool
+    default_cpus: CpuSet
+    """The shared pool at the end (every online CPU under policy ``none``)."""
+    pods: tuple[PodPlan, ...] = ()
+    warnings: tuple[str, ...] = ()
+    states: dict[str, str] = field(default_factory=dict)
+    """Checkpoint texts: ``cpu_manager_state``, ``memory_manager_state``."""

@@ -1,0 +1,95 @@
+"""Stage values to and from JSON text, strictly.
+
+Files come from elsewhere (another node, another person): every field is type-checked, unknown keys are refused, and
+what is wrong is told in one line. pydantic does the work on the plain dataclasses; they need no base class.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+
+from toolkit.errors import InputError
+
+T = TypeVar("T")
+MAX_FILE_BYTES = 256 * 1024 * 1024
+
+stage_value = with_config(ConfigDict(extra="forbid"))
+"""Decorator for every stage dataclass: unknown keys in a file are an error."""
+
+
+_adapters: dict[object, TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
+
+
+def first_problem(error: ValidationError) -> str:
+    """Say the first thing that is wrong, with its place, on one line."""
+    problem = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in problem["loc"]) or "document"
+    found = problem.get("input")
+    text = "" if isinstance(found, dict | list) else f" (found {str(found)[:60]!r})"
+    more = error.error_count() - 1
+    return f"{place}: {problem['msg'].removeprefix('Value error, ')}{text}" + (f" and {more} more" if more else "")
+
+
+def to_json(value: object, indent: int | None = None) -> str:
+    """Write a stage value as JSON text."""
+    return _adapter(type(value)).dump_json(value, indent=indent).decode()
+
+
+def to_data(value: object) -> object:
+    """Turn a stage value into JSON-ready lists, dictionaries, strings and numbers."""
+    return json.loads(to_json(value))
+
+
+def from_json(kind: type[T], text: str | bytes, where: str) -> T:
+    """Read a stage value from JSON text.
+
+    :raises InputError: one line with the place and the problem.
+    """
+    try:
+        return _adapter(kind).validate_json(text, strict=False)
+    except ValidationError as error:
+        raise InputError(where, first_problem(error)) from None
+    except RecursionError:
+        raise InputError(where, "nested too deeply") from None
+
+
+def from_data(kind: type[T], data: object, where: str) -> T:
+    """Read a stage value from plain data, e.g. parsed YAML."""
+    try:
+        return _adapter(kind).validate_python(data)
+    except ValidationError as error:
+        raise InputError(where, first_problem(error)) from None
+    except RecursionError:
+        raise InputError(where, "nested too deeply") from None
+
+
+def json_schema(kind: type[Any]) -> dict[str, object]:
+    """Return the JSON Schema of a stage value."""
+    return _adapter(kind).json_schema()
+
+
+def read_text(path: Path, what: str) -> str:
+    """Read a user's file.
+
+    :raises InputError: missing, not a file, too large, or not UTF-8.
+    """
+    try:
+        if not path.is_file():
+            raise InputError(str(path), "no such file" if not path.exists() else "not a file", what)
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise InputError(str(path), f"{path.stat().st_size} bytes", f"at most {MAX_FILE_BYTES}")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(str(path), "not UTF-8 text", what) from None
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), what) from None

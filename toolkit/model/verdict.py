@@ -1,0 +1,73 @@
+"""Verdicts: four outcomes as values, each with a reason, measures with units, and named offenders.
+
+Source: design.md section 2. "Incomplete evidence can prove ``failed``, never ``passed``."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolkit.model.serde import stage_value
+
+Measure = int | float | str | bool
+"""A measured value; the unit is the end of its name (``_ns``, ``_us``, ``_ms``, ``_cpus``, ``_ratio``, ``_count``)."""
+
+
+class Outcome(StrEnum):
+    """The outcome of a rule for one subject."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNDECIDED = "undecided"
+    SKIPPED = "skipped"
+
+    def __bool__(self) -> bool:
+        raise TypeError("an outcome is not a truth value: compare it with Outcome.PASSED or another member")
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offender:
+    """Who broke a claim: a thread on a CPU, when first, for how long.
+
+    :param first_at_ns: nanoseconds since the observation began.
+    """
+
+    claim: str
+    tid: int
+    comm: str
+    cpu: int
+    first_at_ns: int
+    total_ns: int
+    longest_ns: int
+    switches: int = 1
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one rule says about one subject (a claim's name, ``cpu N`` or ``node``)."""
+
+    rule: str
+    subject: str
+    outcome: Outcome
+    reason: str
+    measures: dict[str, Measure]
+    offenders: tuple[Offender, ...] = ()
+
+    def __bool__(self) -> bool:
+        raise TypeError("a verdict is not a truth value: look at its outcome")
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """Sum outcomes up: failed beats undecided beats passed beats skipped; nothing at all is skipped."""
+    order = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED)
+    found = set(outcomes)
+    return next((outcome for outcome in order if outcome in found), Outcome.SKIPPED)
+
+
+def exit_code(outcome: Outcome) -> int:
+    """Return the process exit code of an outcome (design.md section 2)."""
+    return {Outcome.PASSED: 0, Outcome.SKIPPED: 0, Outcome.FAILED: 1, Outcome.UNDECIDED: 3}[outcome]

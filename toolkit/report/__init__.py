@@ -1,0 +1,1 @@
+"""Renders verdicts: table, JSON, JUnit XML, metrics. Makes no decisions."""
