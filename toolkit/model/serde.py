@@ -35,6 +35,10 @@ def first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in problem["loc"]) or "document"
     found = problem.get("input")
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {place}"
+    if problem["type"] == "missing":
+        return f"{place} is missing"
     text = "" if isinstance(found, dict | list) else f" (found {str(found)[:60]!r})"
     more = error.error_count() - 1
     return f"{place}: {problem['msg'].removeprefix('Value error, ')}{text}" + (f" and {more} more" if more else "")

@@ -1,0 +1,173 @@
+"""The claims file: what a user, another tool, or an Ansible play writes (``apiVersion: pinproof/v1, kind: Claims``).
+
+Keys are camelCase as in Kubernetes files; :mod:`toolkit.model.claims` is what they become. Source: design.md section 6.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic.alias_generators import to_camel
+
+from toolkit.errors import InputError
+from toolkit.model.claims import (
+    NO_QUOTA,
+    Alignment,
+    Claim,
+    ClaimSet,
+    ExclusivePolicy,
+    HugepageLimit,
+    Isolation,
+    SubjectKind,
+)
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import first_problem, read_text
+from toolkit.model.yaml_text import parse_document
+
+MAX_CLAIMS = 4096
+EXPECTED = "a claims file (apiVersion: pinproof/v1, kind: Claims)"
+
+
+def _list_text(value: object) -> object:
+    """YAML reads an unquoted ``cpus: 3`` as a number; users mean CPU 3."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+CpuList = Annotated[CpuSet, BeforeValidator(_list_text)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=lambda name: to_camel(name))
+
+
+class _Quota(_Entry):
+    quota_us: int = Field(ge=1000)
+    period_us: int = Field(default=100_000, ge=1000, le=1_000_000)
+    burst_us: int = Field(default=0, ge=0)
+
+
+class _Claim(_Entry):
+    name: Annotated[str, StringConstraints(min_length=1, max_length=253)]
+    cgroup: Annotated[str, StringConstraints(min_length=2, max_length=4096)]
+    pod: str = ""
+    container: str = ""
+    kind: SubjectKind = SubjectKind.CONTAINER
+    cpus: CpuList | None = None
+    isolation: Isolation = Isolation.HOST
+    mems: CpuList | None = None
+    quota: Literal["none"] | _Quota | None = None
+    weight: int | None = Field(default=None, ge=1, le=10_000)
+    shares: int | None = Field(default=None, ge=2, le=262_144)
+    memory_bytes: int | None = Field(default=None, ge=0)
+    hugepages: dict[int, int] = Field(default_factory=dict)
+    alignments: tuple[Alignment, ...] = ()
+    devices: tuple[str, ...] = ()
+    demand_cpus: float | None = Field(default=None, ge=0)
+
+    def claim(self) -> Claim:
+        quota = self.quota if isinstance(self.quota, _Quota) else None
+        return Claim(
+            name=self.name,
+            cgroup="/" + self.cgroup.strip("/"),
+            pod=self.pod,
+            container=self.container or self.name,
+            kind=self.kind,
+            cpus=self.cpus,
+            isolation=self.isolation,
+            mems=self.mems,
+            quota_us=quota.quota_us if quota else NO_QUOTA if self.quota == "none" else None,
+            period_us=quota.period_us if quota else 100_000,
+            burst_us=quota.burst_us if quota else 0,
+            weight=self.weight,
+            shares=self.shares,
+            memory_bytes=self.memory_bytes,
+            hugepages=tuple(HugepageLimit(page_bytes=p, limit_bytes=n) for p, n in sorted(self.hugepages.items())),
+            alignments=self.alignments,
+            devices=self.devices,
+            demand_cpus=self.demand_cpus,
+        )
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    api_version: Literal["pinproof/v1"] = Field(alias="apiVersion")
+    kind: Literal["Claims"]
+    reserved_cpus: CpuList = Field(default=CpuSet(), alias="reservedCPUs")
+    strict_reservation: bool = Field(default=False, alias="strictReservation")
+    policy: ExclusivePolicy = ExclusivePolicy.K8S
+    pods_root: str | None = Field(default=None, alias="podsRoot")
+    claims: tuple[_Claim, ...] = Field(max_length=MAX_CLAIMS)
+
+
+def parse_claims(text: str, where: str) -> ClaimSet:
+    """Read a claims document.
+
+    :raises InputError: one line that names the place, what was found and what was expected.
+    """
+    data = parse_document(text, where)
+    if not isinstance(data, dict):
+        raise InputError(where, f"a {type(data).__name__}", EXPECTED)
+    try:
+        document = _Document.model_validate(data)
+    except ValidationError as error:
+        raise InputError(where, first_problem(error), EXPECTED) from None
+    claims = ClaimSet(
+        claims=tuple(entry.claim() for entry in document.claims),
+        reserved_cpus=document.reserved_cpus,
+        strict_reservation=document.strict_reservation,
+        policy=document.policy,
+        pods_root=document.pods_root,
+    )
+    check_claims(claims, where)
+    return claims
+
+
+def check_claims(claims: ClaimSet, where: str) -> None:
+    """Refuse claims that contradict each other.
+
+    :raises InputError: no claims, names or cgroups twice, exclusive sets that overlap, an exclusive claim without CPUs,
+        paths with ``..``.
+    """
+    if not claims.claims:
+        raise InputError(where, "no claims", "at least one")
+    for what in ("name", "cgroup"):
+        seen: set[str] = set()
+        for claim in claims.claims:
+            value = getattr(claim, what)
+            if value in seen:
+                raise InputError(where, f"{what} {value!r} twice", f"each {what} once")
+            seen.add(value)
+    owners: list[Claim] = []
+    for claim in claims.claims:
+        if ".." in claim.cgroup.split("/") or "\0" in claim.cgroup:
+            raise InputError(where, f"claim {claim.name!r}: cgroup {claim.cgroup!r}", "a path below the cgroup root")
+        if claim.isolation is Isolation.CONTAINER:
+            if not claim.cpus:
+                raise InputError(where, f"claim {claim.name!r} is exclusive without cpus", "its CPU list")
+            for other in owners:
+                common = other.cpus & claim.cpus if other.cpus is not None else CpuSet()
+                if common:
+                    raise InputError(
+                        where,
+                        f"exclusive CPUs {common} claimed by both {other.name!r} and {claim.name!r}",
+                        "disjoint exclusive sets",
+                    )
+            owners.append(claim)
+
+
+def load_claims(path: Path) -> ClaimSet:
+    """Read a claims file; see :func:`parse_claims`."""
+    return parse_claims(read_text(path, EXPECTED), str(path))
+
+
+def check_host(claims: ClaimSet, present: CpuSet, where: str) -> None:
+    """Refuse claims on CPUs that this machine does not have (an offline CPU exists: that is for the rules to judge).
+
+    :raises InputError: names the claim, its CPUs and those present.
+    """
+    for name, cpus in [("reservedCPUs", claims.reserved_cpus)] + [(c.name, c.cpus or CpuSet()) for c in claims.claims]:
+        missing = cpus - present
+        if missing:
+            raise InputError(where, f"{name}: CPUs {missing} do not exist here", f"CPUs within {present}")

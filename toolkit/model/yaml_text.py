@@ -1,0 +1,55 @@
+"""YAML text to plain data, safely: no tags, no aliases, no key twice, one document unless several are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from toolkit.errors import InputError
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that refuses what would silently lose or multiply data."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        # A file of a few lines could grow to gigabytes when its aliases are expanded.
+        if self.check_event(yaml.AliasEvent):
+            event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="an alias (*name) is not accepted", problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(problem=f"key {key.value!r} twice", problem_mark=key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def parse_documents(text: str, where: str) -> list[Any]:
+    """Read all YAML documents of a text.
+
+    :raises InputError: with line and column.
+    """
+    try:
+        return list(yaml.load_all(text, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        raise InputError(where, f"not YAML: {place}{error.problem or error.context}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(where, f"not YAML that can be read: {str(error) or type(error).__name__}") from None
+
+
+def parse_document(text: str, where: str) -> Any:
+    """Read exactly one YAML document.
+
+    :raises InputError: none, several, or not YAML.
+    """
+    documents = parse_documents(text, where)
+    if len(documents) != 1:
+        raise InputError(where, f"{len(documents)} YAML documents", "one")
+    return documents[0]
