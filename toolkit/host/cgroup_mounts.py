@@ -1,0 +1,141 @@
+"""Where the cgroup hierarchies are mounted: v2, v1, or v1 controllers with a bare v2 hierarchy beside them ("hybrid").
+
+Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cgroups.rst, Documentation/filesystems/proc.rst section 3.5
+(mountinfo).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from toolkit.errors import HostUnsupportedError
+
+_GONE = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ESRCH)
+
+_V1_CONTROLLERS = frozenset(
+    ("blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc")
+    + ("net_cls", "net_prio", "perf_event", "pids", "rdma")
+)
+
+
+class Mode(StrEnum):
+    """Which hierarchies carry the controllers that matter here (cpu and cpuset)."""
+
+    V2 = "v2"
+    HYBRID = "hybrid"
+    """v1 controllers, and a cgroup2 mount that gives tasks an identity for BPF."""
+    V1 = "v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hierarchy:
+    """The cgroup mounts of one host.
+
+    :param root: where the host's ``/`` is seen.
+    :param unified: mount point of cgroup2, ``None`` on a pure v1 host.
+    :param legacy: v1 controller name and mount point, sorted by name.
+    """
+
+    root: Path
+    mode: Mode
+    unified: Path | None
+    legacy: tuple[tuple[str, Path], ...] = ()
+
+    def controller_dir(self, name: str) -> Path:
+        """Return the root directory of the hierarchy that carries the controller.
+
+        :raises HostUnsupportedError: no hierarchy has it.
+        """
+        found = self.find_controller(name)
+        if found is None:
+            raise HostUnsupportedError(
+                f"cgroup controller {name!r} is not available on this host: "
+                "boot without cgroup_disable=, with its kernel option on"
+            )
+        return found
+
+    def find_controller(self, name: str) -> Path | None:
+        """Return what :meth:`controller_dir` does, or ``None``."""
+        for controller, mount in self.legacy:
+            if controller == name:
+                return mount
+        if self.unified is not None:
+            offered = read_control(self.unified / "cgroup.controllers")
+            if offered is not None and name in offered.split():
+                return self.unified
+        return None
+
+    def is_v2(self, name: str) -> bool:
+        """Say whether the controller lives in the unified hierarchy."""
+        return all(controller != name for controller, _ in self.legacy)
+
+
+def detect(root: Path = Path("/")) -> Hierarchy:
+    """Find the cgroup mounts in ``/proc/self/mountinfo`` below ``root``.
+
+    :raises HostUnsupportedError: there is no cgroup mount at all.
+    """
+    text = read_control(root / "proc/self/mountinfo")
+    if text is None:
+        raise HostUnsupportedError(f"{root / 'proc/self/mountinfo'} cannot be read: mount /proc")
+    unified: list[tuple[bool, Path]] = []
+    legacy: dict[str, list[tuple[bool, Path]]] = {}
+    for line in text.splitlines():
+        left, dash, right = line.partition(" - ")
+        fields, super_fields = left.split(" "), right.split(" ")
+        if not dash or len(fields) < 6 or len(super_fields) < 3:
+            continue
+        mount = root / _unescape(fields[4]).lstrip("/")
+        # A bind mount shows only part of the tree (its root is not "/"): the full one is better if there are two.
+        candidate = (fields[3] != "/", mount)
+        if super_fields[0] == "cgroup2":
+            unified.append(candidate)
+        elif super_fields[0] == "cgroup":
+            for option in super_fields[2].split(","):
+                if option in _V1_CONTROLLERS:
+                    legacy.setdefault(option, []).append(candidate)
+    mounts = tuple(sorted((name, _best(found)) for name, found in legacy.items()))
+    if not unified and not mounts:
+        raise HostUnsupportedError("no cgroup file system is mounted: mount -t cgroup2 none /sys/fs/cgroup")
+    if not unified:
+        mode = Mode.V1
+    elif "cpu" in legacy or "cpuset" in legacy:
+        mode = Mode.HYBRID
+    else:
+        mode = Mode.V2
+    return Hierarchy(root=root, mode=mode, unified=_best(unified) if unified else None, legacy=mounts)
+
+
+def _best(found: list[tuple[bool, Path]]) -> Path:
+    return min(found, key=lambda candidate: candidate[0])[1]
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def read_control(path: Path) -> str | None:
+    """Read a whole control file; ``None`` if it is not there (any more) or not readable in this kind of cgroup."""
+    try:
+        # O_NONBLOCK: a FIFO planted in a copied tree must not stop the reader.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
+    try:
+        chunks = []
+        while chunk := os.read(descriptor, 1 << 16):
+            chunks.append(chunk)
+    except OSError as error:
+        if error.errno in (*_GONE, errno.EOPNOTSUPP, errno.EISDIR):
+            return None
+        raise
+    finally:
+        os.close(descriptor)
+    return b"".join(chunks).decode(errors="replace")

@@ -1,0 +1,271 @@
+"""Readers of the cgroup file systems: v2, and v1 controllers with a bare v2 hierarchy beside them ("hybrid").
+
+Only reads; :mod:`toolkit.apply` writes. A cgroup is named by its path below the root of every hierarchy (``/a/b``), and
+may vanish at any moment: readers then answer "nothing" (``None`` fields, empty tuples).
+
+Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/{cgroups,cpusets,memory}.rst,
+Documentation/scheduler/sched-bwc.rst.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect, read_control
+from toolkit.model.claims import NO_QUOTA
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles
+
+NO_LIMIT = -1
+"""``memory_max_bytes`` of a cgroup whose limit file says that there is none."""
+
+_V1_UNLIMITED = 1 << 62
+"""v1 prints "no limit" as LONG_MAX rounded down to a page; no real limit comes near it."""
+
+__all__ = [
+    "NO_LIMIT",
+    "CpuStat",
+    "Hierarchy",
+    "Mode",
+    "cgroup_id",
+    "detect",
+    "exists",
+    "identity_dir",
+    "pids",
+    "read_cpu_stat",
+    "read_files",
+    "relative",
+    "subtree",
+    "tids",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuStat:
+    """CPU time and throttling of a cgroup and its descendants; ``None`` where the kernel does not tell.
+
+    :param at_ns: CLOCK_MONOTONIC at the middle of the read.
+    """
+
+    at_ns: int
+    usage_ns: int | None
+    nr_periods: int | None
+    nr_throttled: int | None
+    throttled_ns: int | None
+    nr_bursts: int | None
+    burst_ns: int | None
+
+
+def relative(cgroup: str) -> str:
+    """Check a cgroup path and return it without the leading ``/``.
+
+    :raises InputError: not absolute, or with empty, ``.`` or ``..`` parts.
+    """
+    parts = cgroup.split("/")[1:]
+    wrong = not cgroup.startswith("/") or len(cgroup) > 4000 or any(ord(char) < 32 for char in cgroup)
+    if wrong or (cgroup != "/" and any(part in ("", ".", "..") for part in parts)):
+        raise InputError("cgroup", repr(cgroup[:120]), "a path below the cgroup root such as /kubepods/pod1/db")
+    return cgroup[1:]
+
+
+def identity_dir(hierarchy: Hierarchy, cgroup: str) -> Path:
+    """Return the cgroup's directory in the v2 hierarchy, the one that BPF helpers know.
+
+    :raises HostUnsupportedError: a pure v1 host.
+    """
+    if hierarchy.unified is None:
+        raise HostUnsupportedError(
+            "this host has cgroup v1 only: BPF cannot tell cgroups apart; boot with cgroup v2 or mount a cgroup2 "
+            "hierarchy that the container runtime joins (hybrid)"
+        )
+    return hierarchy.unified / relative(cgroup)
+
+
+def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
+    """Return the id that ``bpf_get_current_cgroup_id`` gives for the cgroup: the inode of its v2 directory.
+
+    :raises InputError: there is no such cgroup in the v2 hierarchy.
+    """
+    directory = identity_dir(hierarchy, cgroup)
+    try:
+        found = directory.stat()
+    except OSError as error:
+        raise InputError(f"cgroup {cgroup}", f"{error.strerror} ({directory})", "a cgroup that exists") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise InputError(f"cgroup {cgroup}", f"{directory} is not a directory", "a cgroup that exists")
+    return found.st_ino
+
+
+def exists(hierarchy: Hierarchy, cgroup: str) -> bool:
+    """Say whether any hierarchy that matters has the cgroup."""
+    path = relative(cgroup)
+    return any((mount / path).is_dir() for mount in _mounts(hierarchy))
+
+
+def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
+    """Read the control files of one cgroup. ``memory_max_bytes`` is :data:`NO_LIMIT` where there is no limit."""
+    path = relative(cgroup)
+    cpuset, cpu, memory = (hierarchy.find_controller(name) for name in ("cpuset", "cpu", "memory"))
+    values: dict[str, CpuSet | int | None] = {}
+    if cpuset is not None:
+        v2 = hierarchy.is_v2("cpuset")
+        for what in ("cpus", "mems"):
+            effective = f"cpuset.{what}.effective" if v2 else f"cpuset.effective_{what}"
+            values[what] = _read_set(cpuset / path / f"cpuset.{what}")
+            values[f"{what}_effective"] = _read_set(cpuset / path / effective)
+    if cpu is not None:
+        values |= _bandwidth_v2(cpu / path) if hierarchy.is_v2("cpu") else _bandwidth_v1(cpu / path)
+    if memory is not None:
+        name = "memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes"
+        limit = _read_int(memory / path / name, no_limit=NO_LIMIT)
+        values["memory_max_bytes"] = NO_LIMIT if limit is not None and limit >= _V1_UNLIMITED else limit
+    return CgroupFiles(cgroup=cgroup, at_ns=at_ns, **values)  # type: ignore[arg-type]
+
+
+def _bandwidth_v2(directory: Path) -> dict[str, CpuSet | int | None]:
+    quota: int | None = None
+    period: int | None = None
+    words = (read_control(directory / "cpu.max") or "").split()
+    if len(words) == 2 and words[1].isdigit():
+        period = int(words[1])
+        quota = NO_QUOTA if words[0] == "max" else int(words[0]) if words[0].isdigit() else None
+    return {
+        "quota_us": quota,
+        "period_us": period,
+        "burst_us": _read_int(directory / "cpu.max.burst"),
+        "weight": _read_int(directory / "cpu.weight"),
+    }
+
+
+def _bandwidth_v1(directory: Path) -> dict[str, CpuSet | int | None]:
+    quota = _read_int(directory / "cpu.cfs_quota_us")
+    return {
+        "quota_us": NO_QUOTA if quota is not None and quota < 0 else quota,
+        "period_us": _read_int(directory / "cpu.cfs_period_us"),
+        "burst_us": _read_int(directory / "cpu.cfs_burst_us"),
+        "shares": _read_int(directory / "cpu.shares"),
+    }
+
+
+def read_cpu_stat(hierarchy: Hierarchy, cgroup: str) -> CpuStat:
+    """Read CPU time and throttling counters (v2 ``cpu.stat``; v1 ``cpu.stat`` and ``cpuacct.usage``)."""
+    path = relative(cgroup)
+    began = time.monotonic_ns()
+    usage: int | None = None
+    counters: dict[str, int] = {}
+    if hierarchy.is_v2("cpu"):
+        # Every v2 cgroup but the root has the usage part of cpu.stat, with or without the controller.
+        if hierarchy.unified is not None:
+            counters = _read_counters(hierarchy.unified / path / "cpu.stat")
+    else:
+        counters = _read_counters(hierarchy.controller_dir("cpu") / path / "cpu.stat")
+    cpuacct = None if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
+    if cpuacct is not None:
+        usage = _read_int(cpuacct / path / "cpuacct.usage")
+    if usage is None:
+        base = counters
+        if "usage_usec" not in base and hierarchy.unified is not None:
+            base = _read_counters(hierarchy.unified / path / "cpu.stat")
+        usage = _scaled(base.get("usage_usec"))
+    return CpuStat(
+        at_ns=(began + time.monotonic_ns()) // 2,
+        usage_ns=usage,
+        nr_periods=counters.get("nr_periods"),
+        nr_throttled=counters.get("nr_throttled"),
+        throttled_ns=counters.get("throttled_time", _scaled(counters.get("throttled_usec"))),
+        nr_bursts=counters.get("nr_bursts"),
+        burst_ns=counters.get("burst_time", _scaled(counters.get("burst_usec"))),
+    )
+
+
+def _scaled(value_us: int | None) -> int | None:
+    return None if value_us is None else value_us * 1000
+
+
+def subtree(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
+    """Return the cgroup and all its descendants, parents first, over the hierarchies that matter."""
+    path = relative(cgroup)
+    found: set[str] = set()
+    for mount in _mounts(hierarchy):
+        top = mount / path
+        for directory, _, _ in os.walk(top, onerror=lambda error: None):
+            below = Path(directory).relative_to(mount)
+            found.add("/" if not below.parts else f"/{below}")
+    return tuple(sorted(found, key=lambda name: name.split("/")))
+
+
+def pids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
+    """Return the processes of the cgroup and its descendants, sorted.
+
+    Membership is that of the identity (v2) hierarchy where the cgroup exists there, else of the v1 cpuset, else v1 cpu.
+    """
+    found: set[int] = set()
+    for directory in _member_dirs(hierarchy, cgroup):
+        text = read_control(directory / "cgroup.procs")
+        if text is not None:
+            found.update(_numbers(text))
+        else:  # a threaded cgroup refuses this file (EOPNOTSUPP); its threads name their processes
+            threads = (
+                _read_status_tgid(hierarchy, tid) for tid in _numbers(read_control(directory / "cgroup.threads") or "")
+            )
+            found.update(tgid for tgid in threads if tgid is not None)
+    return tuple(sorted(found))
+
+
+def tids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
+    """Return the threads of the cgroup and its descendants, sorted; membership as in :func:`pids`."""
+    found: set[int] = set()
+    for directory in _member_dirs(hierarchy, cgroup):
+        text = read_control(directory / "cgroup.threads")
+        if text is None:
+            text = read_control(directory / "tasks")
+        found.update(_numbers(text or ""))
+    return tuple(sorted(found))
+
+
+def _read_status_tgid(hierarchy: Hierarchy, tid: int) -> int | None:
+    match = re.search(r"^Tgid:\s*(\d+)$", read_control(hierarchy.root / f"proc/{tid}/status") or "", re.MULTILINE)
+    return None if match is None else int(match[1])
+
+
+def _mounts(hierarchy: Hierarchy) -> tuple[Path, ...]:
+    """Hierarchies that matter, the identity first."""
+    mounts = [] if hierarchy.unified is None else [hierarchy.unified]
+    mounts += [mount for name, mount in hierarchy.legacy if name in ("cpuset", "cpu", "cpuacct")]
+    return tuple(dict.fromkeys(mounts))
+
+
+def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[Path, ...]:
+    path = relative(cgroup)
+    legacy = dict(hierarchy.legacy)
+    for mount in (hierarchy.unified, legacy.get("cpuset"), legacy.get("cpu")):
+        if mount is not None and (mount / path).is_dir():
+            return tuple(Path(walked[0]) for walked in os.walk(mount / path, onerror=lambda error: None))
+    return ()
+
+
+def _read_int(path: Path, no_limit: int | None = None) -> int | None:
+    text = (read_control(path) or "").strip()
+    if text == "max":
+        return no_limit
+    return int(text) if re.fullmatch(r"-?[0-9]{1,20}", text) else None
+
+
+def _read_set(path: Path) -> CpuSet | None:
+    text = read_control(path)
+    return None if text is None else CpuSet.parse(text, where=str(path))
+
+
+def _read_counters(path: Path) -> dict[str, int]:
+    pairs = (line.split() for line in (read_control(path) or "").splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split() if word.isdigit())
