@@ -1,0 +1,82 @@
+# pinproof: `sudo make conformance` judges this machine, `sudo make test` tests pinproof. `make help` lists the rest.
+# Every target sets up what it needs first (ansible/setup.sh; at once when it is done already).
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Passed on to the program that a target runs: make conformance ARGS="--select quota", make test ARGS="-k cpuset -x"
+ARGS ?=
+# The interpreter of the venv must not be mixed with packages of the caller's own environment.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+# `PATH` for tools that a test starts by name (ansible-playbook, ruff) and for tools in sbin.
+export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/local/sbin:/usr/sbin:/sbin
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo '  ARGS="..."     goes to the program that the target runs'
+
+.PHONY: setup setup-test root
+setup:
+	@sh ansible/setup.sh run
+
+setup-test:
+	@sh ansible/setup.sh test
+
+root:
+	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root (eBPF and cgroups): sudo make $(MAKECMDGOALS)" >&2; exit 4; }
+
+# ---------------------------------------------------------------- the two commands of the README
+
+.PHONY: conformance
+conformance: root setup ## judge this machine: every scenario that fits it, with its negative control (root)
+	@$(BIN)/pinproof conformance $(ARGS)
+
+.PHONY: test
+test: root setup-test ## all tests that need no other machine: unit and integration (root)
+	@$(BIN)/python -m pytest tests/unit tests/integration $(ARGS)
+
+# ---------------------------------------------------------------- parts
+
+.PHONY: test-unit
+test-unit: setup-test ## the tests that need no root
+	@$(BIN)/python -m pytest tests/unit $(ARGS)
+
+.PHONY: bench
+bench: root setup-test ## measure: every tests/benchmarks/bench_*.py, or those named in ARGS (root)
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+.PHONY: doctor
+doctor: setup ## what this machine can do, and how to get what it cannot
+	@$(BIN)/pinproof doctor $(ARGS)
+
+.PHONY: lint
+lint: setup-test ## ruff: rules and format
+	@$(BIN)/ruff check $(ARGS)
+	@$(BIN)/ruff format --check $(ARGS)
+
+.PHONY: types
+types: setup-test ## mypy, strict
+	@$(BIN)/mypy $(ARGS)
+
+.PHONY: package
+package: setup-test ## build the wheel, install it in an empty environment, and use it there
+	@sh .ci/check-wheel
+
+.PHONY: ansible-check
+ansible-check: setup-test ## ansible-lint (production profile) and the syntax of the playbooks
+	@cd ansible && ansible-lint --offline --profile production $(ARGS)
+	@cd ansible && ansible-playbook --syntax-check -i inventories/example/hosts.yml playbooks/*.yml
+
+# Guests under QEMU: tests/lab/lab.mk adds lab, lab-ci and what they need.
+-include tests/lab/lab.mk
+
+.PHONY: clean
+clean: ## remove what was built or cached here; installed packages stay
+	rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .ansible ansible/.ansible
+	find toolkit probes validators tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,246 @@
+#!/bin/sh
+# Makes this machine ready to run pinproof from this checkout: packages of the distribution, kernel headers for bcc,
+# and .venv. It is what `make conformance` and `make test` call first; nodes of a fleet use the role pinproof_install.
+#
+#   ansible/setup.sh run    what `pinproof` needs
+#   ansible/setup.sh test   also what the tests and the linters need
+#
+# Idempotent: a stamp in .venv makes the second call return at once. What is optional and cannot be had is a note on
+# stderr; what is needed and cannot be had ends in one clear line and exit code 4 (this host cannot run it).
+# Works with apt (Debian, Ubuntu). The dnf names (Fedora, RHEL) are written down but were never run: see unverified().
+set -eu
+
+level=${1:-run}
+case $level in
+run | test) ;;
+*)
+	echo "setup: unknown level '$level': expected run or test" >&2
+	exit 2
+	;;
+esac
+cd "$(dirname "$0")/.."
+umask 022
+
+# The system's own interpreter, never one of pyenv or conda: bcc is a package of the distribution and only that
+# interpreter can import it.
+python=/usr/bin/python3
+venv=.venv
+wheels_min="3.11"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+note() { printf 'setup: note: %s\n' "$*" >&2; }
+cannot() {
+	printf 'setup: this machine cannot be set up: %s\n' "$*" >&2
+	exit 4
+}
+
+# The key names everything that decides what has to be installed; a moved checkout or another kernel sets up again.
+stamp_key() {
+	{
+		pwd -P
+		uname -r
+		cat ansible/setup.sh pyproject.toml
+	} | sha256sum | cut -d' ' -f1
+}
+stamp=$venv/.pinproof-$level
+ready() {
+	for file in "$@"; do
+		[ -r "$file" ] && [ "$(cat "$file")" = "$key" ] && [ -x $venv/bin/pinproof ] && return 0
+	done
+	return 1
+}
+key=$(stamp_key)
+# A machine that was set up for the tests can also run.
+if [ "$level" = run ]; then ready $venv/.pinproof-run $venv/.pinproof-test && exit 0; else ready "$stamp" && exit 0; fi
+
+have() { command -v "$1" >/dev/null 2>&1; }
+is_root() { [ "$(id -u)" = 0 ]; }
+
+unverified() {
+	note "the package names for dnf (Fedora, RHEL) are written from their documentation and were never run;" \
+		"tell us what was wrong"
+}
+
+# ---------------------------------------------------------------- packages
+if have apt-get; then
+	family=apt
+elif have dnf; then
+	family=dnf
+	unverified
+else
+	family=none
+fi
+
+apt() {
+	# No questions, patience with another package manager at work, and never an upgrade of what is there.
+	DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@" >&2
+}
+lists_fetched=no
+fetch_lists() {
+	[ $lists_fetched = yes ] && return
+	lists_fetched=yes
+	say "fetching the package lists"
+	apt update || note "apt-get update reported errors (see above); trying with the lists that are there"
+}
+known() {
+	# Is there a version of this package to install?
+	case $family in
+	apt) apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]' ;;
+	dnf) dnf -q list --available "$1" >/dev/null 2>&1 ;;
+	*) return 1 ;;
+	esac
+}
+installed() {
+	case $family in
+	apt) [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
+	dnf) rpm -q --quiet "$1" ;;
+	*) return 1 ;;
+	esac
+}
+install() {
+	is_root || cannot "packages are missing ($*) and only root can install them; run it with sudo"
+	say "installing $*"
+	case $family in
+	apt)
+		set -- install --no-install-recommends --no-upgrade "$@"
+		apt "$@" || { # a list older than the archive names files that are gone: fetch it again and try once more
+			fetch_lists
+			apt "$@"
+		}
+		;;
+	dnf) dnf -q -y install "$@" >&2 ;;
+	*) return 1 ;;
+	esac
+}
+missing() {
+	for name in "$@"; do installed "$name" || printf '%s ' "$name"; done
+}
+need() {
+	wanted=$(missing "$@")
+	[ -z "$wanted" ] && return
+	[ $family = none ] && cannot "neither apt-get nor dnf is here; install by hand: $*"
+	if [ $family = apt ] && is_root; then
+		for name in $wanted; do known "$name" || fetch_lists; done
+	fi
+	# shellcheck disable=SC2086 # package names have no spaces
+	install $wanted || cannot "the packages $wanted could not be installed (see above)"
+}
+wish() {
+	# wish WHY NAME...: optional; each one that cannot be had is a note.
+	why=$1
+	shift
+	for name in $(missing "$@"); do
+		if ! is_root || ! known "$name" || ! install "$name"; then note "no package $name: $why"; fi
+	done
+}
+
+headers_present() {
+	[ -e "/lib/modules/$(uname -r)/build/include/linux" ] && return 0
+	[ -e /sys/kernel/kheaders.tar.xz ] && return 0
+	for folder in /usr/src/linux-headers-* /usr/src/kernels/*; do [ -d "$folder/include" ] && return 0; done
+	return 1
+}
+need_headers() {
+	# Probes use tracepoint arguments and helpers only, so any installed headers serve; the running kernel's are best.
+	case $family in
+	apt)
+		own=linux-headers-$(uname -r)
+		any="linux-headers-$(dpkg --print-architecture) linux-headers-generic"
+		;;
+	dnf)
+		own=kernel-devel-$(uname -r)
+		any=kernel-devel
+		;;
+	*) headers_present || cannot "no kernel headers; install those of kernel $(uname -r) by hand" ;;
+	esac
+	headers_present && [ -e "/lib/modules/$(uname -r)/build/include/linux" ] && return
+	if is_root && [ $family = apt ] && ! headers_present; then fetch_lists; fi
+	if is_root && known "$own"; then
+		install "$own" && return
+	fi
+	headers_present && return
+	for name in $any; do
+		if known "$name" && install "$name"; then
+			note "no headers of the running kernel $(uname -r) in the archive; $name serves as well"
+			return
+		fi
+	done
+	cannot "no kernel headers: neither $own nor any of: $any"
+}
+
+if [ $family = apt ] && is_root && ! ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; then
+	fetch_lists # apt-get update was never run here
+fi
+case $family in
+apt)
+	need python3 python3-venv python3-bpfcc make util-linux
+	wish "stress-ng workloads are replaced by pinproof's own" stress-ng
+	wish "'--runtime runc' is not possible" runc
+	wish "'--runtime crun' is not possible" crun
+	;;
+dnf)
+	need python3 python3-bcc make util-linux
+	wish "stress-ng workloads are replaced by pinproof's own" stress-ng
+	wish "'--runtime runc' is not possible" runc
+	wish "'--runtime crun' is not possible" crun
+	;;
+none) say "no apt-get and no dnf: taking what is installed" ;;
+esac
+need_headers
+if [ "$level" = test ]; then
+	case $family in
+	apt)
+		need gcc libc6-dev iproute2 procps openssh-client python3-apt
+		wish "benchmarks that use 'perf bench' are skipped" linux-perf
+		wish "tests that list BPF programs with it are skipped" bpftool
+		;;
+	dnf)
+		need gcc glibc-devel iproute procps-ng openssh-clients
+		wish "benchmarks that use 'perf bench' are skipped" perf
+		wish "tests that list BPF programs with it are skipped" bpftool
+		;;
+	esac
+fi
+
+# sshd for the tests with several nodes: unpacked below .cache, because installing the package would start a service.
+unpack_sshd() {
+	have sshd || [ -x /usr/sbin/sshd ] || [ -x .cache/sshd/usr/sbin/sshd ] && return
+	if [ $family != apt ]; then
+		note "no sshd: tests with several nodes are skipped"
+		return
+	fi
+	(
+		mkdir -p .cache/sshd/debs
+		# apt drops to its own user for downloads and says so when that user cannot write here: harmless.
+		cd .cache/sshd/debs
+		apt -o APT::Sandbox::User=root download openssh-server openssh-sftp-server libwrap0
+		for deb in ./*.deb; do dpkg-deb -x "$deb" ..; done
+	) || note "no sshd: tests with several nodes are skipped"
+}
+[ "$level" = test ] && unpack_sshd
+
+# ---------------------------------------------------------------- Python
+[ -x $python ] || cannot "no $python"
+$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+	cannot "$($python --version 2>&1) at $python; pinproof needs Python $wheels_min or newer as the system's own"
+$python -c 'import bcc; bcc.BPF' 2>/dev/null ||
+	cannot "$python cannot import bcc (python3-bpfcc on Debian and Ubuntu, python3-bcc on Fedora); pip's 'bcc' is another project"
+if [ -x $venv/bin/python ] && ! $venv/bin/python -c 'import bcc, sys; sys.exit(sys.base_prefix != "/usr")' 2>/dev/null; then
+	say "$venv was not made from $python with its site packages: making it again"
+	rm -rf $venv
+fi
+if [ ! -x $venv/bin/pip ]; then
+	say "making $venv"
+	$python -m venv --system-site-packages $venv || cannot "$python -m venv failed (see above)"
+fi
+case $level in
+run) what=. ;;
+test) what='.[test,dev]' ;;
+esac
+say "installing pinproof and its Python dependencies"
+PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore \
+	$venv/bin/pip install --quiet --retries 5 --editable "$what" ||
+	cannot "pip could not install the Python dependencies (see above); is the package index reachable?"
+$venv/bin/python -c 'import bcc; bcc.BPF' || cannot "bcc is hidden by another module of that name in $venv"
+echo "$key" >"$stamp"
+say "ready"
