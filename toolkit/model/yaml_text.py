@@ -16,7 +16,7 @@ class _Loader(yaml.SafeLoader):
         # A file of a few lines could grow to gigabytes when its aliases are expanded.
         if self.check_event(yaml.AliasEvent):
             event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="an alias (*name) is not accepted", problem_mark=event.start_mark)
+            raise yaml.MarkedYAMLError(problem="an alias (*name) is not accepted", problem_mark=event.start_mark)  # type: ignore[arg-type]
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -1,0 +1,136 @@
+"""The scenario file (``apiVersion: pinproof/v1, kind: Scenario``): YAML as users write it, to a Scenario.
+
+Source: design.md section 1. The catalogue that ships in ``validators/scenarios`` uses the same format.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic.alias_generators import to_camel
+
+from toolkit.errors import InputError
+from toolkit.model.claims import ExclusivePolicy
+from toolkit.model.sandbox import Workload, WorkloadKind
+from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario
+from toolkit.model.serde import first_problem, read_text
+from toolkit.model.yaml_text import parse_document
+
+EXPECTED = "a scenario file (apiVersion: pinproof/v1, kind: Scenario)"
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=lambda name: to_camel(name), populate_by_name=True)
+
+
+class _Requires(_Part):
+    cpus: int = Field(default=1, ge=1)
+    numa_nodes: int = Field(default=1, ge=1)
+    sockets: int = Field(default=1, ge=1)
+    threads_per_core: int = Field(default=1, ge=1)
+    l3_groups: int = Field(default=1, ge=1)
+
+
+class _Workload(_Part):
+    kind: WorkloadKind
+    threads: int = Field(default=1, ge=1, le=4096)
+    memory_bytes: int = Field(default=16 * 1024 * 1024, ge=4096)
+
+
+class _Control(_Part):
+    rule: str
+    fault: FaultKind
+    target: str = ""
+    subject: str = ""
+    quota_us: int | None = None
+    period_us: int | None = None
+
+
+class _Document(_Part):
+    api_version: Literal["pinproof/v1"]
+    kind: Literal["Scenario"]
+    name: Name
+    title: str
+    shows: str = ""
+    catalogue: tuple[str, ...] = ()
+    requires: _Requires = Field(default_factory=_Requires)
+    policy: ExclusivePolicy = ExclusivePolicy.K8S
+    kubelet: dict[str, Any] = Field(default_factory=dict)
+    pods: tuple[dict[str, Any], ...] = Field(min_length=1, max_length=1024)
+    workloads: dict[str, tuple[_Workload, ...]] = Field(default_factory=dict)
+    duration_seconds: float = Field(default=3.0, gt=0, le=86_400)
+    rejected_pods: tuple[str, ...] = ()
+    negative_controls: tuple[_Control, ...] = ()
+
+
+def parse_scenario(text: str, where: str) -> Scenario:
+    """Read a scenario document.
+
+    :raises InputError: one line that names the place, what was found and what was expected.
+    """
+    data = parse_document(text, where)
+    if not isinstance(data, dict):
+        raise InputError(where, f"a {type(data).__name__}", EXPECTED)
+    try:
+        document = _Document.model_validate(data)
+    except ValidationError as error:
+        raise InputError(where, first_problem(error), EXPECTED) from None
+    scenario = Scenario(
+        name=document.name,
+        title=document.title,
+        shows=document.shows.strip(),
+        catalogue=document.catalogue,
+        requires=Requirements(**document.requires.model_dump()),
+        policy=document.policy,
+        kubelet=document.kubelet,
+        pods=document.pods,
+        workloads={
+            name: tuple(Workload(**load.model_dump()) for load in loads) for name, loads in document.workloads.items()
+        },
+        duration_s=document.duration_seconds,
+        rejected_pods=document.rejected_pods,
+        negative_controls=tuple(NegativeControl(**control.model_dump()) for control in document.negative_controls),
+    )
+    _check_names(scenario, where)
+    return scenario
+
+
+def _check_names(scenario: Scenario, where: str) -> None:
+    """Refuse workloads and controls of containers that no pod has."""
+    known: set[str] = set()
+    pods: set[str] = set()
+    for pod in scenario.pods:
+        metadata, spec = pod.get("metadata"), pod.get("spec")
+        if not isinstance(metadata, dict) or not isinstance(spec, dict) or not isinstance(metadata.get("name"), str):
+            raise InputError(where, "a pod without metadata.name and spec", "apiVersion: v1, kind: Pod")
+        if metadata["name"] in pods:
+            raise InputError(where, f"pod {metadata['name']!r} twice", "each pod once")
+        pods.add(metadata["name"])
+        for part in ("initContainers", "containers"):
+            entries = spec.get(part) or []
+            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+                raise InputError(where, f"pod {metadata['name']!r}: {part} is not a list of containers")
+            known |= {f"{metadata['name']}/{entry.get('name')}" for entry in entries}
+    named = set(scenario.workloads)
+    for control in scenario.negative_controls:
+        named |= {name for name in (control.target, control.subject) if "/" in name}
+    for name in sorted(named - known):
+        raise InputError(where, f"container {name!r}", f"one of {', '.join(sorted(known))}")
+    for name in sorted(set(scenario.rejected_pods) - pods):
+        raise InputError(where, f"rejectedPods: {name!r}", f"one of {', '.join(sorted(pods))}")
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read a scenario file; see :func:`parse_scenario`."""
+    return parse_scenario(read_text(path, EXPECTED), str(path))
+
+
+def load_catalogue() -> tuple[Scenario, ...]:
+    """Read the scenarios that ship with pinproof, in file name order."""
+    folder = resources.files("validators") / "scenarios"
+    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
+    return tuple(parse_scenario(entry.read_text(encoding="utf-8"), entry.name) for entry in files)
