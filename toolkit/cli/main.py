@@ -10,7 +10,9 @@ import click
 import toolkit
 from toolkit.errors import PinproofError
 
-VERBS: dict[str, str] = {}
+VERBS: dict[str, str] = {
+    "topology": "topology",
+}
 """Verb -> module under :mod:`toolkit.cli` that defines a click command of the same name."""
 
 

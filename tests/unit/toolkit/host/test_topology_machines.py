@@ -1,0 +1,106 @@
+"""Every recorded machine: the reader agrees with what hwloc, lscpu and cAdvisor found on the same files."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.host.topology import read_topology
+from toolkit.model.serde import from_json, to_data, to_json
+from toolkit.model.topology import Topology
+
+RECORDED = Path(__file__).resolve().parents[5] / "shared" / "topologies"
+SHIPPED = Path(__file__).resolve().parents[3] / "data" / "topologies"
+NAMES = sorted(path.stem for path in RECORDED.glob("*.json"))
+CPU_FIELDS = ("core", "core_key", "socket", "socket_key", "numa", "die", "cluster", "l3", "l3_key")
+
+Machine = tuple[dict[str, Any], Topology]
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Machine]:
+    """Unpack a machine once and read it."""
+    known: dict[str, Machine] = {}
+
+    def load(name: str) -> Machine:
+        if name not in known:
+            sysroot = tmp_path_factory.mktemp("machine")
+            with tarfile.open(RECORDED / f"{name}.tar.gz") as archive:
+                # Python 3.11.2 has no extraction filters yet: keep to plain entries with harmless names.
+                members = [m for m in archive if (m.isreg() or m.isdir() or m.issym()) and ".." not in m.name]
+                archive.extractall(sysroot, members=members)
+            known[name] = json.loads((RECORDED / f"{name}.json").read_text()), read_topology(sysroot)
+        return known[name]
+
+    return load
+
+
+each_machine = pytest.mark.parametrize("name", NAMES or [pytest.param("", marks=pytest.mark.skip("no ../shared"))])
+
+
+@each_machine
+def test_cpus(machine: Callable[[str], Machine], name: str) -> None:
+    """Every CPU has the recorded core, socket, node, die, cluster, L3 and siblings; offline CPUs have none of them."""
+    truth, topology = machine(name)
+    found = to_data(topology)["cpus"]  # type: ignore[index,call-overload]
+    fields = ("cpu", "online", *CPU_FIELDS, "siblings", *(k for k in ("book", "drawer") if k in truth["cpus"][0]))
+    assert [{k: cpu[k] for k in fields} for cpu in found] == [{k: cpu[k] for k in fields} for cpu in truth["cpus"]]
+
+
+@each_machine
+def test_numa(machine: Callable[[str], Machine], name: str) -> None:
+    """Nodes have their ids, online CPUs, memory, hugepages and distances."""
+    truth, topology = machine(name)
+    found = to_data(topology)
+    assert isinstance(found, dict)
+    assert found["numa"] == truth["numa"]
+    assert found["distances"] == truth["distances"]
+    assert found["hugepages_kb"] == truth["hugepages_kb"]
+    assert found["mem_total_bytes"] == truth["mem_total_bytes"]
+
+
+@each_machine
+def test_threads_and_lists(machine: Callable[[str], Machine], name: str) -> None:
+    """The thread counts per core and the kernel's own lists are as recorded."""
+    truth, topology = machine(name)
+    found = to_data(topology)
+    assert isinstance(found, dict)
+    assert (found["smt_level"], found["threads_per_core"]) == (truth["smt_level"], truth["threads_per_core"])
+    assert found["lists"] == truth["lists"]
+    assert found["arch"] == truth["arch"]
+    counts = truth["counts"]
+    assert len(topology.cores) == counts["cores"]
+    assert len(topology.sockets) == counts["sockets"]
+    assert len(topology.l3_groups) == counts["l3_groups"]
+
+
+@each_machine
+def test_pci(machine: Callable[[str], Machine], name: str) -> None:
+    """PCI devices carry their raw ids and node."""
+    truth, topology = machine(name)
+    found = to_data(topology)
+    assert isinstance(found, dict)
+    assert found["pci"] == truth["pci"]
+
+
+@each_machine
+def test_kubelet_view(machine: Callable[[str], Machine], name: str) -> None:
+    """The kubelet's view is what cAdvisor's code returned on this tree, gaps included."""
+    truth, topology = machine(name)
+    found = to_data(topology)
+    assert isinstance(found, dict)
+    for field in ("error", "cpus", "logical_cpus", "nodes"):
+        assert found["kubelet"][field] == truth["kubelet"][field], field
+
+
+@each_machine
+def test_json_round_trip(machine: Callable[[str], Machine], name: str) -> None:
+    """A topology read back from its own JSON is the same value, and no recorded file is nonsense."""
+    _, topology = machine(name)
+    assert from_json(Topology, to_json(topology), "topology") == topology
+    assert topology.problems == ()

@@ -1,0 +1,29 @@
+"""``pinproof topology``: what hardware is this."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolkit.cli.topology_text import render_topology
+from toolkit.host.topology import read_topology
+from toolkit.model.serde import to_json
+
+
+@click.command("topology", short_help="Show packages, NUMA nodes, caches, cores, threads and devices.")
+@click.option(
+    "--sysroot",
+    type=click.Path(path_type=Path),
+    default=Path("/"),
+    show_default=True,
+    help="A folder that holds another machine's sys and proc.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print every field as JSON.")
+def command(sysroot: Path, as_json: bool) -> None:
+    """Show the hardware as the kernel describes it, and what the kubelet would make of it.
+
+    Needs no root. Groups of CPUs are in the kernel's list format. With --json everything is there, CPU by CPU.
+    """
+    topology = read_topology(sysroot)
+    click.echo(to_json(topology, indent=2) if as_json else render_topology(topology))
