@@ -1,0 +1,153 @@
+"""Answers one kind of question about the running kernel: does struct X have member Y, and where.
+
+The kernel's own type information is a feature test that no version number can replace: distributions port features
+back.
+Not a general BTF library (no functions, no enums, no split BTF of modules, no writing).
+
+Source: Documentation/bpf/btf.rst, sections 1 and 2 (encoding).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import InputError
+from toolkit.host.sysfs import SysTree
+
+KERNEL_BTF = "sys/kernel/btf/vmlinux"
+MAX_BTF_BYTES = 256 * 1024 * 1024
+"""Debug kernels have about 10 MB."""
+
+_MAGIC = 0xEB9F
+_STRUCT, _UNION = 4, 5
+_MODIFIERS = frozenset((8, 9, 10, 11, 18))  # typedef, volatile, const, restrict, type tag
+_FIXED_BYTES = {1: 4, 3: 12, 14: 4, 17: 4}  # int, array, var, declaration tag
+_BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, enum, prototype, data section, enum64
+_LAST_KIND = 19
+_MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class BtfMember:
+    """Where a member lives in its struct; ``bits`` is the width of a bit field, 0 for an ordinary member."""
+
+    bit_offset: int
+    bits: int
+
+    @property
+    def byte_offset(self) -> int:
+        """Offset of the (first) byte."""
+        return self.bit_offset // 8
+
+
+class Btf:
+    """Type information in the BTF format, as bytes."""
+
+    def __init__(self, data: bytes, where: str = KERNEL_BTF) -> None:
+        """Check the header and find where each type begins.
+
+        :raises InputError: not BTF, cut short, or of a later format than this reads.
+        """
+        self._where = where
+        self._order = "<" if data[:2] == b"\x9f\xeb" else ">"
+        try:
+            magic, version, _, header, type_off, type_len, str_off, str_len = self._unpack("HBBIIIII", data, 0)
+        except struct.error:
+            raise InputError(where, f"{len(data)} bytes", "BTF") from None
+        if magic != _MAGIC or version != 1:
+            raise InputError(where, f"magic {magic:#x}, version {version}", "BTF version 1")
+        if header + type_off + type_len > len(data) or header + str_off + str_len > len(data):
+            raise InputError(where, "cut short", "BTF")
+        self._types = data[header + type_off : header + type_off + type_len]
+        self._strings = data[header + str_off : header + str_off + str_len]
+        self._starts = self._index()
+
+    @classmethod
+    def of_kernel(cls, root: Path = Path("/")) -> Btf | None:
+        """Read the kernel's BTF, or ``None`` where the kernel was built without it.
+
+        :raises InputError: the file is broken.
+        """
+        data = SysTree(root).read_bytes(KERNEL_BTF, MAX_BTF_BYTES)
+        return None if data is None else cls(data, str(root / KERNEL_BTF))
+
+    def has_struct(self, name: str) -> bool:
+        """Say whether a struct or union of this name is defined."""
+        return bool(self._structs(name))
+
+    def member(self, struct_name: str, member: str) -> BtfMember | None:
+        """Return the place of a member, anonymous inner structs and unions included, or ``None``."""
+        wanted = self._offsets_of(member)
+        for type_id in self._structs(struct_name) if wanted else ():
+            found = self._find(type_id, wanted, 0, 0)
+            if found is not None:
+                return found
+        return None
+
+    def has_member(self, struct_name: str, member: str) -> bool:
+        """Say whether the struct exists and has the member."""
+        return self.member(struct_name, member) is not None
+
+    def _unpack(self, layout: str, data: bytes, at: int) -> tuple[int, ...]:
+        return struct.unpack_from(self._order + layout, data, at)
+
+    def _index(self) -> array[int]:
+        starts = array("I", [0])  # type 0 is void and has no record
+        unpack = struct.Struct(self._order + "4xI4x").unpack_from
+        at, end, types = 0, len(self._types), self._types
+        while at < end:
+            starts.append(at)
+            if end - at < 12:
+                raise InputError(self._where, f"type {len(starts) - 1} is cut short", "BTF")
+            (info,) = unpack(types, at)
+            kind = info >> 24 & 0x1F
+            if not 0 < kind <= _LAST_KIND:
+                raise InputError(self._where, f"type {len(starts) - 1} has kind {kind}", f"1-{_LAST_KIND}")
+            at += 12 + _FIXED_BYTES.get(kind, 0) + _BYTES_PER_ITEM.get(kind, 0) * (info & 0xFFFF)
+        if at != end:
+            raise InputError(self._where, "the last type is cut short", "BTF")
+        return starts
+
+    def _offsets_of(self, name: str) -> frozenset[int]:
+        """Return every place in the string table where this name stands; names may share their ends."""
+        pattern = re.escape(name.encode() + b"\0")
+        return frozenset(match.start() for match in re.finditer(pattern, self._strings))
+
+    def _structs(self, name: str) -> tuple[int, ...]:
+        names = self._offsets_of(name)
+        if not name or not names:
+            return ()
+        unpack = struct.Struct(self._order + "II").unpack_from
+        types = self._types
+        found = []
+        for type_id in range(1, len(self._starts)):
+            name_at, info = unpack(types, self._starts[type_id])
+            if name_at in names and info >> 24 & 0x1F in (_STRUCT, _UNION):
+                found.append(type_id)
+        return tuple(found)
+
+    def _find(self, type_id: int, wanted: frozenset[int], base_bits: int, depth: int) -> BtfMember | None:
+        if depth > _MAX_DEPTH or not 0 < type_id < len(self._starts):
+            return None
+        at = self._starts[type_id]
+        _, info, target = self._unpack("III", self._types, at)
+        kind = info >> 24 & 0x1F
+        if kind in _MODIFIERS:
+            return self._find(target, wanted, base_bits, depth + 1)
+        if kind not in (_STRUCT, _UNION):
+            return None
+        for number in range(info & 0xFFFF):
+            name_at, member_type, offset = self._unpack("III", self._types, at + 12 + 12 * number)
+            # With the kind flag the offset's upper byte is the width of a bit field.
+            bits, offset = (offset >> 24, offset & 0xFFFFFF) if info >> 31 else (0, offset)
+            if name_at in wanted:
+                return BtfMember(base_bits + offset, bits)
+            if self._strings[name_at : name_at + 1] == b"\0":
+                inner = self._find(member_type, wanted, base_bits + offset, depth + 1)
+                if inner is not None:
+                    return inner
+        return None
