@@ -1,0 +1,148 @@
+"""Packed choice of CPUs: whole large units first, then whole caches, whole cores, and single CPUs for the rest.
+
+Also ``prefer-align-cpus-by-uncorecache`` and ``distribute-cpus-across-cores``, which the kubelet implements as
+variations of the same walk. Sizes that the kubelet takes from totals (CPUs per socket, threads per core) are taken
+from totals here too, because irregular machines are decided by exactly that.
+
+With ``quirks`` two defects of the real component are reproduced: a core whose *free* threads happen to equal the
+average is taken with all its threads, also those that belong to somebody else (one CPU given out twice); and where a
+unit appears twice in an order (caches that span NUMA nodes), taking it twice counts twice.
+
+Source: ``../shared/vectors/README.md`` section "Semantics that may surprise"; ``../shared/seeds/000``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from toolkit.allocation.cpu_groups import CpuGroups, Group, cpu_groups, fullest, lowest
+from toolkit.allocation.machine import Machine
+
+
+class CpuShortageError(Exception):
+    """The CPUs asked for cannot be found; the message is the kubelet's."""
+
+
+def take_packed(
+    machine: Machine, available: int, count: int, *, spread: bool = False, by_uncore: bool = False, quirks: bool = False
+) -> int:
+    """Choose ``count`` CPUs out of the mask ``available``.
+
+    :param spread: ``distribute-cpus-across-cores``. :param by_uncore: ``prefer-align-cpus-by-uncorecache``.
+    :raises CpuShortageError: fewer than ``count`` are available.
+    """
+    if count < 1:
+        return 0
+    if count > available.bit_count():
+        raise CpuShortageError(
+            f"not enough cpus available to satisfy request: requested={count}, available={available.bit_count()}"
+        )
+    walk = _Walk(machine, available, count, quirks)
+    walk.take_large_units()
+    if by_uncore and walk.need > 0:
+        walk.take_uncores()
+    if not spread and walk.need > 0:
+        walk.take_cores()
+    if walk.need > 0:
+        walk.take_single(spread)
+    if walk.need > 0:
+        raise CpuShortageError("failed to allocate cpus")
+    return walk.result
+
+
+class _Walk:
+    """What is still free, what has been taken, how many are still needed."""
+
+    __slots__ = ("free", "groups", "machine", "need", "quirks", "result")
+
+    def __init__(self, machine: Machine, free: int, need: int, quirks: bool) -> None:
+        self.machine = machine
+        self.groups: CpuGroups = cpu_groups(machine)
+        self.free = free
+        self.need = need
+        self.result = 0
+        self.quirks = quirks
+
+    def _take(self, mask: int) -> None:
+        self.result |= mask
+        self.free &= ~mask
+        self.need -= mask.bit_count()
+
+    def _take_whole(self, groups: Iterable[Group], size: int | None) -> None:
+        """Take groups that are wholly free as long as whole ones are needed.
+
+        :param size: free CPUs that make a group "whole"; ``None``: its own number of CPUs.
+        """
+        before = self.free
+        for _, mask in groups:
+            if (mask & before).bit_count() != (mask.bit_count() if size is None else size):
+                continue
+            if self.need >= mask.bit_count() and (self.quirks or not mask & ~self.free):
+                self._take(mask)
+
+    def take_large_units(self) -> None:
+        """Take whole sockets and whole NUMA nodes, the larger unit first."""
+        sockets = self.machine.cpus_per_socket
+        if self.groups.sockets_first:
+            self._take_whole(self.groups.sockets(self.free), sockets)
+            if self.need > 0:
+                self._take_whole(self.groups.numa_nodes(self.free), None)
+        else:
+            self._take_whole(self.groups.numa_nodes(self.free), None)
+            if self.need > 0:
+                self._take_whole(self.groups.sockets(self.free), sockets)
+
+    def take_uncores(self) -> None:
+        """Take whole caches while a cache's worth is needed, then the rest from one cache that can hold all of it."""
+        per_uncore = self.machine.cpus_per_uncore
+        for _, mask in self.groups.uncores(self.free):
+            if self.need >= per_uncore:
+                self._take_whole(self.groups.uncores(self.free), None)
+            if self.need > 0:
+                self._take_part_of(mask)
+            if self.need <= 0:
+                return
+
+    def _take_part_of(self, uncore: int) -> None:
+        """Take all that is needed from the cache's lowest cores with free CPUs, or nothing."""
+        threads = self.machine.cpus_per_core
+        wanted = -(-self.need // threads)
+        found = 0
+        for core in self.machine.core_masks.values():
+            if core & uncore & self.free:
+                found |= core & self.free
+                wanted -= 1
+                if not wanted:
+                    break
+        # An odd request on an SMT machine needs one thread less than whole cores have.
+        if self.need % 2 and threads > 1 and found.bit_count() > self.need:
+            found ^= 1 << found.bit_length() - 1
+        if found.bit_count() == self.need:
+            self._take(found)
+
+    def take_cores(self) -> None:
+        """Take whole cores while a core's worth is needed."""
+        threads = self.machine.cpus_per_core
+        for cores in self.groups.core_lists(self.free):
+            if self.need < threads:
+                return
+            # Whole cores of one unit have equally many free threads, so ascending ids are their order.
+            self._take_whole(cores, threads)
+
+    def take_single(self, spread: bool) -> None:
+        """Take single CPUs: from the cores with the fewest free threads, or (spread) ascending within a socket."""
+        if spread:
+            for _, mask in self.groups.sockets(self.free):
+                self._take_lowest(mask)
+                if self.need <= 0:
+                    return
+            return
+        free = self.free
+        for cores in self.groups.core_lists(free):
+            for _, mask in fullest(cores, free):
+                self._take_lowest(mask)
+                if self.need <= 0:
+                    return
+
+    def _take_lowest(self, mask: int) -> None:
+        self._take(lowest(mask & self.free, self.need))
