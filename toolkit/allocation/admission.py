@@ -1,0 +1,66 @@
+"""Why a pod is refused, in the kubelet's words: the reason and message of the pod's Failed status.
+
+Source: Kubernetes documentation "Control Topology Management Policies on a node" (known error reasons);
+``../shared/vectors/README.md`` section "expect".
+"""
+
+from __future__ import annotations
+
+UNEXPECTED = "UnexpectedAdmissionError"
+TOPOLOGY_AFFINITY = "TopologyAffinityError"
+EMPTY_POD_SHARED_POOL = "EmptyPodSharedPoolError"
+SMT_ALIGNMENT = "SMTAlignmentError"
+
+
+class AdmissionError(Exception):
+    """A manager refuses a pod. Stays inside the model: the admission turns it into a value."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+        self.message = message
+
+
+def unexpected(cause: str) -> AdmissionError:
+    """Wrap an allocation failure that the kubelet has no name for."""
+    return AdmissionError(UNEXPECTED, f"Allocate failed due to {cause}, which is unexpected")
+
+
+def topology_affinity(*, pod_level: bool = False, scope: str = "container") -> AdmissionError:
+    """Build the Topology Manager's refusal; pods with a pod-level budget get another sentence."""
+    if not pod_level:
+        return AdmissionError(TOPOLOGY_AFFINITY, "Resources cannot be allocated with Topology locality")
+    end = "under pod-scope topology manager" if scope == "pod" else "with a container-level topology manager"
+    return AdmissionError(TOPOLOGY_AFFINITY, f"Pod Scope pod with pod-level resources failed admission {end}")
+
+
+def empty_pod_shared_pool(cause: str) -> AdmissionError:
+    """Build the refusal of a pod whose shared containers would get nothing (KEP-5526)."""
+    return AdmissionError(EMPTY_POD_SHARED_POOL, cause)
+
+
+class StartupError(Exception):
+    """The kubelet does not start. ``stage`` is one of :data:`STAGES`."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        super().__init__(f"{stage}: {message}")
+        self.stage = stage
+        self.message = message
+
+
+STAGES = (
+    "feature-gates",
+    "config-validation",
+    "config-parse",
+    "reserved-cpus",
+    "topology-manager",
+    "cpu-manager",
+    "memory-manager",
+    "cpu-manager-start",
+    "memory-manager-start",
+    "node-allocatable",
+)
+
+
+class KubeletPanic(Exception):  # noqa: N818 - the kubelet's own word
+    """The real component crashes here; raised only where its defects are reproduced on purpose."""
