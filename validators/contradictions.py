@@ -1,0 +1,64 @@
+"""Evidence that cannot have come from a machine: parts greater than their whole, more CPU time than there was.
+
+Such evidence is not incomplete but false (a torn file, a wrong build, a hand that helped), so ``evidence-health`` comes
+out ``failed`` by it. Only arithmetic; no thresholds that a busy host could cross.
+"""
+
+from __future__ import annotations
+
+from toolkit.model.evidence import CpuUse, Evidence
+
+CLOCK_SLACK_RATIO = 0.01
+CLOCK_SLACK_NS = 20_000_000
+"""A row's window is the observation's give or take the reading of its maps: 1 % and 20 ms."""
+
+
+def contradictions(evidence: Evidence) -> tuple[str, ...]:
+    """Return what cannot be true, in a fixed order."""
+    longest = evidence.duration_ns * (1 + CLOCK_SLACK_RATIO) + CLOCK_SLACK_NS
+    found = []
+    for row in sorted(evidence.cpu_use, key=lambda row: (row.claim, row.cpu)):
+        problem = _row(row)
+        if problem:
+            found.append(f"{row.claim} on CPU {row.cpu}: {problem}")
+        elif row.run_ns > longest:
+            found.append(f"{row.claim} ran {row.run_ns} ns on CPU {row.cpu} in a window of {evidence.duration_ns} ns")
+    for level in sorted(evidence.bandwidth, key=lambda level: (level.claim, level.level)):
+        if (level.nr_throttled or 0) > (level.nr_periods or 0) and level.nr_periods is not None:
+            found.append(f"{level.cgroup}: {level.nr_throttled} throttled of {level.nr_periods} periods")
+        if min(level.usage_ns or 0, level.nr_periods or 0, level.nr_throttled or 0, level.window_ns) < 0:
+            found.append(f"{level.cgroup}: a counter ran backwards")
+    coverage = evidence.coverage
+    counts = (
+        coverage.switches_judged,
+        coverage.switches_kernel,
+        coverage.lost_events,
+        coverage.map_full,
+        coverage.missed_runs,
+    )
+    if min(counts) < 0:
+        found.append("a coverage counter is negative")
+    return tuple(found)
+
+
+def _row(row: CpuUse) -> str:
+    counters = (
+        row.switches,
+        row.run_ns,
+        row.out_of_set_switches,
+        row.out_of_set_ns,
+        row.out_of_set_longest_ns,
+        row.transition_switches,
+        row.transition_ns,
+        row.samples,
+        row.out_of_set_samples,
+    )
+    if min(counters) < 0:
+        return "a counter is negative"
+    if row.out_of_set_switches + row.transition_switches > row.switches:
+        return "more switches outside its set than switches"
+    if row.out_of_set_ns + row.transition_ns > row.run_ns:
+        return "more time outside its set than time"
+    if row.out_of_set_samples > row.samples:
+        return "more samples outside its set than samples"
+    return ""

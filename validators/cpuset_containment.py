@@ -1,0 +1,134 @@
+"""Rule ``cpuset-containment``: no task of the claim ran outside its CPU set."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CpuUse, Evidence, Transition
+from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from validators import view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "cpuset-containment"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that was promised a CPU set."""
+    use = view.by_claim(evidence.cpu_use)
+    offenders = view.by_claim(evidence.offenders)
+    changes = view.by_claim(evidence.transitions)
+    return tuple(
+        _judge(
+            claim,
+            evidence,
+            use.get(claim.name, []),
+            offenders.get(claim.name, []),
+            changes.get(claim.name, []),
+        )
+        for claim in claims.claims
+    )
+
+
+def _judge(
+    claim: Claim, evidence: Evidence, rows: list[CpuUse], named: list[Offender], transitions: list[Transition]
+) -> Verdict:
+    if claim.cpus is None:
+        return Verdict(
+            rule=ID, subject=claim.name, outcome=Outcome.SKIPPED, reason="no CPU set was promised", measures={}
+        )
+    measures: dict[str, Measure] = {
+        "cpus": str(claim.cpus),
+        "switches_judged": sum(row.switches for row in rows),
+        "run_ns": sum(row.run_ns for row in rows),
+        "out_of_set_switches": sum(row.out_of_set_switches for row in rows),
+        "out_of_set_ns": sum(row.out_of_set_ns for row in rows),
+        "out_of_set_longest_ns": max((row.out_of_set_longest_ns for row in rows), default=0),
+        "samples": sum(row.samples for row in rows),
+        "out_of_set_samples": sum(row.out_of_set_samples for row in rows),
+        "transitions_count": len(transitions),
+        "transition_switches": sum(row.transition_switches for row in rows),
+        "transition_ns": sum(row.transition_ns for row in rows),
+    }
+    outside = [row for row in rows if row.out_of_set_switches or row.out_of_set_ns or row.out_of_set_samples]
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        who = _named(claim, outside, named) if outside or named else ()
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=who)
+
+    if outside or named:
+        offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online)
+        if claim.cpus <= offline:
+            return verdict(
+                Outcome.UNDECIDED,
+                f"all its CPUs {claim.cpus} went offline: the kernel then lends the parent cgroup's CPUs",
+            )
+        where = CpuSet.of([row.cpu for row in outside] or [who.cpu for who in named])
+        longest_ns = max([row.out_of_set_longest_ns for row in outside] + [who.longest_ns for who in named])
+        return verdict(
+            Outcome.FAILED,
+            f"ran on CPUs {where} outside {claim.cpus}: {measures['out_of_set_switches']} switches, "
+            f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms",
+        )
+    if not any(row.switches or row.samples for row in rows):
+        return verdict(Outcome.UNDECIDED, "no task of it was seen to run: there is no evidence")
+    strange = CpuSet.of(row.cpu for row in rows if any(view.settled_use(row))) - view.ever_allowed(
+        claim, view.mask_changes(claim.name, transitions)
+    )
+    if strange:
+        return verdict(
+            Outcome.UNDECIDED,
+            f"it ran on CPUs {strange} outside {claim.cpus}, which the probe did not count: another set was watched",
+        )
+    return verdict(
+        Outcome.PASSED,
+        f"0 of {measures['switches_judged']} switches and {measures['samples']} samples outside {claim.cpus}",
+    )
+
+
+def _named(claim: Claim, outside: list[CpuUse], named: list[Offender]) -> tuple[Offender, ...]:
+    """Offenders by name; a CPU whose offenders' details did not arrive is still listed, with thread id 0."""
+    known = {who.cpu for who in named}
+    unnamed = [
+        Offender(
+            claim=claim.name,
+            tid=0,
+            comm="(not named)",
+            cpu=row.cpu,
+            first_at_ns=0,
+            total_ns=row.out_of_set_ns,
+            longest_ns=row.out_of_set_longest_ns,
+            switches=row.out_of_set_switches,
+        )
+        for row in outside
+        if row.cpu not in known
+    ]
+    return view.sorted_offenders([*named, *unnamed])
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="No task of the claim's cgroup or its descendants ran outside the claim's CPUs.",
+        how=prose("""
+            Every context switch is judged in the kernel: the interval that just ended, its cgroup, its
+            CPU. A CPU-clock sampler cuts the interval of a task that never switches, so it is seen as
+            well. One interval outside is a failure. A claim of which nothing was seen to run is
+            undecided. Intervals that began before a task joined the cgroup, or before a change of the set
+            was complete, are reported as transition measures, not as violations. The ledger's CPU time
+            must agree with the cgroup's own, and its placement with the sampler and /proc.
+        """),
+        tolerance=prose("""
+            None for intervals outside. CPU time of the two witnesses: 2 ticks per CPU used (each read of
+            the cgroup may miss one), 1 us per switch (the two clocks are read at different points of the
+            same switch), 2 % and the measured steal (time that the task clock leaves out).
+        """),
+        source="design.md sections 2-4; cpuset(7); field.md K1, K3, K6, K11, K12, K14",
+        negative_control=prose("""
+            Widen the cgroup's cpuset behind the claim's back and let a task of it visit another CPU:
+            `echo 0-1 > cpuset.cpus; taskset -pc 1 PID`.
+        """),
+        witnesses=(Witness.SWITCHES,),
+    ),
+    check,
+)

@@ -1,0 +1,100 @@
+"""Rule ``evidence-health``: what was seen is complete, two witnesses agree, and the planted controls came out right.
+
+Incomplete evidence makes it ``undecided``; evidence that is proved wrong (a canary that kept its claim was reported,
+the numbers contradict each other) makes it ``failed``.
+"""
+
+from __future__ import annotations
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators.contradictions import contradictions
+from validators.rule import Rule, RuleDoc, prose
+from validators.trust import clean_canary_reported, doubts, summary
+from validators.witness import Witness
+
+ID = "evidence-health"
+SUBJECT = "node"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge the evidence as a whole."""
+    coverage = evidence.coverage
+    measures: dict[str, Measure] = {
+        "switches_judged": coverage.switches_judged,
+        "switches_kernel": coverage.switches_kernel,
+        "switches_skew": coverage.switches_skew,
+        "lost_events": coverage.lost_events,
+        "map_full": coverage.map_full,
+        "missed_runs": coverage.missed_runs,
+        "cpus_seen": str(coverage.cpus_seen),
+        "proc_scans": coverage.proc_scans,
+        "sampler_hz": coverage.sampler_hz,
+        "hotplug_events": len(evidence.hotplug),
+        "blind_spots_count": len(coverage.blind_spots),
+        "steal_ns": evidence.steal_ns,
+    }
+    if coverage.switches_kernel > 0:
+        measures["switches_judged_ratio"] = coverage.switches_judged / coverage.switches_kernel
+    latency_ms = control_latency_ms(evidence)
+    if latency_ms is not None:
+        measures["positive_control_latency_ms"] = latency_ms
+
+    def verdict(outcome: Outcome, reason: str) -> tuple[Verdict, ...]:
+        return (Verdict(rule=ID, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures),)
+
+    wrong = list(contradictions(evidence))
+    wrong += [
+        f"the canary that kept its claim was reported ({canary.out_of_set_switches} switches on a wrong CPU)"
+        for canary in evidence.canaries
+        if clean_canary_reported(canary)
+    ]
+    if wrong:
+        return verdict(Outcome.FAILED, summary(wrong))
+    found = doubts(claims, evidence)
+    if found:
+        return verdict(Outcome.UNDECIDED, summary(doubt.text for doubt in found))
+    seen = "" if latency_ms is None else f", a planted escape was seen after {latency_ms:.1f} ms"
+    return verdict(
+        Outcome.PASSED,
+        f"{coverage.switches_judged} of {coverage.switches_kernel} switches judged, {coverage.lost_events} lost{seen}",
+    )
+
+
+def control_latency_ms(evidence: Evidence) -> float | None:
+    """Return how long the slowest planted escape took to be reported; ``None`` if one was not."""
+    reported = [canary for canary in evidence.canaries if canary.positive]
+    latencies = [
+        (canary.reported_at_ns - canary.planted_at_ns) / 1e6 for canary in reported if canary.reported_at_ns is not None
+    ]
+    return max(latencies) if latencies and len(latencies) == len(reported) else None
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="The evidence is complete, its witnesses agree, and the planted controls came out right.",
+        how=prose("""
+            Switches judged against the kernel's own count (ctxt in /proc/stat); events, counts and
+            program runs lost; CPUs never seen; CPU hotplug; a canary with a deliberately false claim that
+            must be reported in time and a canary that keeps its claim and must not be; two witnesses of
+            CPU time and placement per claim. What is incomplete gives undecided, here and in every rule
+            that rests on it; what is proved wrong gives failed here.
+        """),
+        tolerance=prose("""
+            Switches: the measured read skew plus 1 in 10,000. Positive control: reported within 250 ms =
+            one sampler period (10 ms) + one look of user space (100 ms) + our own wait for a CPU behind
+            40 tasks of a 3 ms slice (120 ms), rounded up; 95 % of its switches (less 3), because /proc
+            and the ledger count them at slightly different times. CPU time of the two witnesses: see
+            cpuset-containment.
+        """),
+        source="design.md section 2; field.md K25-K32, section 5 points 2 and 3",
+        negative_control=prose("""
+            Let the canary that should keep its claim loose on another CPU: the reports about it prove the
+            fault.
+        """),
+        witnesses=tuple(Witness),
+    ),
+    check,
+)

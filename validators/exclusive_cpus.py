@@ -1,0 +1,125 @@
+"""Rule ``exclusive-cpus``: exclusive CPUs hosted no task of another pod; the policy decides on the rest."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from validators import foreign, view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "exclusive-cpus"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim whose CPUs belong to its container or its pod."""
+    return tuple(
+        _judge(claim, claims, evidence)
+        for claim in claims.claims
+        if claim.isolation is not Isolation.HOST and claim.cpus is not None
+    )
+
+
+def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    cpus = claim.cpus or CpuSet()
+    seen = foreign.guests(
+        claims, evidence, cpus, lambda other, cpu: _shares(claim, other, cpu), _gained(claim, evidence)
+    )
+    strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
+    violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
+    if strict:
+        violations += [*seen.infra, *seen.of(OwnerClass.SYSTEM, OwnerClass.KTHREAD)]
+    measures: dict[str, Measure] = {"cpus": str(cpus), "policy": str(claims.policy), **seen.measures()}
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(
+            rule=ID,
+            subject=claim.name,
+            outcome=outcome,
+            reason=reason,
+            measures=measures,
+            offenders=view.sorted_offenders(violations),
+        )
+
+    if violations:
+        return verdict(
+            Outcome.FAILED,
+            f"{_names(violations)} ran {foreign.total_ns(violations) / 1e6:.3f} ms on its exclusive CPUs {cpus}",
+        )
+    if evidence.coverage.switches_judged <= 0:
+        return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
+    if seen.blurred:
+        return verdict(Outcome.UNDECIDED, seen.blurred[0])
+    unknown = seen.of(OwnerClass.UNKNOWN)
+    if unknown:
+        return verdict(Outcome.UNDECIDED, f"it is not known whose task {_names(unknown)} on CPU {unknown[0].cpu} is")
+    noise = [*seen.infra, *seen.of(OwnerClass.SYSTEM, OwnerClass.KTHREAD, OwnerClass.PERCPU_KTHREAD)]
+    blind = "" if claims.pods_root or strict else " (no pods root given: tasks without a claim count as system)"
+    return verdict(
+        Outcome.PASSED,
+        f"CPUs {cpus} hosted only {claim.name} and {foreign.total_ns(noise) / 1e6:.1f} ms of system{blind}",
+    )
+
+
+def _shares(owner: Claim, other: Claim, cpu: int) -> bool:
+    """Containers of one pod may share by claim (an init container's CPUs are reused, a pod's pool is the pod's)."""
+    if other.name == owner.name:
+        return True
+    if not view.same_pod(owner, other):
+        return False
+    if not view.is_workload(other):
+        return True  # The pod's own pause container: exclusivity extends to other pods only.
+    if owner.isolation is Isolation.POD and other.isolation is Isolation.POD:
+        return other.cpus is None or cpu in other.cpus
+    return other.isolation is Isolation.CONTAINER and other.cpus is not None and cpu in other.cpus
+
+
+def _gained(claim: Claim, evidence: Evidence) -> CpuSet:
+    """CPUs that became this claim's while we watched."""
+    gained = CpuSet()
+    for change in view.mask_changes(claim.name, evidence.transitions):
+        if change.cpus_before is not None and change.cpus_after is not None:
+            gained = gained | (change.cpus_after - change.cpus_before)
+    return gained
+
+
+def _names(stays: list[Offender]) -> str:
+    totals: dict[str, int] = {}
+    for who in stays:
+        name = who.claim if who.claim != foreign.UNCLAIMED else f"{who.comm} ({who.tid})"
+        totals[name] = totals.get(name, 0) + who.total_ns
+    ranked = sorted(totals, key=lambda name: (-totals[name], name))
+    return ", ".join(ranked[:3]) + (f" and {len(ranked) - 3} more" if len(ranked) > 3 else "")
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="Exclusive CPUs hosted no task of another pod; the policy decides on system tasks.",
+        how=prose("""
+            Every switch on the claim's CPUs is attributed. Policy `k8s`: tasks of other pods, of other
+            containers of the same pod that do not own the CPU, and of pods without a claim (a cgroup
+            below the pods' root) are violations; system tasks, kernel threads and pause sandboxes are
+            noise and measured, because the kubelet's exclusivity extends to other pods only. Policy
+            `strict-isolation`: anything but per-CPU kernel threads and pinproof's own tasks is a
+            violation. A task whose owner is unknown makes the verdict undecided. Ephemeral containers may
+            not touch exclusive CPUs of others.
+        """),
+        tolerance=prose("""
+            None for violations. On a CPU that changed hands while we watched only intervals after the
+            change count; time that cannot be dated makes the verdict undecided.
+        """),
+        source=prose("""
+            Kubernetes documentation, Control CPU Management Policies (seed 000); KEP-5526 (seed 001);
+            field.md K9, K13, K-kubelet-6, K-kubelet-8
+        """),
+        negative_control=prose("""
+            Pin a task of another cgroup below the pods' root to one of the CPUs: `taskset -c 2 sh -c
+            ...`.
+        """),
+        witnesses=(Witness.SWITCHES,),
+    ),
+    check,
+)

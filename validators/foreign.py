@@ -1,0 +1,140 @@
+"""Who, besides the owners, ran on a set of CPUs: shared by ``exclusive-cpus`` and ``reserved-cpus``.
+
+Takes the ledger's rows of claims and the intruders (tasks without a claim), and sorts their time by kind. Time of a
+transition is left out. It says what was seen; the rules say whether it was allowed.
+Source: design.md section 2; field.md K9, K13, K-kubelet-8; kubelet captures, "Normal on a healthy node".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
+from toolkit.model.verdict import Measure, Offender
+from validators import view
+
+UNCLAIMED = "(no claim)"
+
+
+@dataclass(slots=True)
+class Guests:
+    """Time on the watched CPUs of everyone who does not own them, by kind, with the stays behind it."""
+
+    workload: list[Offender] = field(default_factory=list)
+    """Tasks of claimed containers that do not own the CPU."""
+    infra: list[Offender] = field(default_factory=list)
+    """Pause sandboxes and runtime helpers: never pinned on a healthy node."""
+    unclaimed: dict[OwnerClass, list[Offender]] = field(default_factory=dict)
+    """Tasks without a claim."""
+    blurred: list[str] = field(default_factory=list)
+    """What cannot be attributed."""
+
+    def of(self, *owners: OwnerClass) -> list[Offender]:
+        """Return the stays of unclaimed tasks of these classes."""
+        return [who for owner in owners for who in self.unclaimed.get(owner, [])]
+
+    def measures(self) -> dict[str, Measure]:
+        """Return the time of every kind."""
+        return {
+            "foreign_workload_ns": total_ns([*self.workload, *self.of(OwnerClass.FOREIGN_POD)]),
+            "sandbox_ns": total_ns(self.infra),
+            "system_ns": total_ns(self.of(OwnerClass.SYSTEM)),
+            "kthread_ns": total_ns(self.of(OwnerClass.KTHREAD)),
+            "percpu_kthread_ns": total_ns(self.of(OwnerClass.PERCPU_KTHREAD)),
+            "toolkit_ns": total_ns(self.of(OwnerClass.TOOLKIT)),
+            "unknown_ns": total_ns(self.of(OwnerClass.UNKNOWN)),
+        }
+
+
+def total_ns(stays: list[Offender]) -> int:
+    """Sum the time of stays."""
+    return sum(who.total_ns for who in stays)
+
+
+def guests(
+    claims: ClaimSet,
+    evidence: Evidence,
+    cpus: CpuSet,
+    is_owner: Callable[[Claim, int], bool],
+    gained: CpuSet | None = None,
+) -> Guests:
+    """Collect everyone who ran on ``cpus`` without owning the CPU.
+
+    :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated.
+    """
+    by_name = {claim.name: claim for claim in claims.claims}
+    details = view.by_claim(evidence.offenders)
+    found = Guests()
+    for row in sorted(evidence.cpu_use, key=lambda row: (row.claim, row.cpu)):
+        if row.cpu not in cpus or not _ran(row):
+            continue
+        claim = by_name.get(row.claim)
+        if claim is None:
+            found.blurred.append(f"{row.claim}, which is not among the claims, ran on CPU {row.cpu}")
+        elif not is_owner(claim, row.cpu):
+            _claimed(found, claim, row, details.get(claim.name, []), gained or CpuSet())
+    for intruder in evidence.intruders:
+        if intruder.cpu in cpus:
+            _unclaimed(found, claims, intruder, is_owner)
+    return found
+
+
+def _ran(row: CpuUse) -> bool:
+    return bool(any(view.settled_use(row)) or row.out_of_set_samples)
+
+
+def _claimed(found: Guests, claim: Claim, row: CpuUse, details: list[Offender], gained: CpuSet) -> None:
+    allowed = claim.cpus is None or row.cpu in claim.cpus
+    if allowed or not gained:
+        switches, ns = view.settled_use(row)
+    if not allowed and gained:
+        # Its set changed hands: only what came after the change was judged as outside.
+        switches, ns = row.out_of_set_switches, row.out_of_set_ns
+    if allowed and row.cpu in gained:
+        found.blurred.append(f"{claim.name} ran on CPU {row.cpu}, which changed hands while we watched")
+        return
+    if not (switches or ns or row.out_of_set_samples):
+        return
+    stays = found.workload if view.is_workload(claim) else found.infra
+    known = [who for who in details if who.cpu == row.cpu]
+    stays.extend(known)
+    rest_ns = ns - sum(who.total_ns for who in known)
+    rest = switches - sum(who.switches for who in known)
+    if not known or rest_ns > 0 or rest > 0:
+        stays.append(
+            Offender(
+                claim=claim.name,
+                tid=0,
+                comm=claim.container or claim.name,
+                cpu=row.cpu,
+                first_at_ns=0,
+                total_ns=max(0, rest_ns),
+                longest_ns=0 if known else row.out_of_set_longest_ns,
+                switches=max(0, rest),
+            )
+        )
+
+
+def _unclaimed(found: Guests, claims: ClaimSet, intruder: Intruder, is_owner: Callable[[Claim, int], bool]) -> None:
+    stay = Offender(
+        claim=UNCLAIMED,
+        tid=intruder.tid,
+        comm=intruder.comm,
+        cpu=intruder.cpu,
+        first_at_ns=intruder.first_at_ns,
+        total_ns=intruder.total_ns,
+        longest_ns=intruder.longest_ns,
+        switches=intruder.switches,
+    )
+    owner = intruder.owner
+    if owner is OwnerClass.CLAIM:
+        claim = view.claim_of_cgroup(claims, intruder.cgroup)
+        if claim is not None:
+            if not is_owner(claim, intruder.cpu):
+                (found.workload if view.is_workload(claim) else found.infra).append(stay)
+            return
+        owner = OwnerClass.UNKNOWN
+    found.unclaimed.setdefault(owner, []).append(stay)

@@ -1,0 +1,35 @@
+"""The rules, in the order in which they are told, and :func:`judge`. An explicit tuple: nothing registers itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolkit.errors import InputError
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.verdict import Verdict
+from validators import cpuset_containment, evidence_health, exclusive_cpus, reserved_cpus
+from validators.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    cpuset_containment.RULE,
+    reserved_cpus.RULE,
+    exclusive_cpus.RULE,
+    evidence_health.RULE,
+)
+
+
+def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -> tuple[Verdict, ...]:
+    """Return the verdicts of all rules: pure, the same for the same claims and evidence on any machine."""
+    return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
+
+
+def rule_named(name: str) -> Rule:
+    """Return one rule.
+
+    :raises InputError: there is no such rule; the message lists them.
+    """
+    for rule in RULES:
+        if rule.id == name:
+            return rule
+    raise InputError(f"rule {name[:60]!r}", "no such rule", f"one of {', '.join(rule.id for rule in RULES)}")

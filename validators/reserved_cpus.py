@@ -1,0 +1,79 @@
+"""Rule ``reserved-cpus``: under strict reservation no workload ran on reserved CPUs."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import foreign, view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "reserved-cpus"
+SUBJECT = "node"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge the node once."""
+    if not claims.strict_reservation:
+        return (_skipped("the reservation is not strict: shared workloads may run on reserved CPUs"),)
+    if not claims.reserved_cpus:
+        return (_skipped("no CPUs are reserved"),)
+    cpus = claims.reserved_cpus
+    seen = foreign.guests(claims, evidence, cpus, lambda claim, cpu: False)
+    violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
+    measures: dict[str, Measure] = {"reserved_cpus": str(cpus), **seen.measures()}
+
+    def verdict(outcome: Outcome, reason: str) -> tuple[Verdict, ...]:
+        offenders = view.sorted_offenders(violations)
+        return (
+            Verdict(rule=ID, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures, offenders=offenders),
+        )
+
+    if violations:
+        names = sorted({who.claim if who.claim != foreign.UNCLAIMED else who.comm for who in violations})
+        return verdict(
+            Outcome.FAILED,
+            f"{', '.join(names[:3])} ran {foreign.total_ns(violations) / 1e6:.3f} ms on reserved CPUs {cpus}",
+        )
+    if evidence.coverage.switches_judged <= 0:
+        return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
+    unknown = seen.of(OwnerClass.UNKNOWN)
+    if seen.blurred or unknown:
+        why = (
+            seen.blurred[0]
+            if seen.blurred
+            else f"it is not known whose task {unknown[0].comm!r} on CPU {unknown[0].cpu} is"
+        )
+        return verdict(Outcome.UNDECIDED, why)
+    return verdict(Outcome.PASSED, f"no workload ran on reserved CPUs {cpus}")
+
+
+def _skipped(reason: str) -> Verdict:
+    return Verdict(rule=ID, subject=SUBJECT, outcome=Outcome.SKIPPED, reason=reason, measures={})
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="Under strict-cpu-reservation no workload ran on the reserved CPUs.",
+        how=prose("""
+            Every switch on a reserved CPU is attributed: to a claimed container, to a pod without a claim
+            (a cgroup below the pods' root), to the system, to a kernel thread. Containers (also ephemeral
+            ones) and pods without a claim are violations. Pause sandboxes and runtime helpers are never
+            pinned, on healthy nodes too: they are measured. Without strict reservation shared workloads
+            may run there by design, so the rule is skipped.
+        """),
+        tolerance=prose("""
+            None. Intervals that belong to a container's start or a change of its set (transition) do not
+            count.
+        """),
+        source=prose("""
+            KEP-4540 strict-cpu-reservation; Kubernetes documentation, CPU management policies; field.md
+            F51, K-kubelet-4
+        """),
+        negative_control="Give a shared container's cgroup the reserved CPUs as well: `echo 0-1 > cpuset.cpus`.",
+        witnesses=(Witness.SWITCHES,),
+    ),
+    check,
+)

@@ -1,0 +1,62 @@
+"""What a rule is: a pure check, the witnesses that it relies on, and the page that ``pinproof explain`` prints.
+
+Not the place where evidence is doubted: :mod:`validators.trust` does that, once, for every rule.
+Source: design.md sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.serde import stage_value
+from toolkit.model.verdict import Verdict
+from validators.trust import settle
+from validators.witness import Witness
+
+Check = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleDoc:
+    """The page of one rule.
+
+    :param claim: what it judges, one sentence.
+    :param how: which evidence it looks at and how it decides.
+    :param tolerance: every allowance, with its derivation.
+    :param source: the documents that it follows.
+    :param negative_control: how to break it on purpose; that must come out ``failed``.
+    """
+
+    id: str
+    claim: str
+    how: str
+    tolerance: str
+    source: str
+    negative_control: str
+    witnesses: tuple[Witness, ...]
+
+
+def prose(text: str) -> str:
+    """Write a paragraph over several source lines, read it as one."""
+    return " ".join(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: call it with claims and evidence, get one verdict per subject, already weighed by the loss rule."""
+
+    doc: RuleDoc
+    check: Check
+
+    @property
+    def id(self) -> str:
+        """The rule's name in verdicts and on the command line."""
+        return self.doc.id
+
+    def __call__(self, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+        """Judge; incomplete evidence has already turned ``passed`` into ``undecided``."""
+        return settle(self.check(claims, evidence), frozenset(self.doc.witnesses), claims, evidence)

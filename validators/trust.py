@@ -1,0 +1,171 @@
+"""The loss rule, in one place: what makes evidence incomplete, and what incomplete evidence does to a verdict.
+
+Incomplete evidence can prove ``failed``, never ``passed``: :func:`settle` turns ``passed`` into ``undecided`` and
+touches nothing else. Each doubt names the witness it is about, so that a full ring buffer does not weaken what a cgroup
+file said. Source: design.md section 2; field.md K22-K32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Canary, Evidence
+from toolkit.model.verdict import Outcome, Verdict
+from validators import view
+from validators.agreement import disagreements
+from validators.contradictions import contradictions
+from validators.witness import Witness
+
+ALL = frozenset(Witness)
+LEDGER = frozenset({Witness.SWITCHES})
+
+MISSING_SWITCHES_RATIO = 1e-4
+"""Judged/kernel switches must reach 0.9999 beyond the read skew (issue "main job", completeness)."""
+POSITIVE_CONTROL_LIMIT_MS = 250.0
+"""Stated latency of the positive control: one sampler period (10.1 ms at 99 Hz), one look of user space (at most
+100 ms at 10 looks a second), and the wait of our own process behind up to 40 runnable tasks of one 3 ms slice each on a
+loaded CPU (120 ms): 231 ms, rounded up."""
+PLANTED_SKEW_SWITCHES = 3
+PLANTED_SKEW_RATIO = 0.05
+"""/proc and the ledger count a canary's switches some milliseconds apart, at both ends of the window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A reason why evidence of some witnesses is not enough to pass; ``claim`` ``None``: for every subject."""
+
+    witnesses: frozenset[Witness]
+    text: str
+    claim: str | None = None
+
+
+def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
+    """Return everything that makes this evidence incomplete, in a fixed order."""
+    found = [Doubt(witnesses=ALL, text=text) for text in _window(evidence)]
+    found += [
+        Doubt(witnesses=ALL, text=f"the evidence contradicts itself: {text}") for text in contradictions(evidence)
+    ]
+    found += [Doubt(witnesses=LEDGER, text=text) for text in (*_loss(evidence), *_controls(evidence))]
+    found += [
+        Doubt(witnesses=frozenset(split.witnesses), text=split.text, claim=split.claim)
+        for split in disagreements(claims, evidence)
+    ]
+    return tuple(found)
+
+
+def settle(
+    verdicts: tuple[Verdict, ...], witnesses: frozenset[Witness], claims: ClaimSet, evidence: Evidence
+) -> tuple[Verdict, ...]:
+    """Turn each ``passed`` that rests on a doubted witness into ``undecided``, with the reasons."""
+    if all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
+        return verdicts
+    relevant = [doubt for doubt in doubts(claims, evidence) if doubt.witnesses & witnesses]
+    names = {claim.name for claim in claims.claims}
+
+    def weighed(verdict: Verdict) -> Verdict:
+        if verdict.outcome is not Outcome.PASSED:
+            return verdict
+        # A verdict about the node rests on the evidence of every claim.
+        about = [
+            doubt.text for doubt in relevant if doubt.claim in (None, verdict.subject) or verdict.subject not in names
+        ]
+        if not about:
+            return verdict
+        return replace(verdict, outcome=Outcome.UNDECIDED, reason=summary(about))
+
+    return tuple(weighed(verdict) for verdict in verdicts)
+
+
+def summary(texts: Iterable[str]) -> str:
+    """Join reasons; the first few are enough on a table's line."""
+    unique = list(dict.fromkeys(texts))
+    more = f" (and {len(unique) - 3} more)" if len(unique) > 3 else ""
+    return "; ".join(unique[:3]) + more
+
+
+def _window(evidence: Evidence) -> list[str]:
+    found = []
+    if evidence.duration_ns <= 0:
+        found.append("nothing was observed: the window is empty")
+    found += [
+        f"CPU {event.cpu} went {'online' if event.online else 'offline'} while we watched"
+        for event in sorted(evidence.hotplug, key=lambda event: (event.at_ns, event.cpu))
+    ]
+    return found
+
+
+def _loss(evidence: Evidence) -> list[str]:
+    coverage = evidence.coverage
+    found = []
+    if coverage.lost_events > 0:
+        found.append(f"{coverage.lost_events} events lost (ring buffer full)")
+    if coverage.map_full > 0:
+        found.append(f"{coverage.map_full} counts lost (map full)")
+    if coverage.missed_runs > 0:
+        found.append(f"the kernel skipped {coverage.missed_runs} runs of our program")
+    online = view.online(evidence)
+    unseen = online - coverage.cpus_seen
+    if not online:
+        found.append("it is not known which CPUs were online")
+    if unseen:
+        found.append(f"CPUs {unseen} were never seen")
+    found += _switch_count(evidence)
+    return found
+
+
+def _switch_count(evidence: Evidence) -> list[str]:
+    coverage = evidence.coverage
+    if coverage.switches_kernel <= 0 or coverage.switches_judged <= 0:
+        return [f"{coverage.switches_judged} switches judged of {coverage.switches_kernel} that the kernel counted"]
+    allowed = max(0, coverage.switches_skew) + coverage.switches_kernel * MISSING_SWITCHES_RATIO
+    difference = coverage.switches_judged - coverage.switches_kernel
+    if abs(difference) <= allowed:
+        return []
+    numbers = f"{coverage.switches_judged} switches judged of {coverage.switches_kernel} that the kernel counted"
+    return [f"{numbers} ({difference:+d}, allowed ±{allowed:.0f})"]
+
+
+def _controls(evidence: Evidence) -> list[str]:
+    positive = [canary for canary in evidence.canaries if canary.positive]
+    clean = [canary for canary in evidence.canaries if not canary.positive]
+    found = []
+    if not positive:
+        found.append("no positive control was planted")
+    if not clean:
+        found.append("no clean canary ran")
+    for canary in positive:
+        found += _positive(canary)
+    for canary in clean:
+        if clean_canary_reported(canary):
+            found.append(
+                f"the clean canary was reported ({canary.out_of_set_switches} switches): false alarms possible"
+            )
+        if canary.run_ns <= 0:
+            found.append("the clean canary was never seen to run")
+    return found
+
+
+def clean_canary_reported(canary: Canary) -> bool:
+    """Say whether a canary that keeps its claim was reported all the same."""
+    return not canary.positive and (
+        canary.out_of_set_switches > 0 or canary.out_of_set_ns > 0 or canary.reported_at_ns is not None
+    )
+
+
+def _positive(canary: Canary) -> list[str]:
+    if canary.out_of_set_switches <= 0 and canary.out_of_set_ns <= 0:
+        return ["the planted escape was not seen"]
+    found = []
+    skew = max(PLANTED_SKEW_SWITCHES, canary.planted_switches * PLANTED_SKEW_RATIO)
+    if canary.out_of_set_switches < canary.planted_switches - skew:
+        found.append(f"only {canary.out_of_set_switches} of {canary.planted_switches} planted escapes were seen")
+    if canary.reported_at_ns is None:
+        found.append("the planted escape was never reported")
+    else:
+        latency_ms = (canary.reported_at_ns - canary.planted_at_ns) / 1e6
+        if not 0 <= latency_ms <= POSITIVE_CONTROL_LIMIT_MS:
+            stated = f"{POSITIVE_CONTROL_LIMIT_MS:.0f} ms"
+            found.append(f"the planted escape was reported after {latency_ms:.1f} ms (stated: {stated})")
+    return found

@@ -1,0 +1,119 @@
+"""Evidence seen from one claim: grouping, the CPU set in force at each epoch, and who owned a CPU. No judgement.
+
+Source: design.md section 4 ("Each claim has an epoch"), field.md K12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from toolkit.model.claims import Claim, ClaimSet, SubjectKind
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
+from toolkit.model.verdict import Offender
+
+PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
+"""Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
+NANOSECONDS = 1_000_000_000
+DEFAULT_HZ = 100
+"""The slowest tick that Linux can be built with, assumed where the kernel does not tell."""
+
+
+class _OfClaim(Protocol):
+    @property
+    def claim(self) -> str: ...
+
+
+T = TypeVar("T", bound=_OfClaim)
+
+
+def by_claim(rows: Iterable[T]) -> dict[str, list[T]]:
+    """Group rows by the name of their claim."""
+    groups: dict[str, list[T]] = {}
+    for row in rows:
+        groups.setdefault(row.claim, []).append(row)
+    return groups
+
+
+def tick_ns(evidence: Evidence) -> int:
+    """Length of one timer tick."""
+    return NANOSECONDS // (evidence.environment.hz or DEFAULT_HZ)
+
+
+def online(evidence: Evidence) -> CpuSet:
+    """CPUs that were online at any time, by both readings of them."""
+    return evidence.coverage.cpus_online | evidence.environment.cpus_online
+
+
+def mask_changes(claim: str, transitions: Iterable[Transition]) -> tuple[Transition, ...]:
+    """Return the planned changes of the claim's CPU set, in order of time."""
+    changes = [
+        change
+        for change in transitions
+        if change.claim == claim and change.cpus_after is not None and change.cause in PLANNED_CAUSES
+    ]
+    return tuple(sorted(changes, key=lambda change: (change.end_at_ns, change.start_at_ns)))
+
+
+def set_at_epoch(claim: Claim, changes: tuple[Transition, ...], epoch: int) -> CpuSet | None:
+    """Return the CPU set promised after ``epoch`` complete changes; 0 is the start of the observation."""
+    if not changes:
+        return claim.cpus
+    if epoch <= 0:
+        before = changes[0].cpus_before
+        return claim.cpus if before is None else before
+    return changes[min(epoch, len(changes)) - 1].cpus_after
+
+
+def ever_allowed(claim: Claim, changes: tuple[Transition, ...]) -> CpuSet:
+    """Return every CPU that the claim had at some time of the observation."""
+    cpus = claim.cpus or CpuSet()
+    for change in changes:
+        cpus = cpus | (change.cpus_before or CpuSet()) | (change.cpus_after or CpuSet())
+    return cpus
+
+
+def settled_use(row: CpuUse) -> tuple[int, int]:
+    """Return switches and nanoseconds of a ledger row without those that belong to a transition."""
+    return max(0, row.switches - row.transition_switches), max(0, row.run_ns - row.transition_ns)
+
+
+def same_pod(one: Claim, other: Claim) -> bool:
+    """Say whether two claims are of one pod; a claim that names no pod is a pod of its own."""
+    return one.name == other.name or (one.pod != "" and one.pod == other.pod)
+
+
+def is_workload(claim: Claim) -> bool:
+    """Say whether it is a pod's workload; pause sandboxes and runtime helpers are not pinned on healthy nodes."""
+    return claim.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
+
+
+def claim_of_cgroup(claims: ClaimSet, cgroup: str) -> Claim | None:
+    """Return the claim whose cgroup is nearest above ``cgroup``."""
+    path = cgroup.rstrip("/") + "/"
+    found = [claim for claim in claims.claims if path.startswith(claim.cgroup.rstrip("/") + "/")]
+    return max(found, key=lambda claim: len(claim.cgroup), default=None)
+
+
+def level(rows: Iterable[BandwidthUse], wanted: int) -> BandwidthUse | None:
+    """Return the bandwidth row of one level above the claim."""
+    return next((row for row in rows if row.level == wanted), None)
+
+
+def depth(claim: Claim) -> int:
+    """Return how many cgroups lie on the way from the claim's own to below the root."""
+    return len([part for part in claim.cgroup.split("/") if part])
+
+
+def files_of(files: Iterable[CgroupFiles], cgroup: str) -> CgroupFiles | None:
+    """Return the control files of one cgroup."""
+    wanted = cgroup.rstrip("/") or "/"
+    return next((entry for entry in files if (entry.cgroup.rstrip("/") or "/") == wanted), None)
+
+
+def sorted_offenders(offenders: Iterable[Offender]) -> tuple[Offender, ...]:
+    """Order offenders by harm, then by name, so that the order of the evidence does not matter."""
+    return tuple(
+        sorted(offenders, key=lambda who: (-who.total_ns, -who.switches, who.claim, who.tid, who.cpu, who.first_at_ns))
+    )
