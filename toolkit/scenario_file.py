@@ -5,6 +5,7 @@ Source: design.md section 1. The catalogue that ships in ``validators/scenarios`
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,7 +21,9 @@ from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import parse_document
 
 EXPECTED = "a scenario file (apiVersion: pinproof/v1, kind: Scenario)"
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+"""RFC 1123 label: what Kubernetes accepts as a name; it also keeps names harmless as cgroup path parts."""
+Name = Annotated[str, StringConstraints(pattern=f"^{DNS_LABEL.pattern}$")]
 
 
 class _Part(BaseModel):
@@ -107,6 +110,8 @@ def _check_names(scenario: Scenario, where: str) -> None:
         metadata, spec = pod.get("metadata"), pod.get("spec")
         if not isinstance(metadata, dict) or not isinstance(spec, dict) or not isinstance(metadata.get("name"), str):
             raise InputError(where, "a pod without metadata.name and spec", "apiVersion: v1, kind: Pod")
+        if not DNS_LABEL.fullmatch(metadata["name"]):
+            raise InputError(where, f"pod name {metadata['name'][:80]!r}", "a DNS label such as web-1")
         if metadata["name"] in pods:
             raise InputError(where, f"pod {metadata['name']!r} twice", "each pod once")
         pods.add(metadata["name"])
@@ -114,7 +119,12 @@ def _check_names(scenario: Scenario, where: str) -> None:
             entries = spec.get(part) or []
             if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
                 raise InputError(where, f"pod {metadata['name']!r}: {part} is not a list of containers")
-            known |= {f"{metadata['name']}/{entry.get('name')}" for entry in entries}
+            for entry in entries:
+                if not isinstance(entry.get("name"), str) or not DNS_LABEL.fullmatch(entry["name"]):
+                    raise InputError(
+                        where, f"container name {str(entry.get('name'))[:80]!r}", "a DNS label such as app"
+                    )
+            known |= {f"{metadata['name']}/{entry['name']}" for entry in entries}
     named = set(scenario.workloads)
     for control in scenario.negative_controls:
         named |= {name for name in (control.target, control.subject) if "/" in name}

@@ -176,20 +176,19 @@ class CpuSet:
         """In files a set is its list string, and nothing else."""
         from pydantic_core import core_schema
 
-        def read(text: str) -> CpuSet:
+        def read(value: object) -> CpuSet:
+            if isinstance(value, cls):
+                return value
+            if not isinstance(value, str):
+                raise ValueError("a CPU list such as 0-3,8 is expected")
             try:
-                return cls.parse(text)
+                return cls.parse(value)
             except InputError as error:
                 raise ValueError(str(error)) from None
 
         return core_schema.json_or_python_schema(
             json_schema=core_schema.no_info_after_validator_function(read, core_schema.str_schema()),
-            python_schema=core_schema.union_schema(
-                [
-                    core_schema.is_instance_schema(cls),
-                    core_schema.no_info_after_validator_function(read, core_schema.str_schema()),
-                ]
-            ),
+            python_schema=core_schema.no_info_plain_validator_function(read),
             serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
         )
 

@@ -35,8 +35,6 @@ class FaultKind(StrEnum):
     """The target's cpuset becomes every online CPU, and a task of it runs on each in turn."""
     SET_QUOTA = "set-quota"
     """The target's bandwidth is rewritten to ``quota_us``/``period_us`` (-1: none)."""
-    ROGUE_TASK = "rogue-task"
-    """A task of no pod is pinned to one of the target's CPUs."""
     CANARY_ESCAPE = "canary-escape"
     """The canary that should keep its claim is let loose on another CPU."""
 

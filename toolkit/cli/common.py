@@ -1,0 +1,68 @@
+"""What several verbs share: options, output, and the machine that a verb works for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolkit.model.verdict import Outcome, exit_code
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+runs_option = click.option(
+    "--output",
+    "runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Directory that receives one run directory per run.",
+)
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON document on standard output."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def leave(outcome: Outcome) -> None:
+    """End the process with the exit code of an outcome."""
+    sys.exit(exit_code(outcome))
+
+
+class Progress:
+    """A progress bar on standard error; silent where that is not a terminal."""
+
+    def __init__(self, length: float, label: str) -> None:
+        self._bar = click.progressbar(
+            length=max(1, round(length * 10)),
+            label=label,
+            file=sys.stderr,
+            hidden=not sys.stderr.isatty(),
+            item_show_func=lambda item: item or "",
+        )
+        self._done = 0
+
+    def __enter__(self) -> Progress:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._bar.__exit__(*error)
+
+    def to(self, position: float, item: str | None = None) -> None:
+        """Move to a position (in units of the length), naming what is being done."""
+        steps = max(0, round(position * 10) - self._done)
+        self._done += steps
+        self._bar.update(steps, item)
+
+
+@contextmanager
+def progress(length: float, label: str) -> Iterator[Progress]:
+    """Show a progress bar while the block runs."""
+    with Progress(length, label) as bar:
+        yield bar

@@ -1,0 +1,163 @@
+"""``pinproof conformance``: the catalogue on this machine, with negative controls."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import click
+from tabulate import tabulate
+
+from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
+from toolkit.errors import InputError
+from toolkit.host.topology import read_topology
+from toolkit.model.scenario import Requirements, Scenario
+from toolkit.model.serde import to_data
+from toolkit.model.verdict import Outcome, worst
+from toolkit.pipeline import conformance, execute
+from toolkit.pipeline.conformance import ScenarioResult
+from toolkit.pipeline.planning import plan_scenario
+from toolkit.pipeline.preflight import require_run
+from toolkit.report.conformance_junit import render_junit
+from toolkit.scenario_file import load_catalogue
+
+SCHEMA = "pinproof.conformance/1"
+
+
+@click.command("conformance")
+@click.option("--select", "selected", multiple=True, metavar="ID", help="Scenario name or catalogue id; repeatable.")
+@click.option("--list", "only_list", is_flag=True, help="Say what the catalogue holds and what each scenario needs.")
+@click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
+@click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds to observe each run.")
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
+@runs_option
+@json_option
+def command(
+    selected: tuple[str, ...],
+    only_list: bool,
+    runtime: str,
+    duration: float | None,
+    junit: Path | None,
+    runs: Path,
+    as_json: bool,
+) -> None:
+    """Run every scenario of the catalogue that fits this machine, each with its negative controls."""
+    scenarios = choose(load_catalogue(), selected)
+    if only_list:
+        show_list(scenarios, as_json)
+        return
+    topology = read_topology()
+    require_run(runtime)
+    settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration)
+    reasons = {scenario.name: conformance.misfit(scenario.requires, topology) for scenario in scenarios}
+    work = [scenario for scenario in scenarios if reasons[scenario.name] is None]
+    results = []
+    total = sum(1 + len(scenario.negative_controls) for scenario in work)
+    with progress(total, "conformance") as bar:
+        done = 0
+
+        def step(what: str) -> None:
+            nonlocal done
+            bar.to(done, what)
+            done += 1
+
+        for scenario in scenarios:
+            reason = reasons[scenario.name]
+            if reason is not None:
+                results.append(conformance.skipped(scenario, reason))
+                continue
+            plan = plan_scenario(scenario, topology)
+            results.append(conformance.run_one(scenario, plan, topology.online, settings, step))
+        bar.to(total)
+    outcome = worst(result.outcome for result in results)
+    if junit is not None:
+        junit.write_text(render_junit(results), encoding="utf-8")
+    if as_json:
+        print_json({"schema": SCHEMA, "outcome": outcome.value, "scenarios": [to_data(result) for result in results]})
+    else:
+        click.echo(render(results))
+    leave(outcome)
+
+
+def choose(catalogue: tuple[Scenario, ...], selected: tuple[str, ...]) -> tuple[Scenario, ...]:
+    """Return the scenarios with one of the names or catalogue ids, or all.
+
+    :raises InputError: an id that nothing has.
+    """
+    if not selected:
+        return catalogue
+    for wanted in selected:
+        if not any(wanted == scenario.name or wanted in scenario.catalogue for scenario in catalogue):
+            raise InputError("--select", repr(wanted), "a scenario name or catalogue id (see conformance --list)")
+    return tuple(s for s in catalogue if s.name in selected or set(s.catalogue) & set(selected))
+
+
+def needs(requires: Requirements) -> str:
+    """Say in short what a scenario asks of the machine."""
+    parts = [
+        f"{value} {what}"
+        for value, what in (
+            (requires.cpus, "CPUs"),
+            (requires.numa_nodes, "NUMA nodes"),
+            (requires.sockets, "sockets"),
+            (requires.threads_per_core, "threads per core"),
+            (requires.l3_groups, "L3 groups per socket"),
+        )
+        if value > 1
+    ]
+    return ", ".join(parts) or "anything"
+
+
+def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
+    """Print what the scenarios show and need."""
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": scenario.name,
+                    "title": scenario.title,
+                    "catalogue": list(scenario.catalogue),
+                    "shows": scenario.shows,
+                    "needs": to_data(scenario.requires),
+                    "rules": sorted({control.rule for control in scenario.negative_controls}),
+                    "negative_controls": [to_data(control) for control in scenario.negative_controls],
+                }
+                for scenario in scenarios
+            ]
+        )
+        return
+    rows = [
+        [
+            scenario.name,
+            ",".join(scenario.catalogue),
+            textwrap.fill(scenario.title, 44),
+            needs(scenario.requires),
+            "\n".join(f"{control.rule} ← {control.fault.value}" for control in scenario.negative_controls),
+        ]
+        for scenario in scenarios
+    ]
+    click.echo(tabulate(rows, headers=["scenario", "ids", "shows", "needs", "negative controls"]))
+
+
+def render(results: list[ScenarioResult]) -> str:
+    """Return the table of scenarios that ran, then those that were skipped."""
+    rows = [
+        [
+            result.name,
+            ",".join(result.catalogue),
+            result.outcome.value,
+            f"{sum(1 for control in result.controls if control.outcome is Outcome.PASSED)}/{len(result.controls)}",
+            textwrap.fill(result.reason, 60),
+        ]
+        for result in results
+        if result.outcome is not Outcome.SKIPPED
+    ]
+    parts = []
+    if rows:
+        parts.append(tabulate(rows, headers=["scenario", "ids", "outcome", "controls caught", "evidence"]))
+    left_out = [[result.name, result.reason] for result in results if result.outcome is Outcome.SKIPPED]
+    if left_out:
+        parts.append("Skipped:\n" + tabulate(left_out, headers=["scenario", "why"]))
+    count = {outcome: sum(1 for result in results if result.outcome is outcome) for outcome in Outcome}
+    parts.append(", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome))
+    return "\n\n".join(parts)

@@ -1,0 +1,87 @@
+"""``pinproof plan``: what the kubelet would decide, in a table, as JSON, or as a picture of the machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from tabulate import tabulate
+
+from toolkit.cli.common import json_option, print_json
+from toolkit.host.topology import read_topology
+from toolkit.model.plan import ContainerPlan, Plan, PodPlan
+from toolkit.model.serde import to_data
+from toolkit.model.topology import Topology
+from toolkit.pipeline.planning import plan_scenario
+from toolkit.report.machine_owners import owners
+from toolkit.report.machine_picture import svg_picture, text_picture
+from toolkit.scenario_file import load_scenario
+
+
+@click.command("plan")
+@click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
+@click.option(
+    "--sysroot",
+    type=click.Path(path_type=Path),
+    default=Path("/"),
+    help="Plan for the machine whose /sys and /proc were saved here.",
+)
+@click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the machine, coloured by owner.")
+@json_option
+def command(scenarios: tuple[Path, ...], sysroot: Path, svg: Path | None, as_json: bool) -> None:
+    """Compute the allocation of SCENARIO files and explain each decision."""
+    topology = read_topology(sysroot)
+    loaded = [load_scenario(path) for path in scenarios]
+    plans = [(scenario, plan_scenario(scenario, topology)) for scenario in loaded]
+    for index, (scenario, plan) in enumerate(plans):
+        if svg is not None:
+            target = svg if len(plans) == 1 else svg.with_stem(f"{svg.stem}-{index + 1}")
+            target.write_text(svg_picture(topology, owners(plan, topology.online), scenario.title), encoding="utf-8")
+        if not as_json:
+            click.echo(f"{scenario.name}: {scenario.title}\n")
+            click.echo(render(plan, topology, colour=sys.stdout.isatty()) + "\n")
+    if as_json:
+        print_json([{"scenario": scenario.name, "plan": to_data(plan)} for scenario, plan in plans])
+
+
+def render(plan: Plan, topology: Topology, *, colour: bool = False) -> str:
+    """Return the table of containers, the reasons, and the picture."""
+    strict = " (strict)" if plan.strict_reservation else ""
+    reserved = f"reserved CPUs {plan.reserved_cpus or 'none'}{strict}"
+    parts = [
+        f"CPU Manager {plan.cpu_manager_policy}, {reserved}, shared pool {plan.default_cpus or 'empty'}",
+        tabulate(
+            [row for pod in plan.pods for row in _rows(pod)],
+            headers=["pod", "container", "QoS", "CPUs", "isolation", "mems", "quota µs", "shares"],
+            tablefmt="simple",
+        ),
+    ]
+    reasons = [line for pod in plan.pods for line in _reasons(pod)]
+    if reasons:
+        parts.append("Why:\n" + "\n".join(f"  {line}" for line in reasons))
+    parts += [f"Warning: {warning}" for warning in plan.warnings]
+    parts.append(text_picture(topology, owners(plan, topology.online), colour=colour))
+    return "\n\n".join(parts)
+
+
+def _rows(pod: PodPlan) -> list[list[str]]:
+    if not pod.admitted:
+        return [[pod.name, "", pod.qos_class.value, "refused", pod.reason, "", "", ""]]
+    rows = [[pod.name, container.name, pod.qos_class.value, *_cells(container)] for container in pod.containers]
+    quota = "none" if pod.quota_us < 0 else f"{pod.quota_us}/{pod.period_us}"
+    return [*rows, [pod.name, "(pod cgroup)", "", str(pod.cpus or ""), "", "", quota, str(pod.shares)]]
+
+
+def _cells(container: ContainerPlan) -> list[str]:
+    quota = "none" if container.quota_us < 0 else f"{container.quota_us}/{container.period_us}"
+    mems = "" if container.mems is None else str(container.mems)
+    return [str(container.cpus) or "any", container.isolation.value, mems, quota, str(container.shares)]
+
+
+def _reasons(pod: PodPlan) -> list[str]:
+    lines = [f"{pod.name}: {reason}" for reason in pod.reasons]
+    if not pod.admitted:
+        lines.append(f"{pod.name}: refused with {pod.reason}: {pod.message}")
+    lines += [f"{pod.name}/{container.name}: {reason}" for container in pod.containers for reason in container.reasons]
+    return lines

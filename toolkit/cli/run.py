@@ -1,0 +1,61 @@
+"""``pinproof run``: plan, apply, observe, judge and report scenarios on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
+from toolkit.errors import InputError
+from toolkit.host.topology import read_topology
+from toolkit.model.verdict import Outcome, worst
+from toolkit.pipeline import execute
+from toolkit.pipeline.conformance import misfit, unexpected_admission
+from toolkit.pipeline.planning import plan_scenario
+from toolkit.pipeline.preflight import require_run
+from toolkit.report.result import load_result_data
+from toolkit.report.table import render_run
+from toolkit.scenario_file import load_scenario
+from toolkit.store import load_run
+
+
+@click.command("run")
+@click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
+@click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
+@click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds to observe, instead of the scenario's own.")
+@runs_option
+@json_option
+def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, runs: Path, as_json: bool) -> None:
+    """Put SCENARIO files on this machine, watch them, and judge what was seen."""
+    loaded = [load_scenario(path) for path in scenarios]
+    topology = read_topology()
+    plans = []
+    for path, scenario in zip(scenarios, loaded, strict=True):
+        lacking = misfit(scenario.requires, topology)
+        if lacking:
+            raise InputError(str(path), lacking)
+        plan = plan_scenario(scenario, topology)
+        surprise = unexpected_admission(scenario, plan)
+        if surprise:
+            raise InputError(str(path), surprise, "the admissions that the scenario states")
+        plans.append((scenario, plan))
+    require_run(runtime)
+    settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration)
+    outcomes: list[Outcome] = []
+    results = []
+    for scenario, plan in plans:
+        seconds = duration or scenario.duration_s
+        with progress(seconds, scenario.name) as bar:
+            finished = execute.run_scenario(scenario, plan, topology.online, settings, progress=bar.to)
+        outcomes.append(finished.outcome)
+        if as_json:
+            results.append(load_result_data(finished.path))
+        else:
+            saved = load_run(finished.path)
+            click.echo(f"{scenario.name}: {scenario.title}\n")
+            click.echo(render_run(saved.claims, saved.evidence, finished.verdicts))
+            click.echo(f"\nRun saved in {finished.path}\n")
+    if as_json:
+        print_json(results[0] if len(results) == 1 else results)
+    leave(worst(outcomes))

@@ -1,0 +1,116 @@
+"""The controls of every run: a canary whose claim is false must be reported, one whose claim is true must not.
+
+Both are pulses (short bursts, long sleeps) on the same housekeeping CPU, in cgroups of their own. To the observer they
+are ordinary claims; :func:`separate` takes them out of the evidence again and sums them up as :class:`Canary` values.
+Source: design.md section 2, "positive control".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolkit.apply import sandbox as apply
+from toolkit.host.task_switches import context_switches
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Canary, Evidence
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+
+POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
+NAMES = (POSITIVE, CLEAN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryPair:
+    """The two canaries while they run."""
+
+    cpu: int
+    claims: tuple[Claim, Claim]
+    pids: dict[str, tuple[int, ...]]
+
+
+def housekeeping_cpu(claims: ClaimSet, online: CpuSet) -> int:
+    """Choose a CPU that no container owns alone: a reserved one if possible, so that nobody's work is disturbed."""
+    free = online - claims.exclusive_cpus
+    for choice in (free & claims.reserved_cpus, free, online):
+        if choice:
+            return choice.first()
+    raise ValueError("no CPU is online")
+
+
+@contextmanager
+def canaries(
+    claims: ClaimSet, online: CpuSet, run_id: str, root: Path, *, escape: bool = False
+) -> Iterator[CanaryPair]:
+    """Run both canaries; ``escape`` really lets the clean one loose (the negative control of ``evidence-health``)."""
+    cpu = housekeeping_cpu(claims, online)
+    here = CpuSet.of([cpu])
+    elsewhere = online - here
+    pulse = (Workload(kind=WorkloadKind.PULSE),)
+    request = SandboxRequest(
+        containers=tuple(
+            ContainerRequest(claim=name, cgroup=CgroupRequest(path=name, cpus=here), workloads=pulse) for name in NAMES
+        )
+    )
+    with apply.sandbox(request, run_id=f"{run_id}-canary", root=root) as live:
+        places = {container.claim: container for container in live.value.containers}
+        if escape and elsewhere:
+            live.set_cpus(CLEAN, elsewhere)
+        yield CanaryPair(
+            cpu=cpu,
+            claims=(
+                Claim(name=POSITIVE, cgroup=places[POSITIVE].cgroup, cpus=elsewhere),
+                Claim(name=CLEAN, cgroup=places[CLEAN].cgroup, cpus=here),
+            ),
+            pids={name: places[name].pids for name in NAMES},
+        )
+
+
+def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int]:
+    """Return how often the kernel says that each canary was switched out so far."""
+    return {name: sum(context_switches(pid, root) or 0 for pid in pids) for name, pids in pair.pids.items()}
+
+
+def separate(
+    evidence: Evidence, pair: CanaryPair, planted: dict[str, int], reported_at_ns: int | None, planted_at_ns: int
+) -> Evidence:
+    """Take the canaries' rows out of the evidence and add them as :class:`Canary` values.
+
+    :param planted: claim name -> context switches by /proc during the window.
+    :param reported_at_ns: when user space learnt of the positive canary's first escape; ``None``: never.
+    :param planted_at_ns: when that escape began.
+    """
+    controls = []
+    for name in NAMES:
+        rows = [row for row in evidence.cpu_use if row.claim == name]
+        controls.append(
+            Canary(
+                positive=name == POSITIVE,
+                cpu=pair.cpu,
+                planted_at_ns=planted_at_ns if name == POSITIVE else 0,
+                reported_at_ns=reported_at_ns if name == POSITIVE else None,
+                planted_switches=planted[name],
+                out_of_set_switches=sum(row.out_of_set_switches for row in rows),
+                run_ns=sum(row.run_ns for row in rows),
+                out_of_set_ns=sum(row.out_of_set_ns for row in rows),
+            )
+        )
+    cgroups = {claim.cgroup for claim in pair.claims}
+    latency = None if reported_at_ns is None else (reported_at_ns - planted_at_ns) / 1e6
+    return replace(
+        evidence,
+        cpu_use=tuple(row for row in evidence.cpu_use if row.claim not in NAMES),
+        offenders=tuple(row for row in evidence.offenders if row.claim not in NAMES),
+        thread_masks=tuple(row for row in evidence.thread_masks if row.claim not in NAMES),
+        files_before=tuple(row for row in evidence.files_before if row.cgroup not in cgroups),
+        files_after=tuple(row for row in evidence.files_after if row.cgroup not in cgroups),
+        bandwidth=tuple(row for row in evidence.bandwidth if row.claim not in NAMES),
+        usage_bins=tuple(row for row in evidence.usage_bins if row.claim not in NAMES),
+        transitions=tuple(row for row in evidence.transitions if row.claim not in NAMES),
+        run_delay_ns={name: value for name, value in evidence.run_delay_ns.items() if name not in NAMES},
+        canaries=tuple(controls),
+        coverage=replace(evidence.coverage, positive_control_latency_ms=latency),
+    )

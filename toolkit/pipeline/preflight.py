@@ -1,0 +1,27 @@
+"""Refuse to begin what this host cannot finish, before anything is created."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from toolkit.errors import HostUnsupportedError
+from toolkit.host import cgroupfs
+
+
+def require_run(runtime: str = "cgroupfs") -> None:
+    """Check what ``run``, ``conformance`` and ``watch`` need first.
+
+    :raises HostUnsupportedError: no root, a pure v1 host, or the runtime is not installed.
+    """
+    if os.geteuid() != 0:
+        raise HostUnsupportedError("root is needed to load BPF programs and make cgroups: run it with sudo")
+    hierarchy = cgroupfs.detect()
+    if hierarchy.mode is cgroupfs.Mode.V1:
+        raise HostUnsupportedError(
+            "this host has cgroup v1 only, where BPF cannot tell cgroups apart: boot with v2 or mount a cgroup2 hierarchy"
+        )
+    if runtime != "cgroupfs" and shutil.which(runtime) is None:
+        raise HostUnsupportedError(f"{runtime} is not installed: install the package {runtime}")
+    if runtime == "crun" and hierarchy.mode is not cgroupfs.Mode.V2:
+        raise HostUnsupportedError("crun needs a pure cgroup v2 host; this one is hybrid: use runc or cgroupfs")
