@@ -1,0 +1,87 @@
+"""The pictures of a machine: every CPU is drawn once, for its owner."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+from toolkit.model.claims import Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan, QosClass
+from toolkit.model.topology import Cpu, NumaNode, Topology
+from toolkit.report.machine_owners import owners
+from toolkit.report.machine_picture import svg_picture, text_picture
+
+
+def machine() -> Topology:
+    """Return 2 sockets x 2 cores x 2 threads, one NUMA node and one L3 a socket."""
+    cpus = [
+        Cpu(
+            cpu=i,
+            online=True,
+            core=i % 4,
+            core_key=i % 4,
+            siblings=CpuSet.of([i % 4, i % 4 + 4]),
+            socket=i % 4 // 2,
+            socket_key=i % 4 // 2 * 2,
+            numa=i % 4 // 2,
+            l3=i % 4 // 2,
+            l3_key=i % 4 // 2 * 2,
+        )
+        for i in range(8)
+    ]
+    numa = tuple(
+        NumaNode(id=n, cpus=CpuSet.of(c.cpu for c in cpus if c.numa == n), mem_bytes=1, memory_only=False)
+        for n in (0, 1)
+    )
+    return Topology(cpus=tuple(cpus), numa=numa, smt_level=2)
+
+
+def plan() -> Plan:
+    """Return a plan with CPU 0 reserved and core 2 exclusive to ``db/main``."""
+    container = ContainerPlan(
+        name="main",
+        role=ContainerRole.APP,
+        cpus=CpuSet.parse("2,6"),
+        assigned=CpuSet.parse("2,6"),
+        isolation=Isolation.CONTAINER,
+        mems=None,
+        quota_us=-1,
+        period_us=100_000,
+        shares=2048,
+    )
+    pod = PodPlan(uid="1", name="db", qos_class=QosClass.GUARANTEED, admitted=True, containers=(container,))
+    return Plan(
+        cpu_manager_policy="static",
+        reserved_cpus=CpuSet.parse("0"),
+        strict_reservation=False,
+        default_cpus=CpuSet.parse("0-1,3-5,7"),
+        pods=(pod,),
+    )
+
+
+def test_owners_cover_every_cpu_once() -> None:
+    """Each online CPU has exactly one owner."""
+    found = owners(plan(), machine().online)
+
+    assert sorted(machine().online) == sorted(cpu for owner in found for cpu in owner.cpus)
+    assert {"db/main": "2,6", "shared pool": "1,3-5,7", "reserved, in the shared pool": "0"} == {
+        owner.name: str(owner.cpus) for owner in found
+    }
+
+
+def test_text_shows_cores_of_each_socket() -> None:
+    """Threads of a core stand together in brackets, one symbol for each owner."""
+    text = text_picture(machine(), owners(plan(), machine().online))
+
+    assert "NUMA 0   L3 0    [+.][..]" in text
+    assert "NUMA 1   L3 1    [AA][..]" in text
+
+
+def test_svg_is_xml_with_one_titled_box_for_each_cpu() -> None:
+    """The drawing parses, its texts are escaped, and each CPU says whose it is."""
+    root = ET.fromstring(svg_picture(machine(), owners(plan(), machine().online), "a <b> & c"))
+
+    titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert sorted(titles) == sorted(
+        f"CPU {cpu}: {owner.name}" for owner in owners(plan(), machine().online) for cpu in owner.cpus
+    )
