@@ -12,6 +12,7 @@ from toolkit.errors import PinproofError
 
 VERBS: dict[str, str] = {
     "topology": "topology",
+    "doctor": "doctor",
 }
 """Verb -> module under :mod:`toolkit.cli` that defines a click command of the same name."""
 

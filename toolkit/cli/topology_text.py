@@ -24,13 +24,13 @@ _KINDS = {
 }
 """PCI base classes worth a row; bridges, system peripherals and the like are counted together (PCI Code and ID)."""
 _SHOWN_DEVICES = 6
+_LONG_LIST = 48
 
 
 def render_topology(topology: Topology) -> str:
     """Return the summary as text, without a trailing newline."""
-    parts = (_head(topology), _sockets(topology), _nodes(topology), _distances(topology), _caches(topology))
-    parts += (_core_types(topology), _devices(topology), _kubelet(topology), _problems(topology))
-    return "\n\n".join(part for part in parts if part)
+    sections = (_head, _sockets, _nodes, _distances, _caches, _core_types, _devices, _kubelet, _problems)
+    return "\n\n".join(text for section in sections if (text := section(topology)))
 
 
 def human_bytes(count: int | None) -> str:
@@ -64,7 +64,9 @@ def _head(topology: Topology) -> str:
     ]
     lone = CpuSet.of(cpu for cpus in cores.values() if len(cpus) < (topology.smt_level or 1) for cpu in cpus)
     if lone:
-        rows.insert(5, ("fewer threads", f"{_cpus(lone)}: their cores have fewer online threads than others"))
+        rows.insert(
+            5, ("fewer threads", f"{_cpus(lone)} (threads of cores with fewer than {topology.smt_level} online)")
+        )
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 
@@ -143,7 +145,7 @@ def _kubelet(topology: Topology) -> str:
     if view.error is not None:
         return f"Kubelet: its discovery fails here: {view.error}"
     uncore = {cpu.uncore_cache_id for cpu in view.cpus.values()} - {None}
-    caches = f"{len(uncore)} uncore cache ids" if uncore else "no uncore cache (alignment falls back to the socket)"
+    caches = f"{len(uncore)} uncore caches" if uncore else "no uncore cache (alignment falls back to the socket)"
     text = f"Kubelet: sees {view.logical_cpus} CPUs in {len(view.nodes)} nodes, {caches}"
     unseen = topology.online - CpuSet.of(view.cpus)
     return text + (f"; does not see CPUs {unseen}" if unseen else "")
@@ -154,7 +156,7 @@ def _problems(topology: Topology) -> str:
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    filled = [[str(cell) for cell in row] for row in rows]
+    filled = [[short_list(cell) if isinstance(cell, CpuSet) else str(cell) for cell in row] for row in rows]
     return tabulate(filled, headers=headers, tablefmt="simple", disable_numparse=True) if filled else ""
 
 
@@ -163,7 +165,33 @@ def _count(groups: dict[int, CpuSet]) -> str:
 
 
 def _cpus(cpus: CpuSet) -> str:
-    return f"{len(cpus)}: {cpus}" if cpus else "none"
+    return f"{len(cpus)}: {short_list(cpus)}" if cpus else "none"
+
+
+def short_list(cpus: CpuSet) -> str:
+    """Write the list format, with strides (``0-60:1/2``) where every second CPU would make it long.
+
+    Still the kernel's format: cpuset(7), "List format".
+    """
+    plain = str(cpus)
+    if len(plain) <= _LONG_LIST:
+        return plain
+    ids = list(cpus)
+    parts = []
+    at = 0
+    while at < len(ids):
+        step = ids[at + 1] - ids[at] if at + 1 < len(ids) else 1
+        end = at
+        while end + 1 < len(ids) and ids[end + 1] - ids[end] == step:
+            end += 1
+        if end == at or (step > 1 and end - at < 2):
+            parts.append(str(ids[at]))
+            at += 1
+            continue
+        parts.append(f"{ids[at]}-{ids[end]}" + (f":1/{step}" if step > 1 else ""))
+        at = end + 1
+    strided = ",".join(parts)
+    return min(strided, plain, key=len)
 
 
 def _within(topology: Topology, cpus: CpuSet) -> tuple[int, int]:

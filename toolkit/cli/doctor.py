@@ -1,0 +1,68 @@
+"""``pinproof doctor``: what this host can do, and how to get what it cannot."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+from tabulate import tabulate
+
+from toolkit.host.capabilities import Capability, HostReport, read_capabilities
+from toolkit.model.serde import to_data
+
+_CANNOT_RUN = 4
+
+
+@click.command("doctor", short_help="Show what this host can do, and how to get what it cannot.")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+def command(as_json: bool) -> None:
+    """Try out what the verbs need, and say for each "no" why, and how to get it.
+
+    Changes nothing. Ends with exit code 0 where `run` can work, with 4 where it cannot.
+    """
+    report = read_capabilities()
+    if as_json:
+        data = {"schema": "pinproof.doctor/1", "can_run": report.can_run, **_plain(report)}
+        click.echo(json.dumps(data, indent=2))
+    else:
+        click.echo(render_report(report))
+    if not report.can_run:
+        sys.exit(_CANNOT_RUN)
+
+
+def render_report(report: HostReport) -> str:
+    """Return the two tables and, for each "no", its remedy."""
+    facts = tabulate(
+        [(c.name, _state(c), c.detail) for c in report.capabilities],
+        headers=("capability", "here", "found"),
+        tablefmt="simple",
+        disable_numparse=True,
+    )
+    verbs = tabulate(
+        [(verb, "no" if missing else "yes", ", ".join(missing)) for verb, missing in report.verbs.items()],
+        headers=("verb", "works", "missing"),
+        tablefmt="simple",
+        disable_numparse=True,
+    )
+    remedies = [f"{c.name}: {c.remedy}" for c in report.capabilities if not c.available]
+    how = ["How to get what is missing:", *(f"  {remedy}" for remedy in remedies)] if remedies else []
+    return "\n\n".join(part for part in (facts, verbs, "\n".join(how), _conclusion(report)) if part)
+
+
+def _state(capability: Capability) -> str:
+    if capability.available:
+        return "yes"
+    return "NO" if "run" in capability.needed_by else "no (optional)"
+
+
+def _conclusion(report: HostReport) -> str:
+    if report.can_run:
+        return "pinproof run works here."
+    return f"pinproof run cannot work here: {', '.join(report.verbs['run'])} missing."
+
+
+def _plain(report: HostReport) -> dict[str, object]:
+    data = to_data(report)
+    assert isinstance(data, dict)
+    return data

@@ -1,0 +1,237 @@
+"""What this host can do for pinproof, each "no" with its cause and how to get it, and which verbs that leaves.
+
+The kernel is asked by doing the thing (create the map, attach the program, open the event) wherever that is harmless;
+a version number or a configuration option answers nothing here.
+
+Source: bpf(2), perf_event_open(2), kernel_lockdown(7), Documentation/admin-guide/cgroup-v2.rst; design.md section 4.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.host import bpf_syscalls
+from toolkit.host.btf import KERNEL_BTF, Btf
+from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
+from toolkit.host.sysfs import SysTree
+from toolkit.model.serde import stage_value
+
+_OBSERVE = ("run", "conformance", "watch")
+_APPLY = ("run", "conformance")
+_ROOT_ONLY = (*_OBSERVE, "capture", "claims --kubelet", "cleanup")
+_EVERYWHERE = ("topology", "plan", "simulate", "judge", "report", "compare", "rules", "explain", "doctor")
+VERBS = (*_EVERYWHERE, *_ROOT_ONLY, "run --runtime runc", "run --runtime crun")
+"""Every verb that can depend on the host, and a runtime's variant where that needs more."""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """One fact.
+
+    :param detail: what was found, or the cause of the "no". :param remedy: how to get it, empty where it is there.
+    :param needed_by: verbs that cannot work without it; empty: it only makes things better.
+    """
+
+    name: str
+    available: bool
+    detail: str
+    remedy: str = ""
+    needed_by: tuple[str, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """All facts; ``verbs``: verb -> names of the capabilities that it lacks (empty: it works)."""
+
+    capabilities: tuple[Capability, ...]
+    verbs: dict[str, tuple[str, ...]]
+
+    @property
+    def can_run(self) -> bool:
+        """Whether the main job works here."""
+        return not self.verbs["run"]
+
+
+def read_capabilities(root: Path = Path("/")) -> HostReport:
+    """Try everything out on the running kernel; files are looked for below ``root``."""
+    tree = SysTree(root)
+    hierarchy = _hierarchy(root)
+    found = (
+        _root(),
+        _asked("bpf", bpf_syscalls.try_array_map(), "CONFIG_BPF_SYSCALL=y", _OBSERVE),
+        _asked("ring-buffer", bpf_syscalls.try_ring_buffer(), "a kernel with BPF ring buffers (5.8)", _OBSERVE),
+        _asked("raw-tracepoint", bpf_syscalls.try_raw_tracepoint(), "CONFIG_BPF_EVENTS=y", _OBSERVE),
+        _asked("perf-event", bpf_syscalls.try_cpu_clock_event(_own_cpu()), "CONFIG_PERF_EVENTS=y", _OBSERVE),
+        _lockdown(tree),
+        _memlock(),
+        _btf(root),
+        _bcc(),
+        _headers(root),
+        _cgroup(hierarchy),
+        _controller(hierarchy, "cpuset"),
+        _controller(hierarchy, "cpu"),
+        _controller(hierarchy, "memory", needed_by=()),
+        _tracefs(root),
+        _program("runc", "--version", ("run --runtime runc",)),
+        _crun(hierarchy),
+        _program("stress-ng", "--version", ()),
+    )
+    return HostReport(capabilities=found, verbs=working_verbs(found))
+
+
+def working_verbs(capabilities: tuple[Capability, ...]) -> dict[str, tuple[str, ...]]:
+    """Return each verb with the capabilities that it needs and that are missing."""
+    missing = [capability for capability in capabilities if not capability.available]
+    # A variant ("run --runtime runc") needs what its verb needs, and more.
+    return {
+        verb: tuple(c.name for c in missing if verb in c.needed_by or verb.split(" --runtime")[0] in c.needed_by)
+        for verb in VERBS
+    }
+
+
+def _root() -> Capability:
+    uid = os.geteuid()
+    return _fact("root", uid == 0, f"effective user id {uid}", "run with sudo", _ROOT_ONLY)
+
+
+def _asked(name: str, error: int, how: str, needed_by: tuple[str, ...]) -> Capability:
+    if error in (errno.EPERM, errno.EACCES):
+        remedy = "run as root; in a container also: --privileged, or capabilities BPF and PERFMON and no seccomp filter"
+    else:
+        remedy = f"needs {how}"
+    return _fact(
+        name, error == 0, f"the kernel says: {os.strerror(error)}" if error else "tried, works", remedy, needed_by
+    )
+
+
+def _lockdown(tree: SysTree) -> Capability:
+    text = tree.read("sys/kernel/security/lockdown") or ""
+    mode = text.partition("[")[2].partition("]")[0] or "none"
+    return _fact(
+        "lockdown",
+        mode != "confidentiality",
+        f"lockdown mode {mode}",
+        "boot without lockdown=confidentiality: it forbids tracing programs to read kernel memory",
+        _OBSERVE,
+    )
+
+
+def _memlock() -> Capability:
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    remedy = "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service"
+    if soft == resource.RLIM_INFINITY or soft >= 64 << 20:
+        return _fact("memlock", True, "unlimited" if soft == resource.RLIM_INFINITY else f"{soft} bytes", remedy)
+    # Kernels that charge maps to the memory cgroup ("bpf: Eliminate rlimit-based memory accounting infra", 2020) let
+    # a map be larger than the limit: try it.
+    if bpf_syscalls.try_array_map():
+        return _fact("memlock", True, f"{soft} bytes; cannot be tried without bpf", remedy)
+    page = resource.getpagesize()
+    error = bpf_syscalls.try_array_map(value_bytes=page, entries=soft // page + 16)
+    told = "does not bind BPF maps" if error == 0 else f"a larger map fails: {os.strerror(error)}"
+    return _fact("memlock", error == 0, f"{soft} bytes; {told}", remedy)
+
+
+def _btf(root: Path) -> Capability:
+    remedy = "a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+    try:
+        btf = Btf.of_kernel(root)
+    except InputError as error:
+        return _fact("btf", False, str(error), remedy, _OBSERVE)
+    there = btf is not None and btf.has_struct("task_struct")
+    return _fact("btf", there, f"/{KERNEL_BTF}" if there else f"no usable /{KERNEL_BTF}", remedy, _OBSERVE)
+
+
+def _bcc() -> Capability:
+    remedy = "apt install python3-bpfcc (Fedora, RHEL: dnf install python3-bcc), and a venv with system site packages"
+    try:
+        module = importlib.import_module("bcc")
+    except Exception as error:  # a broken libbcc raises OSError or AttributeError while it is imported
+        return _fact("bcc", False, f"cannot be imported: {error}", remedy, _OBSERVE)
+    if not hasattr(module, "BPF"):
+        cause = f"{getattr(module, '__file__', 'bcc')} is another project's bcc: pip uninstall bcc"
+        return _fact("bcc", False, cause, remedy, _OBSERVE)
+    return _fact("bcc", True, f"version {getattr(module, '__version__', 'unknown')}", remedy, _OBSERVE)
+
+
+def _headers(root: Path) -> Capability:
+    from probes.headers import HOW_TO_GET, find_headers
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="pinproof-doctor-") as workdir:
+            origin = find_headers(root, Path(workdir)).origin
+    except (HostUnsupportedError, OSError) as error:
+        return _fact("kernel-headers", False, str(error), HOW_TO_GET, _OBSERVE)
+    return _fact("kernel-headers", True, origin, HOW_TO_GET, _OBSERVE)
+
+
+def _hierarchy(root: Path) -> Hierarchy | None:
+    try:
+        return detect(root)
+    except HostUnsupportedError:
+        return None
+
+
+def _cgroup(hierarchy: Hierarchy | None) -> Capability:
+    remedy = "mount -t cgroup2 none /sys/fs/cgroup/unified, or boot with systemd.unified_cgroup_hierarchy=1"
+    if hierarchy is None:
+        return _fact("cgroup2", False, "no cgroup file system is mounted", remedy, _OBSERVE)
+    if hierarchy.mode is Mode.V1:
+        cause = "pure v1 host: the kernel's BPF helpers know tasks by their cgroup v2 identity only"
+        return _fact("cgroup2", False, cause, remedy, _OBSERVE)
+    return _fact("cgroup2", True, f"{hierarchy.mode.value}, at {hierarchy.unified}", remedy, _OBSERVE)
+
+
+def _controller(hierarchy: Hierarchy | None, name: str, needed_by: tuple[str, ...] = _APPLY) -> Capability:
+    mount = None if hierarchy is None else hierarchy.find_controller(name)
+    detail = f"at {mount}" if mount else "no mounted hierarchy offers it"
+    remedy = f"boot without cgroup_disable={name}; in a container, give it the host's cgroup tree"
+    return _fact(f"{name}-controller", mount is not None, detail, remedy, needed_by)
+
+
+def _tracefs(root: Path) -> Capability:
+    places = ("sys/kernel/tracing/events", "sys/kernel/debug/tracing/events")
+    place = next((place for place in places if (root / place).is_dir()), None)
+    detail = f"/{place}" if place else "not mounted; the probes do without it"
+    return _fact("tracefs", place is not None, detail, "mount -t tracefs tracefs /sys/kernel/tracing", ())
+
+
+def _program(name: str, version_option: str, needed_by: tuple[str, ...]) -> Capability:
+    path = shutil.which(name)
+    if path is None:
+        return _fact(name, False, "not on PATH", f"apt install {name} (or dnf install {name})", needed_by)
+    try:
+        done = subprocess.run([path, version_option], capture_output=True, text=True, timeout=10, check=False)
+        lines = (done.stdout or done.stderr).splitlines()
+    except (OSError, subprocess.SubprocessError) as error:
+        return _fact(name, False, f"{path} does not run: {error}", f"install {name} anew", needed_by)
+    works = done.returncode == 0
+    return _fact(name, works, f"{path}: {lines[0][:60] if lines else 'no version'}", f"install {name} anew", needed_by)
+
+
+def _crun(hierarchy: Hierarchy | None) -> Capability:
+    crun = _program("crun", "--version", ("run --runtime crun",))
+    if crun.available and hierarchy is not None and hierarchy.mode is not Mode.V2:
+        cause = f"{crun.detail}; it does not join the v2 hierarchy of a {hierarchy.mode.value} host"
+        return _fact("crun", False, cause, "a cgroup v2 host, or --runtime runc", crun.needed_by)
+    return crun
+
+
+def _own_cpu() -> int:
+    return min(os.sched_getaffinity(0))
+
+
+def _fact(name: str, available: bool, detail: str, remedy: str, needed_by: tuple[str, ...] = ()) -> Capability:
+    return Capability(
+        name=name, available=available, detail=detail, remedy="" if available else remedy, needed_by=needed_by
+    )
