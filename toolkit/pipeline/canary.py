@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit.apply import sandbox as apply
+from toolkit.host import cgroupfs
 from toolkit.host.task_switches import context_switches
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -29,7 +30,7 @@ class CanaryPair:
 
     cpu: int
     claims: tuple[Claim, Claim]
-    pids: dict[str, tuple[int, ...]]
+    hierarchy: cgroupfs.Hierarchy
 
 
 def housekeeping_cpu(claims: ClaimSet, online: CpuSet) -> int:
@@ -65,13 +66,16 @@ def canaries(
                 Claim(name=POSITIVE, cgroup=places[POSITIVE].cgroup, cpus=elsewhere),
                 Claim(name=CLEAN, cgroup=places[CLEAN].cgroup, cpus=here),
             ),
-            pids={name: places[name].pids for name in NAMES},
+            hierarchy=live.hierarchy,
         )
 
 
 def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int]:
     """Return how often the kernel says that each canary was switched out so far."""
-    return {name: sum(context_switches(pid, root) or 0 for pid in pids) for name, pids in pair.pids.items()}
+    return {
+        claim.name: sum(context_switches(pid, root) or 0 for pid in cgroupfs.pids(pair.hierarchy, claim.cgroup))
+        for claim in pair.claims
+    }
 
 
 def separate(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from toolkit.apply.live import LiveSandbox
+from toolkit.apply.sandbox import LiveSandbox
+from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.scenario import FaultKind, NegativeControl
@@ -16,6 +17,6 @@ def apply_fault(control: NegativeControl, live: LiveSandbox, online: CpuSet) -> 
             # A busy task may stay where it is; one that visits each CPU uses what the wider set allows.
             live.spawn(control.target, Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
         case FaultKind.SET_QUOTA:
-            live.set_bandwidth(control.target, control.quota_us, control.period_us)
+            live.set_bandwidth(control.target, control.quota_us or NO_QUOTA, control.period_us or 100_000)
         case FaultKind.CANARY_ESCAPE:
             """Done where the canaries are made: they are not part of the sandbox."""

@@ -19,7 +19,8 @@ def require_run(runtime: str = "cgroupfs") -> None:
     hierarchy = cgroupfs.detect()
     if hierarchy.mode is cgroupfs.Mode.V1:
         raise HostUnsupportedError(
-            "this host has cgroup v1 only, where BPF cannot tell cgroups apart: boot with v2 or mount a cgroup2 hierarchy"
+            "this host has cgroup v1 only, where BPF cannot tell cgroups apart: boot with cgroup v2, "
+            "or mount a cgroup2 hierarchy that the container runtime joins"
         )
     if runtime != "cgroupfs" and shutil.which(runtime) is None:
         raise HostUnsupportedError(f"{runtime} is not installed: install the package {runtime}")
