@@ -1,0 +1,19 @@
+"""Fixtures of the lab's tests; they live in the harness."""
+
+from __future__ import annotations
+
+from tests.lab.harness.plugin import (
+    _guest_of_this_test,
+    guest,
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_runtest_makereport,
+)
+
+__all__ = [
+    "_guest_of_this_test",
+    "guest",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_runtest_makereport",
+]

@@ -1,0 +1,141 @@
+"""Debian packages for the guests: resolved and downloaded by apt into the lab's cache, never installed on the host.
+
+apt is given an empty package state, so that the guest holds the whole closure whatever the host has installed, and
+the same list gives the same guest on any Debian 12 machine. Maintainer scripts do not run.
+Source: apt-get(8), apt.conf(5) (``Dir::State::status``), deb(5).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from tests.lab.harness.settings import LabUnavailableError, tool
+
+KERNELS = {
+    "6.1": "linux-image-amd64",
+    "6.12": "linux-image-6.12-amd64",
+    "6.12-rt": "linux-image-6.12-rt-amd64",
+}
+"""The lab's name of a kernel -> Debian's package."""
+
+_ESSENTIAL = (
+    "base-files",
+    "base-passwd",
+    "bash",
+    "dash",
+    "diffutils",
+    "findutils",
+    "grep",
+    "gzip",
+    "hostname",
+    "libc-bin",
+    "login",
+    "mawk",
+    "mount",
+    "sed",
+)
+"""apt adds what a package depends on, and takes the essential packages for granted."""
+
+GUEST_PACKAGES = (
+    *_ESSENTIAL,
+    "python3",
+    "python3-bpfcc",
+    "linux-headers-amd64",
+    "linux-headers-6.12-amd64",
+    "linux-headers-6.12-rt-amd64",
+    "runc",
+    "crun",
+    "stress-ng",
+    "busybox-static",
+    "iproute2",
+    "util-linux",
+    "procps",
+    "kmod",
+    "numactl",
+)
+
+
+def download(archive: Path) -> list[Path]:
+    """Fetch the closure of the guest's and the kernels' packages; return the files of exactly this closure.
+
+    :raises LabUnavailableError: apt cannot resolve or fetch them.
+    """
+    (archive / "partial").mkdir(parents=True, exist_ok=True)
+    state = archive / "empty-status"
+    state.write_text("")
+    options = {
+        "Dir::State::status": state,
+        "Dir::Cache::archives": archive,
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        "APT::Architecture": "amd64",
+        "APT::Install-Recommends": "false",
+        "APT::Sandbox::User": "root",
+    }
+    command = [tool("apt-get"), *(f"-o{key}={value}" for key, value in options.items())]
+    wanted = [*KERNELS.values(), *GUEST_PACKAGES]
+    _run([*command, "--quiet=2", "--yes", "--download-only", "install", *wanted])
+    listing = _run([*command, "--simulate", "install", *wanted])
+    files = []
+    for name, version in re.findall(r"^Inst (\S+) \((\S+) ", listing, re.MULTILINE):
+        found = sorted(archive.glob(f"{name}_{version.replace(':', '%3a')}_*.deb"))
+        if not found:
+            raise LabUnavailableError(f"apt resolved {name} {version} but {archive} does not hold it")
+        files.append(found[0])
+    return files
+
+
+_MODULES_LEFT_OUT = (
+    "drivers/gpu",
+    "drivers/media",
+    "drivers/net",
+    "drivers/scsi",
+    "drivers/usb",
+    "drivers/iio",
+    "sound",
+)
+"""Hardware that no guest has: three quarters of a kernel package."""
+
+
+def unpack(package: Path, root: Path, without: tuple[str, ...] = ()) -> None:
+    """Extract a package below a root whose ``/bin``, ``/lib`` … are links into ``/usr``."""
+    excludes = [f"--exclude={pattern}" for pattern in without]
+    with subprocess.Popen([tool("dpkg-deb"), "--fsys-tarfile", package], stdout=subprocess.PIPE) as reader:
+        into = ["--keep-directory-symlink", "--directory", str(root)]
+        _run(["tar", "--extract", *excludes, *into], stdin=reader.stdout)
+    if reader.returncode:
+        raise LabUnavailableError(f"{package.name} cannot be unpacked: dpkg-deb ended with {reader.returncode}")
+
+
+def unpack_kernels(packages: list[Path], root: Path) -> None:
+    """Extract kernels and their modules, and index the modules."""
+    root.mkdir(parents=True)
+    for package in packages:
+        unpack(package, root, tuple(f"./lib/modules/*/kernel/{folder}" for folder in _MODULES_LEFT_OUT))
+    for release in (root / "lib/modules").iterdir():
+        _run([tool("depmod"), "-b", str(root), release.name])
+
+
+def kernel_release(root: Path, kernel: str) -> str:
+    """Return the release (``uname -r``) of one of :data:`KERNELS` in an unpacked tree.
+
+    :raises LabUnavailableError: unknown name, or not there.
+    """
+    if kernel not in KERNELS:
+        raise LabUnavailableError(f"no kernel {kernel!r} in the lab: {', '.join(KERNELS)}")
+    version, _, flavour = kernel.partition("-")
+    real_time = flavour == "rt"
+    for image in sorted((root / "boot").glob(f"vmlinuz-{version}.*-amd64")):
+        if image.name.endswith("-rt-amd64") == real_time:
+            return image.name.removeprefix("vmlinuz-")
+    raise LabUnavailableError(f"the lab's cache holds no kernel {kernel}: run make lab-image")
+
+
+def _run(command: list[str], stdin: object = None) -> str:
+    done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, check=False)  # type: ignore[call-overload]
+    if done.returncode:
+        tail = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise LabUnavailableError(f"{Path(command[0]).name} ended with {done.returncode}: {' / '.join(tail)}")
+    return str(done.stdout)

@@ -1,0 +1,249 @@
+"""A guest as tests see it: run commands, run Python, move files, put the project in.
+
+Requests may overlap (:meth:`Guest.start`); the agent answers each when it is done.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import queue
+import socket
+import tarfile
+import threading
+import time
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.lab.harness import settings
+from tests.lab.harness.inside import wire
+from tests.lab.harness.machine import Machine
+from tests.lab.harness.topology import Topology
+
+PROJECT = "/opt/pinproof"
+"""Where the project lies in the guest."""
+
+GRACE_S = 30
+"""How much later than the guest the host gives a request up: the agent reports a timeout with the output so far."""
+
+
+class CommandError(AssertionError):
+    """A command that had to succeed did not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """What a command left behind. Code 124 means that its time ran out."""
+
+    what: str
+    code: int
+    out: bytes
+    err: bytes
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """Standard output as text."""
+        return self.out.decode(errors="replace")
+
+    @property
+    def error_text(self) -> str:
+        """Standard error as text."""
+        return self.err.decode(errors="replace")
+
+    def check(self) -> Completed:
+        """Return itself if the command succeeded.
+
+        :raises CommandError: with both outputs.
+        """
+        if self.code:
+            raise CommandError(f"{self.what}: exit code {self.code}\n{self.text[-4000:]}\n{self.error_text[-4000:]}")
+        return self
+
+
+class Pending:
+    """A request under way."""
+
+    def __init__(self, guest: Guest, what: str, timeout_s: float) -> None:
+        self.what = what
+        self._guest = guest
+        self._deadline = time.monotonic() + timeout_s + GRACE_S
+        self.answers: queue.SimpleQueue[Completed] = queue.SimpleQueue()
+
+    def result(self) -> Completed:
+        """Wait for the answer.
+
+        :raises MachineError: the guest ended, or its agent does not answer.
+        """
+        while True:
+            try:
+                return self.answers.get(timeout=0.5)
+            except queue.Empty:
+                if self._guest.machine.ended:
+                    raise self._guest.machine.error(f"the guest ended during: {self.what}") from None
+                if time.monotonic() > self._deadline:
+                    raise self._guest.machine.error(f"no answer to: {self.what}") from None
+
+
+class Guest:
+    """A running guest."""
+
+    def __init__(self, topology: Topology, kernel: str, release: str, machine: Machine) -> None:
+        self.topology = topology
+        self.kernel = kernel
+        self.release = release
+        self.machine = machine
+        self._ids = itertools.count(1)
+        self._pending: dict[int, Pending] = {}
+        self._lock = threading.Lock()
+        self._socket: socket.socket = machine.connect("agent")
+        threading.Thread(target=self._receive, daemon=True).start()
+
+    def __str__(self) -> str:
+        return f"{self.topology.name}/{self.kernel}"
+
+    def wait_ready(self, timeout_s: float) -> float:
+        """Wait for the agent and set the guest's clock; return the guest's uptime in seconds."""
+        answer = self._request({"op": "ping", "now": time.time()}, b"", "ping", timeout_s).result().check()
+        return float(answer.text.split()[0])
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 60,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "/root",
+    ) -> Pending:
+        """Start a command and do not wait for it."""
+        head = {"op": "run", "argv": list(argv), "timeout": timeout_s, "env": dict(env or {}), "cwd": cwd}
+        return self._request(head, stdin, " ".join(argv), timeout_s)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 60,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "/root",
+    ) -> Completed:
+        """Run a command to its end, whatever its exit code."""
+        return self.start(argv, stdin=stdin, timeout_s=timeout_s, env=env, cwd=cwd).result()
+
+    def sh(self, script: str, *, timeout_s: float = 60) -> str:
+        """Run a shell script that has to succeed; return its output without surrounding white space."""
+        return self.run(["sh", "-euc", script], timeout_s=timeout_s).check().text.strip()
+
+    def python(self, source: str, args: Any = None, *, timeout_s: float = 60) -> Completed:
+        """Run Python source in a fork of the agent's warm interpreter; the project is importable.
+
+        :param args: JSON-ready value, visible as ``ARGS``.
+        """
+        head = {"op": "python", "args": args, "timeout": timeout_s, "path": [PROJECT]}
+        return self._request(head, source.encode(), source.strip().splitlines()[0], timeout_s).result()
+
+    def read(self, path: str) -> str:
+        """Read a small text file of the guest, for instance of sysfs."""
+        return self.run(["cat", path]).check().text
+
+    def put(self, files: Mapping[str, bytes], folder: str = "/") -> None:
+        """Write files below a folder of the guest."""
+        self._put(_packed((name, data, 0o755) for name, data in files.items()), folder)
+
+    def get(self, path: str, folder: Path) -> Path:
+        """Copy a file or a folder of the guest into a folder of the host; return its path there."""
+        answer = self._request({"op": "get", "path": path}, b"", f"get {path}", 120).result().check()
+        with tarfile.open(fileobj=io.BytesIO(answer.out)) as archive:
+            archive.extractall(folder, filter="data")
+        return folder / Path(path).name
+
+    def put_project(self, *extra: str) -> None:
+        """Put the current tree into the guest, with the ``pinproof`` command; ``extra`` names more of its folders."""
+        self._put(_packed(_project_files(("toolkit", "probes", "validators", *extra))), PROJECT)
+        self.put({"usr/local/bin/pinproof": LAUNCHER.encode()})
+
+    def pinproof(self, *arguments: str, timeout_s: float = 120) -> Completed:
+        """Run the ``pinproof`` command, whatever its exit code."""
+        return self.run(["pinproof", *arguments], timeout_s=timeout_s)
+
+    def pytest(self, *arguments: str, timeout_s: float = 600) -> Completed:
+        """Run the project's own tests inside the guest."""
+        self.put_project("tests")
+        command = ["python3", "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+        return self.run(command, timeout_s=timeout_s, cwd=PROJECT)
+
+    def close(self) -> None:
+        """End the guest."""
+        self.machine.close()
+        self._socket.close()
+
+    def _put(self, packed: bytes, folder: str) -> None:
+        self._request({"op": "put", "folder": folder}, packed, f"put into {folder}", 120).result().check()
+
+    def _request(self, head: dict[str, Any], body: bytes, what: str, timeout_s: float) -> Pending:
+        pending = Pending(self, what, timeout_s)
+        with self._lock:
+            number = next(self._ids)
+            self._pending[number] = pending
+            try:
+                self._socket.sendall(wire.encode({**head, "id": number}, body))
+            except OSError as error:
+                raise self.machine.error(f"the guest's agent cannot be reached ({error})") from None
+        return pending
+
+    def _receive(self) -> None:
+        decoder = wire.Decoder()
+        while True:
+            try:
+                data = self._socket.recv(1 << 16)
+            except OSError:
+                return
+            if not data:
+                return
+            for head, body in decoder.feed(data):
+                with self._lock:
+                    pending = self._pending.pop(head["id"], None)
+                if pending is not None:
+                    out, err = body[: head["out"]], body[head["out"] :]
+                    pending.answers.put(
+                        Completed(what=pending.what, code=head["code"], out=out, err=err, seconds=head["seconds"])
+                    )
+
+
+LAUNCHER = f"""#!/bin/sh
+PYTHONPATH={PROJECT}:$PYTHONPATH exec /usr/bin/python3 -m toolkit "$@"
+"""
+
+
+def _project_files(folders: Iterable[str]) -> Iterable[tuple[str, bytes, int]]:
+    for folder in folders:
+        for path in sorted((settings.PROJECT / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield str(path.relative_to(settings.PROJECT)), path.read_bytes(), path.stat().st_mode & 0o777
+    text = (settings.PROJECT / "pyproject.toml").read_bytes()
+    yield "pyproject.toml", text, 0o644
+    # What an installation would register: the version, and pytest's and other tools' entry points.
+    project = tomllib.loads(text.decode())["project"]
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    groups = {"console_scripts": project.get("scripts", {}), **project.get("entry-points", {})}
+    points = "".join(
+        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in each.items()) for group, each in groups.items()
+    )
+    folder = f"{project['name']}-{project['version']}.dist-info"
+    yield f"{folder}/METADATA", metadata.encode(), 0o644
+    yield f"{folder}/entry_points.txt", points.encode(), 0o644
+
+
+def _packed(files: Iterable[tuple[str, bytes, int]]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data, mode in files:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(data), mode, int(time.time())
+            archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()

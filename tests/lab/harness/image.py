@@ -1,0 +1,149 @@
+"""The guest's root image: Debian packages, the Python packages that the project asks for, and the kernels beside it.
+
+The image is keyed by everything that goes into it and is read-only for the guest; the project itself is not in it
+(it goes in at run time), so an image outlives code changes. Needs root for ``chroot``, no network of the guest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.harness import debian, settings
+from tests.lab.harness.settings import LabUnavailableError, tool
+
+IMAGE_MIB = 2600
+PYTHON_PACKAGES = "/opt/python"
+"""Where the project's dependencies live in the guest."""
+
+_MERGED = ("bin", "sbin", "lib", "lib64")
+_EMPTY = ("proc", "sys", "dev", "run", "tmp", "root", "var/tmp", "var/lib", "opt", "etc")
+_BULK = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
+_ETC = {
+    "passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "group": "root:x:0:\nnogroup:x:65534:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "hosts": "127.0.0.1 localhost\n",
+    "hostname": "lab\n",
+    "machine-id": "",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """What a guest starts from."""
+
+    root: Path
+    kernels: Path
+    busybox: Path
+
+
+def current() -> Image:
+    """Return the image that fits the present recipe.
+
+    :raises LabUnavailableError: it has not been built.
+    """
+    folder = settings.cache() / f"image-{recipe_key()}"
+    if not (folder / "complete").exists():
+        raise LabUnavailableError(f"no guest image for the present recipe in {settings.cache()}: run make lab-image")
+    return Image(root=folder / "root.ext4", kernels=folder / "kernels", busybox=folder / "busybox")
+
+
+def build(say: Callable[[str], None] = lambda line: None) -> Image:
+    """Build the image unless it exists already; leftovers of older recipes are removed.
+
+    :raises LabUnavailableError: not root, or a package cannot be had.
+    """
+    try:
+        return current()
+    except LabUnavailableError:
+        if os.geteuid() != 0:
+            raise LabUnavailableError("building the guest image needs root (chroot into the unpacked tree)") from None
+    store = settings.cache()
+    say("resolving and downloading Debian packages")
+    packages = debian.download(store / "packages")
+    with tempfile.TemporaryDirectory(prefix="building-", dir=store) as temporary:
+        work = Path(temporary)
+        kernels = [package for package in packages if package.name.startswith("linux-image-")]
+        say(f"unpacking {len(kernels)} kernel packages")
+        debian.unpack_kernels(kernels, work / "kernels")
+        say(f"unpacking {len(packages) - len(kernels)} packages")
+        stage = work / "stage"
+        _stage(stage, [package for package in packages if package not in kernels])
+        say("adding the project's Python dependencies")
+        _python_packages(stage)
+        say("writing the ext4 image")
+        target = work / "result"
+        target.mkdir()
+        options = ["-q", "-t", "ext4", "-O", "^has_journal,^metadata_csum", "-m", "0"]
+        _nice([tool("mke2fs"), *options, "-d", stage, target / "root.ext4", f"{IMAGE_MIB}M"])
+        (work / "kernels").rename(target / "kernels")
+        shutil.copy2(stage / "usr/bin/busybox", target / "busybox")
+        (target / "complete").write_text("\n".join(package.name for package in packages) + "\n")
+        final = store / f"image-{recipe_key()}"
+        for old in store.glob("image-*"):
+            shutil.rmtree(old)
+        target.rename(final)
+    return current()
+
+
+def recipe_key() -> str:
+    """Return the digest of everything that decides the image's content, apart from Debian's own updates."""
+    recipe = {
+        "packages": [*debian.KERNELS.values(), *debian.GUEST_PACKAGES],
+        "python": _requirements(),
+        "code": [Path(module).read_text() for module in (__file__, debian.__file__)],
+    }
+    return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _requirements() -> list[str]:
+    project = tomllib.loads((settings.PROJECT / "pyproject.toml").read_text())["project"]
+    return [*project["dependencies"], *project["optional-dependencies"]["test"]]
+
+
+def _stage(stage: Path, packages: list[Path]) -> None:
+    for name in _MERGED:
+        (stage / "usr" / name).mkdir(parents=True)
+        (stage / name).symlink_to(f"usr/{name}")
+    for name in _EMPTY:
+        (stage / name).mkdir(parents=True, exist_ok=True)
+    for package in packages:
+        debian.unpack(package, stage)
+    for name in _BULK:
+        shutil.rmtree(stage / name, ignore_errors=True)
+    for name, text in _ETC.items():
+        (stage / "etc" / name).write_text(text)
+    shell = stage / "usr/bin/sh"
+    if not shell.exists():
+        shell.symlink_to("dash")
+    _nice(["chroot", stage, "/sbin/ldconfig"])
+
+
+def _python_packages(stage: Path) -> None:
+    interpreter = max((stage / "usr/bin").glob("python3.[0-9]*"), key=lambda path: len(path.name))
+    version = interpreter.name.removeprefix("python")
+    target = stage / PYTHON_PACKAGES.lstrip("/")
+    options = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--no-compile"]
+    platform = ["--only-binary=:all:", "--implementation=cp", f"--python-version={version}"]
+    platform += ["--platform=manylinux2014_x86_64", "--platform=manylinux_2_28_x86_64"]
+    _nice([sys.executable, "-m", "pip", "install", *options, *platform, "--target", target, *_requirements()])
+    compiling = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
+    folders = [f"/usr/lib/python{version}", "/usr/lib/python3/dist-packages", PYTHON_PACKAGES]
+    _nice(["chroot", stage, f"/usr/bin/{interpreter.name}", *compiling, *folders], check=False)
+
+
+def _nice(command: list[str | Path], *, check: bool = True) -> None:
+    done = subprocess.run(["nice", "-n", str(settings.NICENESS), *command], capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        tail = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise LabUnavailableError(f"{Path(command[0]).name} ended with {done.returncode}: {' / '.join(tail)}")

@@ -1,0 +1,64 @@
+"""What an emulated guest may not certify, and how that is said: as ``skipped`` with the reason, never as passed.
+
+Whether a claim *holds* (where tasks ran, who used a CPU, what the kernel accepted) is as true in a guest as on metal.
+How long something took, and what the cache hardware is, are properties of the emulator and of the host below it.
+Source: QEMU documentation "TCG" (multi-threaded emulation gives no timing); recorded measurements in this folder's
+README: wake-up latencies up to 280 ms, quota ratios down to 0.7 with a busy host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from enum import StrEnum
+
+import pytest
+
+from toolkit.model.verdict import Outcome, Verdict
+
+
+class Aspect(StrEnum):
+    """A property that emulation does not have."""
+
+    CACHE_IDS = "cache ids"
+    NOISE = "noise"
+    LATENCY = "latency"
+    FULL_SPEED = "full speed"
+
+
+REASONS = {
+    Aspect.CACHE_IDS: "cache ids and sizes come from the emulator's CPUID tables, no cache exists",
+    Aspect.NOISE: "interrupts, steal and kernel threads of an emulated CPU say nothing about a real one",
+    Aspect.LATENCY: "the host takes the guest's CPUs away for up to hundreds of milliseconds",
+    Aspect.FULL_SPEED: "an emulated CPU may be descheduled by the host, so using less than promised proves nothing",
+}
+
+RULES = {
+    "noise": Aspect.NOISE,
+    "transition-window": Aspect.LATENCY,
+}
+"""Rule -> the aspect that its verdict rests on alone."""
+
+
+def reason(aspect: Aspect) -> str:
+    """Say why a guest may not certify an aspect."""
+    return f"a virtual machine under software emulation does not certify {aspect}: {REASONS[aspect]}"
+
+
+def skip(aspect: Aspect) -> None:
+    """Skip the running test with the reason."""
+    pytest.skip(reason(aspect))
+
+
+def restated(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Return the verdicts with those that a guest may not certify turned into skipped; their measures stay.
+
+    A rule's failure is kept unless the rule rests on an emulated property alone.
+    """
+    result = []
+    for verdict in verdicts:
+        aspect = RULES.get(verdict.rule)
+        if aspect is not None:
+            verdict = dataclasses.replace(verdict, outcome=Outcome.SKIPPED, reason=reason(aspect), offenders=())
+        result.append(verdict)
+    return tuple(result)

@@ -1,0 +1,105 @@
+"""Starting guests: restore the snapshot that fits, or boot once and save it.
+
+A snapshot is keyed by everything that decides what it holds: QEMU's version and full command line (so the topology,
+the kernel's words and the image), the kernel, and the initramfs (so the init script, the agent and the modules).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.harness import debian, image, initramfs, machine, settings
+from tests.lab.harness.guest import Guest
+from tests.lab.harness.machine import Machine
+from tests.lab.harness.topology import SMALL, Topology
+
+BOOT_TIMEOUT_S = 400
+RESTORE_TIMEOUT_S = 60
+CGROUP_WORDS = {"v2": ("cgroup_no_v1=all", "lab.cgroup=v2"), "hybrid": ("lab.cgroup=hybrid",)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestKind:
+    """A kind of guest that tests ask for."""
+
+    topology: Topology = SMALL
+    kernel: str = "6.1"
+    cgroup: str = "v2"
+
+    def __str__(self) -> str:
+        hierarchy = "" if self.cgroup == "v2" else f"-{self.cgroup}"
+        return f"{self.topology.name}-{self.kernel}{hierarchy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything that is needed to start a kind of guest."""
+
+    release: str
+    command: tuple[str, ...]
+    snapshot: Path
+
+
+def recipe(kind: GuestKind) -> Recipe:
+    """Find the files and compose the command of a guest.
+
+    :raises LabUnavailableError: a program or the image is missing.
+    """
+    files = image.current()
+    release = debian.kernel_release(files.kernels, kind.kernel)
+    vmlinuz = files.kernels / "boot" / f"vmlinuz-{release}"
+    start = initramfs.build(files, release)
+    words = [*CGROUP_WORDS[kind.cgroup], *kind.topology.kernel_args()]
+    command = machine.command_line(vmlinuz, start, files.root, kind.topology.qemu_args(), words)
+    parts = [machine.version(), *command, hashlib.sha256(vmlinuz.read_bytes()).hexdigest()]
+    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    target = settings.cache() / f"{kind}_{key}.snapshot"
+    return Recipe(release=release, command=tuple(command), snapshot=target)
+
+
+def make(kind: GuestKind, what: Recipe) -> float:
+    """Boot a guest, save its snapshot, end it; return the guest's uptime when it answered."""
+    for old in settings.cache().glob(f"{kind}_*.snapshot"):
+        old.unlink()
+    booted = _started(kind, what, None, BOOT_TIMEOUT_S)
+    try:
+        uptime = booted.wait_ready(RESTORE_TIMEOUT_S)
+        booted.machine.save(what.snapshot)
+    finally:
+        booted.close()
+    return uptime
+
+
+@contextlib.contextmanager
+def running(kind: GuestKind) -> Iterator[Guest]:
+    """Start a guest in a known state and end it afterwards; only one runs at a time on this machine.
+
+    :raises LabUnavailableError: a program or the image is missing.
+    """
+    with settings.one_guest_at_a_time():
+        what = recipe(kind)
+        if not what.snapshot.exists():
+            make(kind, what)
+        restored = _started(kind, what, what.snapshot, RESTORE_TIMEOUT_S)
+        try:
+            yield restored
+        finally:
+            restored.close()
+
+
+def _started(kind: GuestKind, what: Recipe, resume_from: Path | None, timeout_s: float) -> Guest:
+    emulated = Machine(list(what.command), resume_from)
+    try:
+        if resume_from:
+            emulated.resume()
+        started = Guest(kind.topology, kind.kernel, what.release, emulated)
+        started.wait_ready(timeout_s)
+    except BaseException:
+        emulated.close()
+        raise
+    return started

@@ -1,0 +1,79 @@
+"""The harness itself, without starting a guest."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.lab.harness import initramfs, limits, settings
+from tests.lab.harness.inside import wire
+from tests.lab.harness.topology import BY_NAME, CATALOGUE, SPARSE, TWO_SOCKETS, Topology
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.verdict import Outcome, Verdict
+
+
+def test_messages_survive_any_fragmentation() -> None:
+    """Two messages with binary bodies come out whole when the stream arrives one byte at a time."""
+    stream = wire.encode({"id": 1, "op": "put"}, bytes(range(256))) + wire.encode({"id": 2})
+    decoder = wire.Decoder()
+    found = [message for i in range(len(stream)) for message in decoder.feed(stream[i : i + 1])]
+    assert found == [({"id": 1, "op": "put"}, bytes(range(256))), ({"id": 2}, b"")]
+
+
+@pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox (to read cpio archives back) is not installed")
+def test_initramfs_is_a_cpio_archive(tmp_path: Path) -> None:
+    """Another implementation unpacks exactly what was packed, whatever the alignment of names and contents."""
+    files = {f"d/{'n' * length}": b"x" * (7 - length) for length in range(1, 8)}
+    data = initramfs.archive({"d": None, **files})
+    unpack = ["busybox", "cpio", "-i", "-d", "--quiet"]
+    subprocess.run(unpack, input=data, cwd=tmp_path, check=True, capture_output=True)
+    assert {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == files
+
+
+@pytest.mark.parametrize("topology", CATALOGUE, ids=BY_NAME)
+def test_topologies_are_consistent(topology: Topology) -> None:
+    """Nodes partition the CPUs, and a distance matrix is square, symmetric and local on its diagonal."""
+    owned = [cpu for node in topology.nodes for cpu in node.cpus]
+    assert sorted(owned) == list(range(topology.cpu_count))
+    for i, row in enumerate(topology.distances):
+        assert len(row) == len(topology.distances) == len(topology.nodes)
+        assert row[i] == 10
+        assert all(topology.distances[j][i] == distance > 10 for j, distance in enumerate(row) if j != i)
+
+
+def test_place_of_a_cpu() -> None:
+    """CPU 13 of 2 sockets x 2 dies x 2 cores x 2 threads is the second thread of the first core of the last die."""
+    place = TWO_SOCKETS.place(13)
+    assert (place.socket, place.die, place.core_key, place.l3_key, place.node) == (1, 1, 12, 12, 3)
+    assert (TWO_SOCKETS.siblings(13), TWO_SOCKETS.l3(13)) == (CpuSet.parse("12-13"), CpuSet.parse("12-15"))
+
+
+def test_one_machine_has_ids_on_both_sides_of_64() -> None:
+    """The sparse machine crosses a 64-bit word boundary and leaves gaps."""
+    ids = list(SPARSE.online_cpus)
+    assert {63, 64} <= set(ids)
+    assert max(ids) > 64
+    assert len(ids) < max(ids)
+
+
+def test_cache_is_outside_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Images never land in the checkout, and the variable moves them."""
+    monkeypatch.delenv("PINPROOF_LAB_CACHE", raising=False)
+    assert not settings.cache().is_relative_to(settings.PROJECT)
+    monkeypatch.setenv("PINPROOF_LAB_CACHE", str(tmp_path))
+    assert settings.cache() == tmp_path.resolve()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED])
+def test_a_guest_does_not_certify_noise(outcome: Outcome) -> None:
+    """A verdict on noise comes out skipped with the reason and keeps its measures; containment is left alone."""
+    noise = Verdict(rule="noise", subject="cpu 3", outcome=outcome, reason="budget", measures={"noise_ns": 5})
+    held = Verdict(rule="cpuset-containment", subject="db", outcome=outcome, reason="", measures={})
+    changed, kept = limits.restated([noise, held])
+    assert changed.outcome is Outcome.SKIPPED
+    assert "does not certify noise" in changed.reason
+    assert changed.measures == {"noise_ns": 5}
+    assert kept == held
