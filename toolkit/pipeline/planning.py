@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.errors import HostUnsupportedError
-from toolkit.model.node_config import parse_node_config
+from toolkit.model.node_config import read_settings
 from toolkit.model.plan import Plan
-from toolkit.model.pod import parse_pod
+from toolkit.model.pod_reader import read_pod
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-
-KUBELET_KIND = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 
 
 def machine_of(topology: Topology) -> Machine:
@@ -31,7 +27,6 @@ def plan_scenario(scenario: Scenario, topology: Topology) -> Plan:
 
     :raises InputError: a pod or the configuration is wrong, or no kubelet would start with it.
     """
-    document: dict[str, Any] = {**KUBELET_KIND, **scenario.kubelet}
-    config = parse_node_config(document, f"scenario {scenario.name}: kubelet")
-    pods = [parse_pod(pod, f"scenario {scenario.name}: pod {i}") for i, pod in enumerate(scenario.pods)]
+    config = read_settings(scenario.kubelet, f"scenario {scenario.name}: kubelet")
+    pods = [read_pod(pod, f"scenario {scenario.name}: pod {i}") for i, pod in enumerate(scenario.pods)]
     return plan(pods, config, machine_of(topology))
