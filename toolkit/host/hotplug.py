@@ -1,0 +1,156 @@
+"""Notices CPUs that go offline or come online while something is watched: evidence about a set of CPUs that changed
+under it proves nothing.
+
+The kernel's own uevents are read (no udevd needed), and the online list is the second witness: where the two disagree,
+or the socket is not allowed, the monitor says that it is blind instead of reporting "no events".
+
+Source: Documentation/core-api/cpu_hotplug.rst ("Architecture's requirements": online/offline uevents);
+Documentation/ABI/testing/sysfs-uevent (SYNTH_UUID); ``../shared/lab.md`` section 2: a filtered-out message makes
+``poll`` return ``None`` at once, which is no timeout.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import select
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from toolkit.host.sysfs import SysTree
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import HotplugEvent
+
+_ONLINE = "sys/devices/system/cpu/online"
+_CPU_NAME = re.compile(r"cpu(\d{1,6})", re.ASCII)
+_RECEIVE_BYTES = 1024 * 1024
+_SETTLE_S = 0.5
+
+
+def decode(action: str | None, name: str, at_ns: int) -> HotplugEvent | None:
+    """Turn a uevent into an event; ``None`` for anything but a CPU that went offline or came online.
+
+    ``add`` and ``remove`` (a CPU that was plugged physically) change nothing by themselves: it is not online yet, or
+    no longer.
+    """
+    match = _CPU_NAME.fullmatch(name)
+    if match is None or action not in ("online", "offline"):
+        return None
+    return HotplugEvent(cpu=int(match[1]), online=action == "online", at_ns=at_ns)
+
+
+class HotplugMonitor:
+    """Context manager that collects hotplug events in a thread that sleeps until there is one.
+
+    :param start_ns: CLOCK_MONOTONIC time that events are relative to; 0: absolute.
+    :param synthetic: also take events that somebody made by writing to a CPU's ``uevent`` file.
+    """
+
+    def __init__(self, start_ns: int = 0, root: Path = Path("/"), *, synthetic: bool = False) -> None:
+        self._start_ns = start_ns
+        self._root = root
+        self._synthetic = synthetic
+        self._lock = threading.Lock()
+        self._events: list[HotplugEvent] = []
+        self._blind: str | None = None
+        self._thread: threading.Thread | None = None
+        self._wake = -1
+        self._online_before: CpuSet | None = None
+
+    def __enter__(self) -> HotplugMonitor:
+        try:
+            # Imported here: without libudev the import itself fails, and that must not stop a run.
+            import pyudev
+
+            monitor = pyudev.Monitor.from_netlink(pyudev.Context(), source="kernel")
+            monitor.filter_by("cpu")
+            monitor.set_receive_buffer_size(_RECEIVE_BYTES)
+            monitor.start()
+        except (OSError, ImportError) as error:
+            self._blind = f"CPU hotplug events cannot be received: {error}"
+        else:
+            self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+            self._thread = threading.Thread(target=self._collect, args=(monitor,), name="hotplug", daemon=True)
+        # Read only when events can arrive: a change between the two would be seen by neither.
+        self._online_before = self._online()
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._settle()
+        if self._thread is not None:
+            os.eventfd_write(self._wake, 1)
+            self._thread.join()
+            os.close(self._wake)
+            self._thread, self._wake = None, -1
+
+    @property
+    def events(self) -> tuple[HotplugEvent, ...]:
+        """Everything seen so far, oldest first."""
+        with self._lock:
+            return tuple(self._events)
+
+    @property
+    def blind(self) -> str | None:
+        """Why the events may be incomplete, or ``None``. Final after the context has ended."""
+        with self._lock:
+            return self._blind
+
+    def _collect(self, monitor: Any) -> None:
+        poller = select.poll()
+        poller.register(monitor.fileno(), select.POLLIN)
+        poller.register(self._wake, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poller.poll()}
+            if monitor.fileno() in ready:
+                self._receive(monitor)
+            elif self._wake in ready:
+                return
+
+    def _receive(self, monitor: Any) -> None:
+        """Take one message. ``None`` is a message for somebody else, or none at all: the caller asks the kernel."""
+        try:
+            device = monitor.poll(timeout=0)
+        except OSError as error:
+            lost = error.errno == errno.ENOBUFS
+            self._go_blind("CPU hotplug events were lost (buffer full)" if lost else f"CPU hotplug events: {error}")
+            return
+        if device is None or (device.properties.get("SYNTH_UUID") is not None and not self._synthetic):
+            return
+        event = decode(device.action, device.sys_name, time.monotonic_ns() - self._start_ns)
+        if event is not None:
+            with self._lock:
+                self._events.append(event)
+
+    def _settle(self) -> None:
+        """Wait until the events explain the online list; an event is sent a little after the list changes."""
+        deadline = time.monotonic() + _SETTLE_S
+        while not self._explained():
+            if self.blind is not None or time.monotonic() > deadline:
+                self._go_blind(f"the online CPUs changed from {self._online_before} to {self._online()} without events")
+                return
+            threading.Event().wait(0.005)
+
+    def _explained(self) -> bool:
+        now = self._online()
+        if self._online_before is None or now is None:
+            return True
+        expected = self._online_before.mask
+        for event in self.events:
+            bit = 1 << event.cpu
+            expected = expected | bit if event.online else expected & ~bit
+        return expected == now.mask
+
+    def _online(self) -> CpuSet | None:
+        return SysTree(self._root).cpu_list(_ONLINE)
+
+    def _go_blind(self, reason: str) -> None:
+        with self._lock:
+            self._blind = self._blind or reason
