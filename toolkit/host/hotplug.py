@@ -134,7 +134,9 @@ class HotplugMonitor:
         deadline = time.monotonic() + _SETTLE_S
         while not self._explained():
             if self.blind is not None or time.monotonic() > deadline:
-                self._go_blind(f"the online CPUs changed from {self._online_before} to {self._online()} without events")
+                self._go_blind(
+                    f"CPU hotplug: the events received do not lead from {self._online_before} to {self._online()}"
+                )
                 return
             threading.Event().wait(0.005)
 

@@ -135,7 +135,8 @@ class CpuSet:
         return self.mask != 0
 
     def __contains__(self, cpu: int) -> bool:
-        return self.mask >> cpu & 1 == 1
+        # The kernel writes "no node" as -1; that is in no set.
+        return cpu >= 0 and self.mask >> cpu & 1 == 1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CpuSet) and self.mask == other.mask
