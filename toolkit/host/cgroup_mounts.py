@@ -18,8 +18,10 @@ from toolkit.errors import HostUnsupportedError
 _GONE = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ESRCH)
 
 _V1_CONTROLLERS = frozenset(
-    ("blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc")
-    + ("net_cls", "net_prio", "perf_event", "pids", "rdma")
+    (
+        *("blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory"),
+        *("misc", "net_cls", "net_prio", "perf_event", "pids", "rdma"),
+    )
 )
 
 
@@ -38,7 +40,7 @@ class Hierarchy:
 
     :param root: where the host's ``/`` is seen.
     :param unified: mount point of cgroup2, ``None`` on a pure v1 host.
-    :param legacy: v1 controller name and mount point, sorted by name.
+    :param legacy: v1 controller (or ``name=systemd`` for a hierarchy without one) and mount point, sorted by name.
     """
 
     root: Path
@@ -97,7 +99,7 @@ def detect(root: Path = Path("/")) -> Hierarchy:
             unified.append(candidate)
         elif super_fields[0] == "cgroup":
             for option in super_fields[2].split(","):
-                if option in _V1_CONTROLLERS:
+                if option in _V1_CONTROLLERS or option.startswith("name="):
                     legacy.setdefault(option, []).append(candidate)
     mounts = tuple(sorted((name, _best(found)) for name, found in legacy.items()))
     if not unified and not mounts:

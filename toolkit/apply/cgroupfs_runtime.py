@@ -1,0 +1,101 @@
+"""Runtime ``cgroupfs``: containers are plain processes of the host in cgroups of their own. Needs no daemon."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolkit.apply import cgroups, kill, launch, workloads
+from toolkit.apply.launch import Started
+from toolkit.apply.workloads import LOAD_DIRECTORY, Programs
+from toolkit.host import cgroupfs, procfs
+from toolkit.host.cgroup_mounts import Hierarchy
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.sandbox import ContainerRequest, Workload, WorkloadKind
+
+
+@dataclass(slots=True)
+class CgroupfsRuntime:
+    """Starts and stops the processes of containers.
+
+    :param directory: the run's own directory.
+    """
+
+    hierarchy: Hierarchy
+    directory: Path
+    numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    name: str = "cgroupfs"
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """Main processes that have not been collected yet."""
+
+    def start(self, container: ContainerRequest, cgroup: str) -> tuple[Started, ...]:
+        """Run the container's workloads in its cgroup; a container without any sleeps.
+
+        :raises ApplyError: one cannot be started; those before it run.
+        """
+        wanted = container.workloads or (Workload(kind=WorkloadKind.QUIET),)
+        return tuple(self.spawn(container, cgroup, workload) for workload in wanted)
+
+    def spawn(self, container: ContainerRequest, cgroup: str, workload: Workload) -> Started:
+        """Run one workload more.
+
+        :raises ApplyError: it cannot be started, or dies at once.
+        """
+        scratch = self.directory / "scratch"
+        scratch.mkdir(mode=0o700, exist_ok=True)
+        stderr = self.directory / f"{next(self.numbers)}.stderr"
+        programs = Programs(
+            python=sys.executable,
+            # Looked up only if it is used: a host without it can still run the other loads.
+            stress_ng=launch.host_program("stress-ng", "stress-ng") if workloads.uses_stress_ng(workload) else "",
+            load=str(LOAD_DIRECTORY),
+            scratch=str(scratch),
+        )
+        command = workloads.command(workload, programs)
+        what = f"claim {container.claim}, workload {workload.kind}"
+        memory = container.cgroup.memory_max_bytes is not None
+        path = cgroupfs.relative(cgroup)
+        process = launch.spawn(
+            command.argv,
+            cpus=cgroupfs.read_files(self.hierarchy, cgroup, 0).cpus_effective,
+            procs=tuple(
+                mount / path / "cgroup.procs" for mount in cgroups.member_mounts(self.hierarchy, memory=memory)
+            ),
+            stderr=stderr,
+            what=what,
+            directory=scratch,
+        )
+        self.processes.append(process)
+        started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+        launch.await_ready(
+            started, command, members=lambda: cgroupfs.pids(self.hierarchy, cgroup), what=what, stderr=stderr
+        )
+        return started
+
+    def stop(self, container: ContainerRequest, cgroup: str, started: tuple[Started, ...]) -> None:
+        """End every task of the container; the empty cgroup stays."""
+        path = cgroupfs.relative(cgroup)
+        kill.kill(mount / path for mount in cgroups.member_mounts(self.hierarchy, memory=True))
+        for one in started:
+            if one.process is not None:
+                one.process.wait()
+        self.processes = [process for process in self.processes if process.returncode is None]
+
+    def set_cpus(self, container: ContainerRequest, cgroup: str, cpus: CpuSet) -> None:
+        """Move the running container to other CPUs."""
+        cgroups.set_cpus(self.hierarchy, cgroup, cpus)
+
+    def set_bandwidth(
+        self, container: ContainerRequest, cgroup: str, quota_us: int, period_us: int, burst_us: int | None
+    ) -> None:
+        """Give the running container another CFS bandwidth."""
+        cgroups.set_bandwidth(self.hierarchy, cgroup, quota_us, period_us, burst_us)
+
+    def reap(self) -> None:
+        """Collect the main processes after all have been killed, so that no zombie stays."""
+        for process in self.processes:
+            process.wait()
+        self.processes.clear()

@@ -1,0 +1,220 @@
+"""The journal of a run: what was about to be made, written down before it was made.
+
+``/run/pinproof/<run_id>/journal.jsonl`` holds one record a line. The first line appears with the file itself (rename),
+every later line is one ``write``; so SIGKILL leaves a journal that is complete up to what was done, or no journal and
+nothing done. Every file of a run lives in the same directory.
+
+A journal is read back by root after a crash, so it is input like any other: directories and files that are links, not
+ours, too large or not understood are refused with a reason and nothing is done on their word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import ApplyError, InputError
+from toolkit.host import procfs
+from toolkit.model.serde import from_json, stage_value, to_json
+
+RUNS = "run/pinproof"
+JOURNAL = "journal.jsonl"
+MAX_JOURNAL_BYTES = 4 * 1024 * 1024
+RUNTIME_SUFFIX = "-runtime"
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One line. Which fields count depends on ``what``.
+
+    ``run``: ``run_id``, ``pid`` and ``start_time`` of its process, ``boot_id``, and ``hierarchies``, the names under
+    which ``/pinproof-<run_id>`` (and ``/pinproof-<run_id>-runtime``) may exist.
+    ``controllers``: v2 ``controllers`` that were off in the root's subtree_control and are about to be turned on.
+    ``masks-kept``: the affinities of all tasks stand in the file ``affinities.json``.
+    ``masks-restored``: they have been put back, the file is history.
+    """
+
+    what: str
+    run_id: str = ""
+    pid: int = 0
+    start_time: int = 0
+    boot_id: str = ""
+    hierarchies: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+
+
+_KINDS = ("run", "controllers", "masks-kept", "masks-restored")
+
+
+def check_run_id(run_id: str) -> str:
+    """Return the run id if it can name a directory and a cgroup.
+
+    :raises InputError: it cannot.
+    """
+    if not _RUN_ID.fullmatch(run_id) or run_id.endswith(RUNTIME_SUFFIX):
+        raise InputError(
+            "run id", repr(run_id[:80]), f"up to 64 letters, digits, '_', '.', '-', not ending in {RUNTIME_SUFFIX}"
+        )
+    return run_id
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The records of one run and where they are kept."""
+
+    directory: Path
+    records: tuple[Record, ...]
+
+    @property
+    def run(self) -> Record:
+        """The first record."""
+        return self.records[0]
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run, of its directory, and (behind ``/pinproof-``) of its cgroups."""
+        return self.run.run_id
+
+    def find(self, what: str) -> tuple[Record, ...]:
+        """Return the records of one kind."""
+        return tuple(record for record in self.records if record.what == what)
+
+    def alive(self, root: Path) -> bool:
+        """Say whether the process that made the run still exists (same pid, same start, same boot)."""
+        same_boot = self.run.boot_id == procfs.boot_id(root)
+        return same_boot and procfs.start_time(self.run.pid, root) == self.run.start_time
+
+
+def runs_directory(root: Path) -> Path:
+    """Return the directory of all runs."""
+    return root / RUNS
+
+
+def create(root: Path, run_id: str, hierarchies: tuple[str, ...]) -> Journal:
+    """Write the journal of a new run; the caller holds :func:`locked`.
+
+    :raises InputError: a run of that name exists.
+    """
+    directory = runs_directory(root) / check_run_id(run_id)
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        raise InputError("run id", f"{run_id!r} is in use ({directory})", "another one, or pinproof cleanup") from None
+    except OSError as error:
+        raise ApplyError(f"{directory}: {error.strerror}") from None
+    pid = os.getpid()
+    first = Record(
+        what="run",
+        run_id=run_id,
+        pid=pid,
+        start_time=procfs.start_time(pid, root) or 0,
+        boot_id=procfs.boot_id(root),
+        hierarchies=hierarchies,
+    )
+    draft = directory / f"{JOURNAL}.new"
+    draft.write_text(to_json(first) + "\n", encoding="utf-8")
+    draft.rename(directory / JOURNAL)
+    return Journal(directory, (first,))
+
+
+def append(journal: Journal, record: Record) -> Journal:
+    """Write one more line; it is in the kernel's hands when this returns."""
+    descriptor = os.open(journal.directory / JOURNAL, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        line = (to_json(record) + "\n").encode()
+        if os.write(descriptor, line) != len(line):
+            raise ApplyError(f"{journal.directory / JOURNAL}: no space left")
+    finally:
+        os.close(descriptor)
+    return Journal(journal.directory, (*journal.records, record))
+
+
+def read(directory: Path) -> Journal | None:
+    """Read the journal of a run's directory; ``None`` if the run died before it had one.
+
+    :raises InputError: it must not be trusted; the message says why.
+    """
+    _owned(directory, stat.S_ISDIR, "a directory")
+    path = directory / JOURNAL
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), "a regular file") from None
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise InputError(str(path), "a link or a special file", "a regular file with one name")
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise InputError(str(path), f"owner {found.st_uid}, mode {found.st_mode & 0o777:o}", "a file of our own")
+        if found.st_size > MAX_JOURNAL_BYTES:
+            raise InputError(str(path), f"{found.st_size} bytes", f"at most {MAX_JOURNAL_BYTES}")
+        text = stream.read(MAX_JOURNAL_BYTES + 1)
+    lines = text.split(b"\n")
+    # A line without its end was being written when the run died: what it announces was not begun.
+    records = tuple(from_json(Record, line, f"{path} line {number}") for number, line in enumerate(lines[:-1], 1))
+    if not records or records[0].what != "run" or any(record.what not in _KINDS for record in records):
+        raise InputError(str(path), "not a journal of pinproof", "a first record 'run' and known kinds")
+    if any(record.what == "run" for record in records[1:]) or check_run_id(records[0].run_id) != directory.name:
+        raise InputError(str(path), f"it speaks for run {records[0].run_id!r}", directory.name)
+    return Journal(directory, records)
+
+
+def _owned(path: Path, kind: Callable[[int], bool], expected: str) -> None:
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), expected) from None
+    if not kind(found.st_mode):
+        raise InputError(str(path), "a link or a special file", expected)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise InputError(str(path), f"owner {found.st_uid}, mode {found.st_mode & 0o777:o}", f"{expected} of our own")
+
+
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[Path]:
+    """Hold the lock of all runs: making and unmaking a run exclude each other; SIGKILL lets go of it.
+
+    The lock is the runs' directory itself, made if missing and removed when the last run has left it.
+
+    :raises InputError: the directory must not be trusted. :raises ApplyError: it cannot be made.
+    """
+    directory = runs_directory(root)
+    while True:
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ApplyError(f"{directory}: {error.strerror}") from None
+        _owned(directory, stat.S_ISDIR, "a directory")
+        try:
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # The last holder may have removed it while we waited.
+            if _same(descriptor, directory):
+                try:
+                    yield directory
+                finally:
+                    with contextlib.suppress(OSError):
+                        directory.rmdir()
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _same(descriptor: int, directory: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), directory.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False

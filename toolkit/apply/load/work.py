@@ -1,0 +1,96 @@
+"""Workloads that no generator at hand does the way they are needed here.
+
+Usage: ``work.py KIND WORKERS``. The main process names itself ``pinproof-main`` and forks its workers, which name
+themselves ``pinproof-KIND``; if one dies, the main process ends too. ``quiet`` has threads in place of workers.
+
+``quiet``: sleeps. ``escape``: asks sched_setaffinity for every CPU in turn. ``exec``: short-lived fork + exec children
+(stress-ng refuses to do that as root). ``syscall``: reads /dev/zero in 64 KiB pieces, so that nearly all its time is
+kernel mode in system calls of some microseconds. ``pulse``: 10 ms of sleep, 0.2 ms of work, for ever.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+
+
+def name_self(name: str) -> None:
+    """Set the name in /proc/pid/comm: the sign that the workload is ready."""
+    with open("/proc/self/comm", "w", encoding="ascii") as stream:  # noqa: PTH123 - starts twice as fast without pathlib
+        stream.write(name)
+
+
+def quiet(threads: int) -> None:
+    """Sleep in as many threads."""
+    for _ in range(threads - 1):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    name_self("pinproof-quiet")
+    while True:
+        signal.pause()
+
+
+def escape() -> None:
+    """Try to leave the cpuset: every single CPU, then all of them, a little work in between."""
+    cpus = range(os.sysconf("SC_NPROCESSORS_CONF"))
+    name_self("pinproof-escape")
+    while True:
+        for wanted in (*({cpu} for cpu in cpus), set(cpus)):
+            try:
+                os.sched_setaffinity(0, wanted)
+            except OSError:
+                # Nothing of what was asked for is in the cpuset: the kernel said no.
+                continue
+            sum(range(2000))
+
+
+def pulse() -> None:
+    """Run for 0.2 ms, sleep for 10 ms."""
+    name_self("pinproof-pulse")
+    while True:
+        end = time.monotonic_ns() + 200_000
+        while time.monotonic_ns() < end:
+            pass
+        time.sleep(0.01)
+
+
+def exec_storm() -> None:
+    """Start short-lived programs, four at a time."""
+    program = shutil.which("true") or "/bin/true"
+    name_self("pinproof-exec")
+    running = 0
+    while True:
+        if running == 4:
+            os.wait()
+            running -= 1
+        os.posix_spawn(program, [program], {})
+        running += 1
+
+
+def syscall() -> None:
+    """Stay in kernel mode."""
+    source = os.open("/dev/zero", os.O_RDONLY | os.O_CLOEXEC)
+    buffers = [bytearray(1 << 16)]
+    name_self("pinproof-syscall")
+    while True:
+        os.readv(source, buffers)
+
+
+def main() -> int:
+    """Run the workers until one of them ends."""
+    kind, workers = sys.argv[1], int(sys.argv[2])
+    if kind == "quiet":
+        quiet(workers)
+    if kind == "pulse":
+        pulse()
+    work = {"escape": escape, "exec": exec_storm, "syscall": syscall}[kind]
+    name_self("pinproof-main")
+    for _ in range(workers):
+        if os.fork() == 0:
+            work()
+    return os.waitstatus_to_exitcode(os.wait()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""The sandbox: a set of real cgroups and real processes, made and removed by a context manager.
+
+::
+
+    with sandbox(request, run_id="r1") as live:
+        live.value                      # what stands on the machine
+        live.set_cpus("db", CpuSet.of([1]))
+
+Everything is below ``/pinproof-<run_id>``; :mod:`toolkit.apply.runs` writes the journal first and undoes everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from toolkit.apply import cgroups, kill, runs
+from toolkit.apply.cgroupfs_runtime import CgroupfsRuntime
+from toolkit.apply.launch import Started
+from toolkit.apply.oci_runtime import OciRuntime
+from toolkit.apply.runs import CleanupReport
+from toolkit.errors import ApplyError, HostUnsupportedError, InputError
+from toolkit.host import cgroupfs
+from toolkit.host.cgroup_mounts import Hierarchy, Mode, read_control
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.sandbox import (
+    CgroupRequest,
+    ContainerRequest,
+    Sandbox,
+    SandboxContainer,
+    SandboxRequest,
+    Workload,
+)
+
+RUNTIMES = ("cgroupfs", "runc", "crun")
+
+
+class Runtime(Protocol):
+    """What differs between plain processes and OCI containers."""
+
+    name: str
+
+    def start(self, container: ContainerRequest, cgroup: str) -> tuple[Started, ...]:
+        """Start the container in its empty cgroup."""
+
+    def spawn(self, container: ContainerRequest, cgroup: str, workload: Workload) -> Started:
+        """Run one workload more in the running container."""
+
+    def stop(self, container: ContainerRequest, cgroup: str, started: tuple[Started, ...]) -> None:
+        """End the container's tasks."""
+
+    def set_cpus(self, container: ContainerRequest, cgroup: str, cpus: CpuSet) -> None:
+        """Move the running container to other CPUs."""
+
+    def set_bandwidth(
+        self, container: ContainerRequest, cgroup: str, quota_us: int, period_us: int, burst_us: int | None
+    ) -> None:
+        """Give the running container another CFS bandwidth."""
+
+    def reap(self) -> None:
+        """Collect children of ours after everything has been killed."""
+
+
+@dataclass(slots=True)
+class _Container:
+    request: ContainerRequest
+    cgroup: str
+    started: tuple[Started, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """When a change was made: CLOCK_MONOTONIC before the first and after the last write."""
+
+    began_ns: int
+    ended_ns: int
+
+
+class LiveSandbox:
+    """A sandbox that stands. Not for use by several threads at a time."""
+
+    def __init__(self, root: Path, hierarchy: Hierarchy, run_id: str, runtime: Runtime, cleaned: CleanupReport) -> None:
+        self.hierarchy = hierarchy
+        self.cleaned = cleaned
+        """What the clean-up of dead runs, made before this one, did."""
+        self._root = root
+        self._run_id = run_id
+        self._runtime = runtime
+        self._parents: set[str] = set()
+        self._containers: dict[str, _Container] = {}
+
+    @property
+    def value(self) -> Sandbox:
+        """What stands on the machine now, with the main processes of each container."""
+        return Sandbox(
+            run_id=self._run_id,
+            root=runs.top(self._run_id),
+            runtime=self._runtime.name,
+            containers=tuple(
+                SandboxContainer(claim=claim, cgroup=one.cgroup, pids=tuple(started.pid for started in one.started))
+                for claim, one in self._containers.items()
+            ),
+        )
+
+    def build(self, request: SandboxRequest) -> None:
+        """Make the cgroups of a request; nothing runs in them yet."""
+        cgroups.make(self.hierarchy, runs.top(self._run_id), CgroupRequest(path=""))
+        for parent in request.parents:
+            self._check_cpus(parent)
+            cgroups.make(self.hierarchy, self._place(parent), parent)
+            self._parents.add(parent.path)
+        for container in request.containers:
+            self.add(container)
+
+    def add(self, container: ContainerRequest) -> None:
+        """Make the cgroup of one container more; nothing runs in it yet."""
+        if container.claim in self._containers:
+            raise InputError("sandbox", f"claim {container.claim!r} is there already", "one container for each claim")
+        self._check_cpus(container.cgroup)
+        cgroup = self._place(container.cgroup)
+        try:
+            cgroups.make(self.hierarchy, cgroup, container.cgroup)
+        except ApplyError:
+            self._remove_cgroup(cgroup)
+            raise
+        self._containers[container.claim] = _Container(container, cgroup)
+
+    def create(self, container: ContainerRequest) -> Change:
+        """Make and start one container more."""
+        began = time.monotonic_ns()
+        self.add(container)
+        self.start(container.claim)
+        return Change(began, time.monotonic_ns())
+
+    def remove(self, claim: str) -> Change:
+        """Stop a container and remove its cgroup."""
+        began = time.monotonic_ns()
+        one = self._find(claim)
+        self.stop(claim)
+        self._remove_cgroup(one.cgroup)
+        del self._containers[claim]
+        return Change(began, time.monotonic_ns())
+
+    def start(self, claim: str) -> Change:
+        """Start a container that does not run.
+
+        :raises ApplyError: a workload cannot be started or dies at once (its last words are in the message).
+        """
+        began = time.monotonic_ns()
+        one = self._find(claim)
+        if one.started:
+            raise InputError("sandbox", f"claim {claim!r} runs already")
+        one.started = self._runtime.start(one.request, one.cgroup)
+        return Change(began, time.monotonic_ns())
+
+    def stop(self, claim: str) -> Change:
+        """End all tasks of a container. Its empty cgroup stays; with runc and crun it is a new one with another id."""
+        began = time.monotonic_ns()
+        one = self._find(claim)
+        self._runtime.stop(one.request, one.cgroup, one.started)
+        one.started = ()
+        if not cgroupfs.exists(self.hierarchy, one.cgroup):
+            cgroups.make(self.hierarchy, one.cgroup, one.request.cgroup)
+        return Change(began, time.monotonic_ns())
+
+    def restart(self, claim: str) -> Change:
+        """Stop and start a container."""
+        return Change(self.stop(claim).began_ns, self.start(claim).ended_ns)
+
+    def spawn(self, claim: str, workload: Workload) -> int:
+        """Run one workload more in a container that runs, and return its pid."""
+        one = self._find(claim)
+        started = self._runtime.spawn(one.request, one.cgroup, workload)
+        one.started = (*one.started, started)
+        return started.pid
+
+    def set_cpus(self, claim: str, cpus: CpuSet) -> Change:
+        """Give a container other CPUs; when this returns, all its tasks have been moved."""
+        one = self._find(claim)
+        wanted = replace(one.request.cgroup, cpus=cpus)
+        self._check_cpus(wanted)
+        if not cpus:
+            raise InputError(f"claim {claim}", "an empty CPU set", "at least one CPU")
+        began = time.monotonic_ns()
+        if one.started:
+            self._runtime.set_cpus(one.request, one.cgroup, cpus)
+        else:
+            cgroups.set_cpus(self.hierarchy, one.cgroup, cpus)
+        ended = time.monotonic_ns()
+        one.request = replace(one.request, cgroup=wanted)
+        return Change(began, ended)
+
+    def set_bandwidth(self, claim: str, quota_us: int, period_us: int = 100_000, burst_us: int | None = None) -> Change:
+        """Give a container another CFS bandwidth (``quota_us`` -1: none)."""
+        one = self._find(claim)
+        began = time.monotonic_ns()
+        if one.started:
+            self._runtime.set_bandwidth(one.request, one.cgroup, quota_us, period_us, burst_us)
+        else:
+            cgroups.set_bandwidth(self.hierarchy, one.cgroup, quota_us, period_us, burst_us)
+        ended = time.monotonic_ns()
+        wanted = replace(one.request.cgroup, quota_us=quota_us, period_us=period_us, burst_us=burst_us)
+        one.request = replace(one.request, cgroup=wanted)
+        return Change(began, ended)
+
+    def set_parent(self, request: CgroupRequest) -> Change:
+        """Write the limits of a pod's cgroup anew; ``None`` leaves a file alone."""
+        if request.path not in self._parents:
+            raise InputError("sandbox", f"no parent {request.path!r}", "a path of the request's parents")
+        began = time.monotonic_ns()
+        cgroups.settle(self.hierarchy, self._place(request), request)
+        return Change(began, time.monotonic_ns())
+
+    def close(self) -> None:
+        """Stop all containers the way the runtime wants it; :func:`toolkit.apply.runs.end` does the rest."""
+        for one in self._containers.values():
+            if one.started:
+                self._runtime.stop(one.request, one.cgroup, one.started)
+
+    def _find(self, claim: str) -> _Container:
+        found = self._containers.get(claim)
+        if found is None:
+            raise InputError("sandbox", f"no claim {claim!r}", ", ".join(self._containers) or "a claim")
+        return found
+
+    def _place(self, request: CgroupRequest) -> str:
+        cgroup = f"{runs.top(self._run_id)}/{request.path}"
+        cgroupfs.relative(cgroup)
+        parent = request.path.rpartition("/")[0]
+        if parent and parent not in self._parents:
+            raise InputError("sandbox", f"cgroup {request.path!r} has no parent", "parents first")
+        return cgroup
+
+    def _remove_cgroup(self, cgroup: str) -> None:
+        names = cgroups.hierarchies(self.hierarchy, everything=True)
+        mounts = (cgroups.mount_of(self.hierarchy, name) for name in names)
+        kill.remove(mount / cgroupfs.relative(cgroup) for mount in mounts if mount is not None)
+
+    def _check_cpus(self, request: CgroupRequest) -> None:
+        online = CpuSet.parse(read_control(self._root / "sys/devices/system/cpu/online") or "", "online CPUs")
+        if request.cpus and not request.cpus <= online:
+            missing = request.cpus - online
+            raise ApplyError(f"cgroup {request.path}: CPUs {missing} are not online (online: {online})")
+
+
+@contextlib.contextmanager
+def sandbox(
+    request: SandboxRequest,
+    *,
+    run_id: str,
+    runtime: str = "cgroupfs",
+    root: Path = Path("/"),
+    start: bool = True,
+) -> Iterator[LiveSandbox]:
+    """Put a request on the machine, and take it away again whatever happens.
+
+    Runs that died before are cleaned up first. SIGTERM and SIGHUP end the program through the clean-up.
+
+    :param start: start all containers; ``False`` leaves that to :meth:`LiveSandbox.start`.
+    :raises InputError: the request contradicts itself, or the run id is in use.
+    :raises HostUnsupportedError: this host lacks what the runtime needs.
+    :raises ApplyError: the kernel or the runtime refused something; nothing is left.
+    """
+    hierarchy = cgroupfs.detect(root)
+    check(hierarchy, runtime)
+    with _signals_unwind():
+        run, cleaned = runs.begin(root, hierarchy, run_id, runtime=runtime)
+        made: Runtime = CgroupfsRuntime(hierarchy, run.directory)
+        try:
+            if runtime != "cgroupfs":
+                made = OciRuntime(hierarchy, run.directory, run_id, runtime)
+            live = LiveSandbox(root, hierarchy, run_id, made, cleaned)
+            live.build(request)
+            if start:
+                for container in request.containers:
+                    live.start(container.claim)
+            yield live
+            live.close()
+        finally:
+            runs.end(root, hierarchy, run)
+            made.reap()
+
+
+def check(hierarchy: Hierarchy, runtime: str) -> None:
+    """Raise if the runtime cannot work on this host."""
+    if runtime not in RUNTIMES:
+        raise InputError("--runtime", repr(runtime), ", ".join(RUNTIMES))
+    if hierarchy.mode is Mode.V1:
+        raise HostUnsupportedError(
+            "this host has cgroup v1 only: BPF cannot tell cgroups apart; mount a cgroup2 hierarchy beside it (hybrid) "
+            "or boot with cgroup v2"
+        )
+    if runtime == "crun" and hierarchy.mode is not Mode.V2:
+        raise HostUnsupportedError("--runtime crun needs a cgroup v2 host; runc works on this one")
+    for name in ("cpu", "cpuset"):
+        hierarchy.controller_dir(name)
+
+
+@contextlib.contextmanager
+def _signals_unwind() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise SystemExit, where nobody handles them yet."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    taken = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,88 @@
+"""Which command makes which load. Pure; :mod:`toolkit.apply.launch` runs it.
+
+stress-ng where it is good at it; ``load/work.py`` for the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import InputError
+from toolkit.model.sandbox import Workload, WorkloadKind
+
+LOAD_DIRECTORY = Path(__file__).resolve().parent / "load"
+MAX_WORKERS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command line, and how to see that it works.
+
+    :param workers: children of the main process that carry the name ``comm`` once all is running; 0: the main process
+        itself carries it.
+    """
+
+    argv: tuple[str, ...]
+    comm: str
+    workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """Where the programs are, as seen by the workload (on the host, or inside a container)."""
+
+    python: str
+    stress_ng: str
+    load: str
+    scratch: str
+
+
+_STRESS_NG: dict[WorkloadKind, tuple[str, tuple[str, ...]]] = {
+    WorkloadKind.SPIN: ("cpu", ("--cpu-method", "loop")),
+    WorkloadKind.SWITCH: ("switch", ()),
+    WorkloadKind.FORK_STORM: ("fork", ("--fork-max", "16")),
+    WorkloadKind.THREAD_STORM: ("pthread", ("--pthread-max", "64")),
+    WorkloadKind.MEMORY: ("vm", ("--vm-keep", "--vm-method", "write64")),
+}
+_OWN: dict[WorkloadKind, str] = {
+    WorkloadKind.QUIET: "quiet",
+    WorkloadKind.AFFINITY_ESCAPER: "escape",
+    WorkloadKind.EXEC_STORM: "exec",
+    WorkloadKind.SYSCALL: "syscall",
+    WorkloadKind.PULSE: "pulse",
+}
+
+
+def uses_stress_ng(workload: Workload) -> bool:
+    """Say whether the workload needs stress-ng."""
+    return workload.kind in _STRESS_NG
+
+
+def command(workload: Workload, programs: Programs) -> Command:
+    """Return the command of a workload.
+
+    :raises InputError: numbers that make no sense.
+    """
+    where = f"workload {workload.kind}"
+    if not 1 <= workload.threads <= MAX_WORKERS:
+        raise InputError(where, f"threads {workload.threads}", f"1 to {MAX_WORKERS}")
+    if own := _OWN.get(workload.kind):
+        argv = (programs.python, "-ISE", f"{programs.load}/work.py", own, str(workload.threads))
+        return Command(
+            argv=argv,
+            comm=f"pinproof-{own}"[:15],
+            workers=0 if workload.kind in (WorkloadKind.QUIET, WorkloadKind.PULSE) else workload.threads,
+        )
+    stressor, options = _STRESS_NG[workload.kind]
+    if workload.kind is WorkloadKind.MEMORY:
+        if workload.memory_bytes < 4096:
+            raise InputError(where, f"memory_bytes {workload.memory_bytes}", "at least one page")
+        options = (*options, "--vm-bytes", str(workload.memory_bytes))
+    count = str(workload.threads)
+    common = ("--timeout", "0", "--quiet", "--oomable", "--temp-path", programs.scratch)
+    return Command(
+        argv=(programs.stress_ng, f"--{stressor}", count, *options, *common),
+        comm=f"stress-ng-{stressor}"[:15],
+        workers=workload.threads,
+    )
