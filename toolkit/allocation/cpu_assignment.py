@@ -10,27 +10,40 @@ from toolkit.allocation.cpu_distributed import take_distributed
 from toolkit.allocation.cpu_options import CpuPolicyOptions
 from toolkit.allocation.cpu_packed import CpuShortageError, take_packed
 from toolkit.allocation.machine import Machine
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 
 __all__ = ["CpuShortageError", "take_cpus", "take_cpus_near"]
 
 
 def take_cpus(
-    machine: Machine, available: CpuSet, count: int, options: CpuPolicyOptions, *, quirks: bool = False
+    machine: Machine,
+    available: CpuSet,
+    count: int,
+    options: CpuPolicyOptions,
+    *,
+    foreign: CpuSet = EMPTY,
+    quirks: bool = False,
 ) -> CpuSet:
     """Choose ``count`` CPUs out of ``available`` as the kubelet's static policy does with these options.
 
-    :param quirks: reproduce the real component's defects (see :mod:`toolkit.allocation.cpu_packed`).
+    :param foreign: CPUs of other pods, which an irregular core must not bring along.
+    :param quirks: reproduce the real component's defects: ``foreign`` is not respected, and what
+        :mod:`toolkit.allocation.cpu_packed` and :mod:`toolkit.allocation.cpu_distributed` say.
     :raises CpuShortageError: there are not enough.
     """
     spread = options.distribute_cpus_across_cores
+    kept = 0 if quirks else foreign.mask
     if options.distribute_cpus_across_numa:
-        group_size = machine.cpus_per_core if options.full_pcpus_only else 1
-        taken = take_distributed(machine, available.mask, count, group_size=group_size, spread=spread, quirks=quirks)
+        group = machine.cpus_per_core if options.full_pcpus_only else 1
+        mask = take_distributed(
+            machine, available.mask, count, group_size=group, spread=spread, foreign=kept, quirks=quirks
+        )
     else:
         by_uncore = options.prefer_align_cpus_by_uncorecache
-        taken = take_packed(machine, available.mask, count, spread=spread, by_uncore=by_uncore, quirks=quirks)
-    return CpuSet(taken)
+        mask = take_packed(
+            machine, available.mask, count, spread=spread, by_uncore=by_uncore, foreign=kept, quirks=quirks
+        )
+    return CpuSet(mask)
 
 
 def take_cpus_near(
@@ -40,6 +53,7 @@ def take_cpus_near(
     options: CpuPolicyOptions,
     numa_nodes: tuple[int, ...] | None,
     *,
+    foreign: CpuSet = EMPTY,
     quirks: bool = False,
 ) -> CpuSet:
     """Choose CPUs, first out of those that the topology hint's nodes have (``None``: no hint), then anywhere.
@@ -51,8 +65,8 @@ def take_cpus_near(
     near = CpuSet()
     if numa_nodes is not None:
         aligned = available & aligned_cpus(machine, numa_nodes, options)
-        near = take_cpus(machine, aligned, min(count, len(aligned)), options, quirks=quirks)
-    return near | take_cpus(machine, available - near, count - len(near), options, quirks=quirks)
+        near = take_cpus(machine, aligned, min(count, len(aligned)), options, foreign=foreign, quirks=quirks)
+    return near | take_cpus(machine, available - near, count - len(near), options, foreign=foreign, quirks=quirks)
 
 
 def aligned_cpus(machine: Machine, numa_nodes: tuple[int, ...], options: CpuPolicyOptions) -> CpuSet:

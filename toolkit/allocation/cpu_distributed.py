@@ -26,13 +26,20 @@ Combine = Callable[[Sequence[int], int], Iterator[Sequence[int]]]
 
 
 def take_distributed(
-    machine: Machine, available: int, count: int, *, group_size: int = 1, spread: bool = False, quirks: bool = False
+    machine: Machine,
+    available: int,
+    count: int,
+    *,
+    group_size: int = 1,
+    spread: bool = False,
+    foreign: int = 0,
+    quirks: bool = False,
 ) -> int:
     """Choose ``count`` CPUs out of the mask ``available``, in groups of ``group_size``.
 
     :raises CpuShortageError: as :func:`toolkit.allocation.cpu_packed.take_packed`.
     """
-    packed = partial(take_packed, machine, spread=spread, quirks=quirks)
+    packed = partial(take_packed, machine, spread=spread, foreign=foreign, quirks=quirks)
     if count % group_size or not 0 < count <= available.bit_count():
         return packed(available, count)
     nodes = cpu_groups(machine).numa_nodes(available)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolkit.allocation.machine import Machine
+from toolkit.model.go_text import GoError, parse_bool, quote
 
 FULL_PCPUS_ONLY = "full-pcpus-only"
 DISTRIBUTE_ACROSS_NUMA = "distribute-cpus-across-numa"
@@ -30,9 +31,6 @@ MATURITY = {
     PREFER_ALIGN_BY_UNCORE: STABLE,
 }
 """Maturity of each option in v1.36."""
-
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class CpuPolicyError(Exception):
@@ -78,11 +76,11 @@ def parse_options(values: Mapping[str, str], *, alpha: bool = False, beta: bool 
     for name in sorted(values):
         maturity = MATURITY.get(name)
         if maturity is None:
-            raise CpuPolicyError(f"unknown CPU Manager Policy option: {go_quote(name)}")
+            raise CpuPolicyError(f"unknown CPU Manager Policy option: {quote(name)}")
         # The gate is asked before the value is read: an option set to "false" needs it too.
         if not enabled[maturity]:
             raise CpuPolicyError(
-                f"CPU Manager Policy {maturity}-level Options not enabled, but option {go_quote(name)} provided"
+                f"CPU Manager Policy {maturity}-level Options not enabled, but option {quote(name)} provided"
             )
         on[name] = _parse_bool(name, values[name])
     for first, second in _INCOMPATIBLE:
@@ -119,28 +117,7 @@ def check_none_policy(values: Mapping[str, str]) -> None:
 
 
 def _parse_bool(name: str, value: str) -> bool:
-    if value in _TRUE:
-        return True
-    if value in _FALSE:
-        return False
-    raise CpuPolicyError(
-        f"bad value for option {go_quote(name)}: strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
-    )
-
-
-def go_quote(text: str) -> str:
-    """Quote as Go's ``%q`` does."""
-    special = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
-    out = []
-    for char in text:
-        if char in '"\\':
-            out.append("\\" + char)
-        elif char in special:
-            out.append(special[char])
-        elif char.isprintable():
-            out.append(char)
-        elif ord(char) < 0x80:
-            out.append(f"\\x{ord(char):02x}")
-        else:
-            out.append(f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}")
-    return '"' + "".join(out) + '"'
+    try:
+        return parse_bool(value)
+    except GoError as error:
+        raise CpuPolicyError(f"bad value for option {quote(name)}: {error}") from None

@@ -4,9 +4,11 @@ Also ``prefer-align-cpus-by-uncorecache`` and ``distribute-cpus-across-cores``, 
 variations of the same walk. Sizes that the kubelet takes from totals (CPUs per socket, threads per core) are taken
 from totals here too, because irregular machines are decided by exactly that.
 
-With ``quirks`` two defects of the real component are reproduced: a core whose *free* threads happen to equal the
-average is taken with all its threads, also those that belong to somebody else (one CPU given out twice); and where a
-unit appears twice in an order (caches that span NUMA nodes), taking it twice counts twice.
+On irregular machines a core (or socket) whose *free* CPUs happen to be as many as the average core has is taken with
+all its CPUs, also those that are not free. So a reserved CPU can be given away, and a CPU of another pod given out
+twice. The caller says which CPUs must not be taken that way (``foreign``); the real component protects none.
+With ``quirks`` another defect is reproduced: where a unit appears twice in an order (caches that span NUMA nodes),
+taking it twice counts twice.
 
 Source: ``../shared/vectors/README.md`` section "Semantics that may surprise"; ``../shared/seeds/000``.
 """
@@ -24,11 +26,19 @@ class CpuShortageError(Exception):
 
 
 def take_packed(
-    machine: Machine, available: int, count: int, *, spread: bool = False, by_uncore: bool = False, quirks: bool = False
+    machine: Machine,
+    available: int,
+    count: int,
+    *,
+    spread: bool = False,
+    by_uncore: bool = False,
+    foreign: int = 0,
+    quirks: bool = False,
 ) -> int:
     """Choose ``count`` CPUs out of the mask ``available``.
 
     :param spread: ``distribute-cpus-across-cores``. :param by_uncore: ``prefer-align-cpus-by-uncorecache``.
+    :param foreign: mask of CPUs that no whole unit may bring along.
     :raises CpuShortageError: fewer than ``count`` are available.
     """
     if count < 1:
@@ -37,7 +47,7 @@ def take_packed(
         raise CpuShortageError(
             f"not enough cpus available to satisfy request: requested={count}, available={available.bit_count()}"
         )
-    walk = _Walk(machine, available, count, quirks)
+    walk = _Walk(machine, available, count, foreign, quirks)
     walk.take_large_units()
     if by_uncore and walk.need > 0:
         walk.take_uncores()
@@ -53,14 +63,15 @@ def take_packed(
 class _Walk:
     """What is still free, what has been taken, how many are still needed."""
 
-    __slots__ = ("free", "groups", "machine", "need", "quirks", "result")
+    __slots__ = ("foreign", "free", "groups", "machine", "need", "quirks", "result")
 
-    def __init__(self, machine: Machine, free: int, need: int, quirks: bool) -> None:
+    def __init__(self, machine: Machine, free: int, need: int, foreign: int, quirks: bool) -> None:
         self.machine = machine
         self.groups: CpuGroups = cpu_groups(machine)
         self.free = free
         self.need = need
         self.result = 0
+        self.foreign = foreign
         self.quirks = quirks
 
     def _take(self, mask: int) -> None:
@@ -77,7 +88,9 @@ class _Walk:
         for _, mask in groups:
             if (mask & before).bit_count() != (mask.bit_count() if size is None else size):
                 continue
-            if self.need >= mask.bit_count() and (self.quirks or not mask & ~self.free):
+            if self.need < mask.bit_count() or mask & self.foreign:
+                continue
+            if self.quirks or not mask & self.result:
                 self._take(mask)
 
     def take_large_units(self) -> None:

@@ -44,7 +44,7 @@ class MachineCpu:
     uncore: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Machine:
     """The CPU topology and the nodes' memory. Compared by identity, so that it can key caches.
 
@@ -60,6 +60,8 @@ class Machine:
     numa_masks: Mapping[int, int]
     uncore_masks: Mapping[int, int]
     nodes: tuple[MachineNode, ...]
+    irregular: bool
+    """Whether some core or socket differs from the average that the kubelet takes it for."""
     description: str = ""
 
     @property
@@ -97,12 +99,6 @@ class Machine:
         """CPUs per uncore cache: an integer quotient of totals."""
         return self.num_cpus // self.num_uncore if self.uncore_masks else 0
 
-    @property
-    def uniform_cores(self) -> bool:
-        """Whether every core has exactly :attr:`cpus_per_core` threads."""
-        size = self.cpus_per_core
-        return all(mask.bit_count() == size for mask in self.core_masks.values())
-
     def cpus_in_numa(self, nodes: Iterable[int]) -> CpuSet:
         """Return the CPUs of some NUMA nodes; ids without CPUs add nothing."""
         mask = 0
@@ -136,15 +132,23 @@ class Machine:
             row.cpu: MachineCpu(cpu=row.cpu, core=lowest[row.core], socket=row.socket, numa=row.numa, uncore=row.uncore)
             for row in rows
         }
+        core_masks = _group((row.core, row.cpu) for row in details.values())
+        socket_masks = _group((row.socket, row.cpu) for row in details.values())
+        total = num_cpus or len(details)
         return cls(
             cpus=CpuSet.of(details),
-            num_cpus=num_cpus or len(details),
+            num_cpus=total,
             details=details,
-            core_masks=_group((row.core, row.cpu) for row in details.values()),
-            socket_masks=_group((row.socket, row.cpu) for row in details.values()),
+            core_masks=core_masks,
+            socket_masks=socket_masks,
             numa_masks=_group((row.numa, row.cpu) for row in details.values()),
             uncore_masks=_group((row.uncore, row.cpu) for row in details.values()),
             nodes=tuple(sorted(nodes, key=lambda node: node.id)),
+            irregular=any(
+                mask.bit_count() != total // len(masks)
+                for masks in (core_masks, socket_masks)
+                for mask in masks.values()
+            ),
             description=description,
         )
 
