@@ -27,7 +27,7 @@ RUNS = "run/pinproof"
 JOURNAL = "journal.jsonl"
 MAX_JOURNAL_BYTES = 4 * 1024 * 1024
 RUNTIME_SUFFIX = "-runtime"
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
 
 
 @stage_value
@@ -61,7 +61,7 @@ def check_run_id(run_id: str) -> str:
     """
     if not _RUN_ID.fullmatch(run_id) or run_id.endswith(RUNTIME_SUFFIX):
         raise InputError(
-            "run id", repr(run_id[:80]), f"up to 64 letters, digits, '_', '.', '-', not ending in {RUNTIME_SUFFIX}"
+            "run id", repr(run_id[:80]), f"up to 128 letters, digits, '_', '.', '-', not ending in {RUNTIME_SUFFIX}"
         )
     return run_id
 

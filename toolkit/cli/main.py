@@ -13,6 +13,7 @@ from toolkit.errors import PinproofError
 VERBS: dict[str, str] = {
     "topology": "topology",
     "doctor": "doctor",
+    "cleanup": "cleanup",
 }
 """Verb -> module under :mod:`toolkit.cli` that defines a click command of the same name."""
 

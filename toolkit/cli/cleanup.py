@@ -1,0 +1,36 @@
+"""``pinproof cleanup``: undo what runs that died have left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from toolkit.apply.runs import CleanupReport, cleanup
+from toolkit.errors import ApplyError, HostUnsupportedError
+from toolkit.model.serde import to_json
+
+
+@click.command("cleanup", short_help="Undo what runs that died have left behind.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def command(as_json: bool) -> None:
+    """Remove cgroups, processes and files of runs that were killed, and restore what they changed.
+
+    Works from the journals in /run/pinproof. Runs that still work are left alone, and nothing that no journal names is
+    touched. Ends with exit code 4 if something could not be undone.
+    """
+    if os.geteuid() != 0:
+        raise HostUnsupportedError("cleanup needs root: sudo pinproof cleanup")
+    report = cleanup()
+    click.echo(to_json(report, indent=2) if as_json else render_report(report))
+    if report.problems:
+        sys.exit(ApplyError.exit_code)
+
+
+def render_report(report: CleanupReport) -> str:
+    """Say what was done, one line for each run and problem."""
+    lines = [f"removed  {run}" for run in report.removed]
+    lines += [f"alive    {run} (left alone)" for run in report.alive]
+    lines += [f"PROBLEM  {problem}" for problem in report.problems]
+    return "\n".join(lines) or "nothing to clean up"
