@@ -8,13 +8,26 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
-from validators import cpuset_containment, evidence_health, exclusive_cpus, reserved_cpus
+from validators import (
+    affinity_mask,
+    applied,
+    cpuset_containment,
+    evidence_health,
+    exclusive_cpus,
+    quota_free,
+    quota_throttling,
+    reserved_cpus,
+)
 from validators.rule import Rule
 
 RULES: tuple[Rule, ...] = (
+    applied.RULE,
     cpuset_containment.RULE,
+    affinity_mask.RULE,
     reserved_cpus.RULE,
     exclusive_cpus.RULE,
+    quota_throttling.RULE,
+    quota_free.RULE,
     evidence_health.RULE,
 )
 

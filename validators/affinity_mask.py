@@ -1,0 +1,94 @@
+"""Rule ``affinity-mask``: every thread's ``Cpus_allowed`` lies within the claim's CPUs."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, ThreadMask, Transition
+from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from validators import view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "affinity-mask"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge the thread masks of every claim that was promised a CPU set."""
+    masks = view.by_claim(evidence.thread_masks)
+    transitions = view.by_claim(evidence.transitions)
+    return tuple(
+        _judge(claim, evidence, masks.get(claim.name, []), transitions.get(claim.name, [])) for claim in claims.claims
+    )
+
+
+def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transitions: list[Transition]) -> Verdict:
+    if claim.cpus is None:
+        return Verdict(
+            rule=ID, subject=claim.name, outcome=Outcome.SKIPPED, reason="no CPU set was promised", measures={}
+        )
+    changes = view.mask_changes(claim.name, transitions)
+    pairs = [(mask, view.set_at_epoch(claim, changes, mask.epoch) or claim.cpus) for mask in masks]
+    wide = [(mask, promised) for mask, promised in pairs if not mask.cpus_allowed <= promised]
+    narrow = [mask for mask, promised in pairs if mask.cpus_allowed < promised]
+    threads = {(mask.pid, mask.tid) for mask in masks}
+    measures: dict[str, Measure] = {
+        "cpus": str(claim.cpus),
+        "threads_count": len(threads),
+        "masks_count": len(masks),
+        "scans_count": evidence.coverage.proc_scans,
+        "wide_threads_count": len({(mask.pid, mask.tid) for mask, _ in wide}),
+        "narrowed_threads_count": len({(mask.pid, mask.tid) for mask in narrow}),
+    }
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        offenders = view.sorted_offenders(_offender(claim, mask, promised) for mask, promised in wide)
+        return Verdict(
+            rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=offenders
+        )
+
+    if wide:
+        if claim.cpus <= CpuSet.of(event.cpu for event in evidence.hotplug if not event.online):
+            return verdict(Outcome.UNDECIDED, f"all its CPUs {claim.cpus} went offline: the kernel lends the parent's")
+        worst, promised = min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid))
+        return verdict(
+            Outcome.FAILED,
+            f"thread {worst.tid} ({worst.comm}) may run on {worst.cpus_allowed}, promised is {promised}"
+            + (f"; {measures['wide_threads_count']} threads in all" if len(wide) > 1 else ""),
+        )
+    if not masks or evidence.coverage.proc_scans <= 0:
+        return verdict(Outcome.UNDECIDED, "no thread of it was read: there is no evidence")
+    narrowed = f", {measures['narrowed_threads_count']} narrower by their owner" if narrow else ""
+    return verdict(Outcome.PASSED, f"{len(threads)} threads within {claim.cpus}{narrowed}")
+
+
+def _offender(claim: Claim, mask: ThreadMask, promised: CpuSet) -> Offender:
+    return Offender(
+        claim=claim.name,
+        tid=mask.tid,
+        comm=mask.comm,
+        cpu=(mask.cpus_allowed - promised).first(),
+        first_at_ns=mask.first_at_ns,
+        total_ns=max(0, mask.last_at_ns - mask.first_at_ns),
+        longest_ns=max(0, mask.last_at_ns - mask.first_at_ns),
+        switches=0,
+    )
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="Every thread of the claim may run only on the claim's CPUs.",
+        how=prose("""
+            Cpus_allowed of every thread below the claim's cgroup, read from /proc again and again; each distinct mask
+            is compared with the set that was promised at that time. A mask that reaches outside is a failure, also if the
+            thread never ran there. A mask narrower than the set is legal (a thread may narrow itself, and since kernel
+            6.2 a change of the cpuset keeps that) and is counted apart. No thread read: undecided.
+        """),
+        tolerance="None. Masks read while the set was being changed are not kept.",
+        source="Documentation/filesystems/proc.rst; sched_setaffinity(2); field.md K10, K11, F49",
+        negative_control="Widen the cgroup's cpuset behind the claim's back: `echo 0-1 > cpuset.cpus`.",
+        witnesses=(Witness.MASKS,),
+    ),
+    check,
+)

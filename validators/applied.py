@@ -1,0 +1,175 @@
+"""Rule ``applied``: the cgroup's control files say what was promised, before and after the observation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import bandwidth, view
+from validators.rule import Rule, RuleDoc, prose
+from validators.weights import weights_of_shares
+from validators.witness import Witness
+
+ID = "applied"
+PAGE_BYTES = 65_536
+"""The largest page size in use: the kernel rounds memory limits down to whole pages."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What the comparison of one reading of the files found."""
+
+    wrong: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    measures: dict[str, Measure] = field(default_factory=dict)
+    compared: int = 0
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge the control files of every claim."""
+    transitions = view.by_claim(evidence.transitions)
+    return tuple(_judge(claim, evidence, transitions.get(claim.name, [])) for claim in claims.claims)
+
+
+def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> Verdict:
+    changes = view.mask_changes(claim.name, transitions)
+    reading = _Reading()
+    for when, files, epoch in (
+        ("before", evidence.files_before, 0),
+        ("after", evidence.files_after, len(changes)),
+    ):
+        found = view.files_of(files, claim.cgroup)
+        if found is None:
+            reading.unread.append(f"the files of {claim.cgroup} were not read {when} the window")
+            continue
+        _compare(reading, claim, found, view.set_at_epoch(claim, changes, epoch), when)
+    reading.measures["files_compared_count"] = reading.compared
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=reading.measures)
+
+    if reading.wrong:
+        offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online)
+        if claim.cpus is not None and claim.cpus & offline and all("cpuset.cpus" in text for text in reading.wrong):
+            return verdict(Outcome.UNDECIDED, f"CPUs {claim.cpus & offline} went offline: {reading.wrong[0]}")
+        more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
+        return verdict(Outcome.FAILED, reading.wrong[0] + more)
+    if reading.unread:
+        return verdict(Outcome.UNDECIDED, reading.unread[0])
+    if not reading.compared:
+        return verdict(Outcome.SKIPPED, "nothing that a control file holds was promised")
+    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before and after")
+
+
+def _compare(reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None, when: str) -> None:
+    for name, problem in _problems(reading, claim, files, cpus):
+        reading.compared += 1
+        if problem is None:
+            reading.unread.append(f"{name} of {claim.cgroup} was not read {when} the window")
+        elif problem:
+            reading.wrong.append(f"{when} the window {name} was {problem}")
+
+
+def _problems(
+    reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None
+) -> Iterator[tuple[str, str | None]]:
+    """Yield each promised value: its file, and what is wrong (``""`` nothing, ``None`` not read)."""
+    if cpus is not None:
+        yield from _set_problems(reading, "cpuset.cpus", cpus, files.cpus, files.cpus_effective)
+    if claim.mems is not None:
+        yield from _set_problems(reading, "cpuset.mems", claim.mems, files.mems, files.mems_effective)
+    if claim.quota_us is not None:
+        yield "the quota", _quota_problem(reading, claim, files)
+        if claim.quota_us >= 0 and (claim.burst_us or files.burst_us is not None):
+            yield "the burst", _equal(claim.burst_us, files.burst_us)
+    if claim.weight is not None or claim.shares is not None:
+        yield "the weight", _weight_problem(reading, claim, files)
+    if claim.memory_bytes is not None:
+        yield "the memory limit", _memory_problem(claim.memory_bytes, files.memory_max_bytes)
+
+
+def _set_problems(
+    reading: _Reading, name: str, promised: CpuSet, requested: CpuSet | None, effective: CpuSet | None
+) -> Iterator[tuple[str, str | None]]:
+    if requested is not None and not requested and effective == promised:
+        # cgroup v2: an empty request inherits what the parent has.
+        reading.measures[f"{name.replace('.', '_')}_inherited"] = True
+        yield name, ""
+    else:
+        yield name, _equal(promised, requested)
+    yield f"{name}.effective", _equal(promised, effective)
+
+
+def _equal(promised: object, found: object) -> str | None:
+    if found is None:
+        return None
+    return "" if found == promised else f"{_shown(found)}, promised {_shown(promised)}"
+
+
+def _shown(value: object) -> str:
+    return str(value) if str(value) else "empty"
+
+
+def _quota_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str | None:
+    promised = claim.quota_us if claim.quota_us is not None else -1
+    if files.quota_us is None or (promised >= 0 and files.period_us is None):
+        return None
+    if not bandwidth.same_limit(promised, claim.period_us, files.quota_us, files.period_us):
+        found = bandwidth.shown(files.quota_us, files.period_us)
+        return f"{found}, promised {bandwidth.shown(promised, claim.period_us)}"
+    if promised >= 0 and files.quota_us != promised:
+        reading.measures["quota_rounded_us"] = files.quota_us
+    return ""
+
+
+def _weight_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str | None:
+    """Compare in the unit that the hierarchy has; shares become a weight by one of two published formulas."""
+    if files.weight is not None and claim.weight is not None:
+        return _equal(claim.weight, files.weight)
+    if files.shares is not None and claim.shares is not None:
+        return _equal(claim.shares, files.shares)
+    if files.weight is not None and claim.shares is not None:
+        formulas = weights_of_shares(claim.shares)
+        name = next((name for name, weight in formulas.items() if weight == files.weight), None)
+        if name is None:
+            return f"{files.weight}, promised {claim.shares} shares ({' or '.join(map(str, formulas.values()))})"
+        reading.measures["weight_formula"] = name
+        return ""
+    return None
+
+
+def _memory_problem(promised: int, found: int | None) -> str | None:
+    if found is None:
+        return None
+    return "" if 0 <= promised - found < PAGE_BYTES else f"{found} bytes, promised {promised}"
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="The cgroup's control files hold what was promised, requested and effective, before and after.",
+        how=prose("""
+            Reads back cpuset.cpus and cpuset.mems (the request and what the kernel grants), the CFS quota, period and
+            burst, the weight or shares, and the memory limit, when the window opens and when it closes. A value that
+            differs is a failure, also one that another program changed while we watched. A value that could not be read
+            is undecided. A change that pinproof or the kubelet made in between moves the promise with it.
+        """),
+        tolerance=prose("""
+            Exact, but for stated roundings, which are reported as measures: a quota rounded up to 1 % of a CPU (systemd
+            cgroup driver); shares turned into a weight by the kubelet's linear or the runtimes' logarithmic formula; a
+            memory limit rounded down to whole pages (at most 64 KiB); on cgroup v2 an empty cpuset.cpus that inherits
+            exactly the promised CPUs.
+        """),
+        source=prose("""
+            Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/cpusets.rst; scheduler/sched-bwc.rst; field.md F10,
+            F13-F15, F57, F60-F63, K14-K16, K-quota, K-weight
+        """),
+        negative_control="Write another value behind the claim's back: `echo 0 > cpuset.cpus`.",
+        witnesses=(Witness.FILES,),
+    ),
+    check,
+)

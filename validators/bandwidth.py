@@ -1,0 +1,143 @@
+"""How much CPU time a CFS quota allows in a window, and how much a throttled group must have had. Pure arithmetic.
+
+Let Q be the quota, P the period, B the burst, W the window, n the CPUs that the group runs on, s the slice
+(``sched_cfs_bandwidth_slice_us``), t the timer tick.
+
+Above. The pool holds at most Q + B when the window opens, and every period timer that fires (``nr_periods``) adds Q:
+``Q * (nr_periods + 1) + B``. Without trust in that counter: W = k*P + r touches whole periods and two partial ones,
+each good for Q at most and for what n CPUs can burn in r: ``k*Q + min(2Q, max(Q, r*n)) + B``. The smaller one holds.
+To it come ``n*s`` (a CPU may hold a slice drawn before the window: local runtime does not expire), ``n*t`` (an overrun
+is noticed at the next tick and repaid in a later period, after the window), and ``n*t`` (the usage counter may lag one
+tick on each CPU when the window opens).
+
+Below. A group counts as throttled in a period (``nr_throttled``) only when the pool was empty, so Q was charged in it:
+the first such period may have begun before the window, so ``Q * (nr_throttled - 1)``, less ``n*s`` (slices drawn but
+not yet used at the end), ``n*t`` (debt carried in) and ``n*t`` (lag at the end). This holds on a busy host: what others
+do makes ``nr_throttled`` smaller, never usage per throttled period. It assumes user-mode tasks that do not sleep; a
+sleeper returns its slices (all but 1 ms), and what comes back late in the period is lost at the refill, up to ``n*s`` a
+period; and a load with long kernel sections may carry ``n*P`` of debt in. A timer that is late by several periods (a
+stopped virtual machine) counts each of them as throttled: steal is allowed for.
+
+Under a demand that is known to exceed the quota, the usage must reach k*Q less the same ``n*s + 2*n*t`` and steal.
+
+Since 6.18 a task is throttled on its return to user mode; a long kernel section runs on and is repaid later. Where the
+load is not known to be user-mode work, usage up to n*P above the bound is therefore not proof of a violation.
+
+Source: Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c (do_sched_cfs_period_timer, assign_cfs_rq_runtime,
+return_cfs_rq_runtime); field.md K18-K24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from toolkit.model.evidence import UsageBin
+
+NS_PER_US = 1_000
+DEFAULT_SLICE_US = 5_000
+PERIODS_SLACK = 2
+"""A period timer may fire just inside each edge of the window."""
+PERIODS_SLACK_RATIO = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A bandwidth, in the units of the control files."""
+
+    quota_us: int
+    period_us: int
+    burst_us: int = 0
+
+    @property
+    def rate_cpus(self) -> float:
+        """CPUs' worth of time that it allows in the long run."""
+        return self.quota_us / self.period_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What widens the bounds: ``cpus`` the group runs on, tick, slice, steal, and the window."""
+
+    window_ns: int
+    cpus: int
+    tick_ns: int
+    slice_ns: int = DEFAULT_SLICE_US * NS_PER_US
+    steal_ns: int = 0
+
+    @property
+    def edges_ns(self) -> int:
+        """Slices in hand and ticks not yet accounted, on all CPUs, at both edges together."""
+        return self.cpus * (self.slice_ns + 2 * self.tick_ns)
+
+
+def upper_ns(limit: Limit, conditions: Conditions, nr_periods: int | None) -> int:
+    """Return the most CPU time that the limit allows in the window."""
+    quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
+    whole, rest = divmod(conditions.window_ns, period)
+    pool = whole * quota + min(2 * quota, max(quota, rest * conditions.cpus))
+    if nr_periods is not None:
+        pool = min(pool, quota * (nr_periods + 1))
+    return pool + limit.burst_us * NS_PER_US + conditions.edges_ns
+
+
+def demanded_ns(limit: Limit, conditions: Conditions) -> int:
+    """Return the CPU time that a load which always wants more than the limit must have had."""
+    quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
+    return conditions.window_ns // period * quota - conditions.edges_ns - conditions.steal_ns
+
+
+def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, *, sleeps: bool) -> int:
+    """Return the CPU time that so many throttled periods prove, if the limit is the one in force."""
+    quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
+    stopped_periods = -(-conditions.steal_ns // period)
+    periods = max(0, nr_throttled - 1 - stopped_periods)
+    if not sleeps:
+        return quota * periods - conditions.edges_ns
+    charged = max(0, quota - conditions.cpus * conditions.slice_ns)
+    return charged * periods - conditions.edges_ns - conditions.cpus * period
+
+
+def most_periods(limit: Limit, conditions: Conditions) -> float:
+    """Return the most period timers that the window can hold."""
+    period = limit.period_us * NS_PER_US
+    return conditions.window_ns / period * (1 + PERIODS_SLACK_RATIO) + PERIODS_SLACK + conditions.steal_ns / period
+
+
+def burst_ns(limit: Limit, bins: Iterable[UsageBin]) -> tuple[float, int]:
+    """Return the greatest excess of usage over the long-run rate in any stretch of bins, and when that stretch begins.
+
+    A token bucket: for every stretch, usage <= rate * length + allowance, so the greatest excess is enough to know.
+    """
+    worst, worst_at, excess, begins = 0.0, 0, 0.0, 0
+    for entry in sorted(bins, key=lambda entry: entry.start_at_ns):
+        if excess <= 0:
+            excess, begins = 0.0, entry.start_at_ns
+        excess += entry.usage_ns - limit.rate_cpus * entry.length_ns
+        if excess > worst:
+            worst, worst_at = excess, begins
+    return worst, worst_at
+
+
+def rounded_quota_us(quota_us: int, period_us: int) -> int:
+    """Return the quota as the systemd cgroup driver writes it: rounded up to 1 % of a CPU (field.md F61)."""
+    step = max(1, period_us // 100)
+    return -(-quota_us // step) * step
+
+
+def same_limit(claimed_quota_us: int, claimed_period_us: int, found_quota_us: int, found_period_us: int | None) -> bool:
+    """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding."""
+    if claimed_quota_us < 0:
+        return found_quota_us < 0
+    if found_period_us is not None and found_period_us != claimed_period_us:
+        return False
+    return found_quota_us in (claimed_quota_us, rounded_quota_us(claimed_quota_us, claimed_period_us))
+
+
+def shown(quota_us: int | None, period_us: int | None) -> str:
+    """Write a bandwidth for people: ``50 ms / 100 ms``, ``no quota``."""
+    if quota_us is None:
+        return "no bandwidth file"
+    if quota_us < 0:
+        return "no quota"
+    return f"{quota_us / 1000:g} ms / {(period_us or 0) / 1000:g} ms"

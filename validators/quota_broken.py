@@ -1,0 +1,126 @@
+"""What proves that a quota was not the promised one: each check returns a finding, or ``None`` when it proves nothing."""
+
+from __future__ import annotations
+
+from toolkit.model.evidence import BandwidthUse
+from validators import bandwidth, view
+from validators.bandwidth import Limit
+from validators.quota_case import Case, Finding, conditions_of, failed, undecided
+
+BIN_ERROR_RATIO = 0.02
+"""Interrupt time that the ledger counts and the task clock does not."""
+
+
+def broken(case: Case) -> Finding | None:
+    """Return the first proof: the file, the period, too much, an ancestor, a burst, too little."""
+    checks = (other_limit, shorter_period, too_much, ancestor_too_much, burst, too_little, ancestor_too_little)
+    found = [finding for finding in (check(case) for check in checks) if finding is not None]
+    return next((finding for finding in found if finding.outcome == "failed"), found[0] if found else None)
+
+
+def other_limit(case: Case) -> Finding | None:
+    """The control file holds something else."""
+    own, claim = case.own, case.claim
+    if own.quota_us is None or bandwidth.same_limit(claim.quota_us or 0, claim.period_us, own.quota_us, own.period_us):
+        return None
+    promised = bandwidth.shown(claim.quota_us, claim.period_us)
+    return failed(
+        f"the cgroup has {bandwidth.shown(own.quota_us, own.period_us)}, promised was {promised}; "
+        f"used {case.cpus(case.usage_ns)}"
+    )
+
+
+def shorter_period(case: Case) -> Finding | None:
+    """More period timers fired than the promised period allows."""
+    if case.nr_periods <= bandwidth.most_periods(case.limit, case.conditions):
+        return None
+    return failed(
+        f"{case.nr_periods} periods in {case.own.window_ns / 1e9:.3g} s: the period in force is shorter than the "
+        f"promised {case.claim.period_us / 1000:g} ms"
+    )
+
+
+def too_much(case: Case) -> Finding | None:
+    """More usage over the window than the pool can have held."""
+    bound = bandwidth.upper_ns(case.limit, case.conditions, case.nr_periods)
+    if case.usage_ns <= bound:
+        return None
+    text = f"used {case.cpus(case.usage_ns)}, {case.limit_text} allows at most {case.cpus(bound)}"
+    return _unless_in_kernel(text, case.usage_ns - bound, case)
+
+
+def burst(case: Case) -> Finding | None:
+    """More usage in some stretch of the window; the ledger's bins may be one sampler period late on each CPU."""
+    excess_ns, at_ns = bandwidth.burst_ns(case.limit, case.bins)
+    hz = case.evidence.coverage.sampler_hz
+    late_ns = case.conditions.cpus * view.NANOSECONDS // hz if hz > 0 else case.own.window_ns
+    allowed_ns = (
+        (2 * case.limit.quota_us + case.limit.burst_us) * bandwidth.NS_PER_US
+        + case.conditions.edges_ns
+        + late_ns
+        + sum(entry.usage_ns for entry in case.bins) * BIN_ERROR_RATIO
+        + case.conditions.steal_ns
+    )
+    if excess_ns <= allowed_ns:
+        return None
+    text = (
+        f"from {at_ns / 1e9:.2f} s on it used {excess_ns / 1e6:.1f} ms more than its rate, "
+        f"at most {allowed_ns / 1e6:.1f} ms can be"
+    )
+    return _unless_in_kernel(text, excess_ns - allowed_ns, case)
+
+
+def _unless_in_kernel(text: str, excess_ns: float, case: Case) -> Finding:
+    if excess_ns > case.section_ns:
+        return failed(text)
+    return undecided(f"{text}; long kernel sections of an unknown load could explain it")
+
+
+def ancestor_too_much(case: Case) -> Finding | None:
+    """An ancestor used more than its own quota allows."""
+    for row in case.ancestors:
+        limit = limit_of(row)
+        if limit is None or row.usage_ns is None or row.window_ns <= 0:
+            continue
+        # Tasks that nobody described run there as well: allow for one long kernel section on every CPU.
+        conditions = conditions_of(case.evidence, row.window_ns, max(1, len(view.online(case.evidence))))
+        bound = bandwidth.upper_ns(limit, conditions, row.nr_periods)
+        bound += conditions.cpus * limit.period_us * bandwidth.NS_PER_US
+        if row.usage_ns > bound:
+            return failed(
+                f"{row.cgroup} used {row.usage_ns / row.window_ns:.4f} CPUs, its "
+                f"{bandwidth.shown(row.quota_us, row.period_us)} allows at most {bound / row.window_ns:.4f}"
+            )
+    return None
+
+
+def limit_of(row: BandwidthUse) -> Limit | None:
+    """Return the bandwidth of a level; ``None`` if it has none."""
+    if row.quota_us is None or row.quota_us < 0 or not row.period_us:
+        return None
+    return Limit(quota_us=row.quota_us, period_us=row.period_us, burst_us=row.burst_us or 0)
+
+
+def too_little(case: Case) -> Finding | None:
+    """Throttled before the promised quota was used up."""
+    floor = bandwidth.throttled_floor_ns(case.limit, case.conditions, case.nr_throttled, sleeps=not case.user_mode)
+    if case.usage_ns >= floor:
+        return None
+    return failed(
+        f"throttled in {case.nr_throttled} of {case.nr_periods} periods after {case.cpus(case.usage_ns)}; "
+        f"{case.limit_text} gives at least {case.cpus(floor)}"
+    )
+
+
+def ancestor_too_little(case: Case) -> Finding | None:
+    """An ancestor with less bandwidth throttled it before it had what it was promised."""
+    if case.fits or case.usage_ns >= bandwidth.demanded_ns(case.limit, case.conditions):
+        return None
+    for row in case.ancestors:
+        limit = limit_of(row)
+        if limit is not None and limit.rate_cpus < case.limit.rate_cpus and row.nr_throttled:
+            return failed(
+                f"{row.cgroup} allows only {limit.rate_cpus:g} CPUs and throttled it in {row.nr_throttled} periods; "
+                f"promised were {case.limit.rate_cpus:g}"
+            )
+    return None

@@ -1,0 +1,169 @@
+"""One claim's bandwidth evidence put together: the limit in force, what widens its bounds, what was used and demanded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.claims import Claim
+from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, UsageBin
+from toolkit.model.verdict import Measure, Outcome
+from validators import bandwidth, view
+from validators.bandwidth import Conditions, Limit
+
+DEMAND_MARGIN = 0.05
+"""A load within 5 % of the quota may or may not meet it: it counts neither as below nor as above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A decision and why."""
+
+    outcome: Outcome
+    reason: str
+
+
+def passed(reason: str) -> Finding:
+    """Decide that the promise was kept."""
+    return Finding(Outcome.PASSED, reason)
+
+
+def failed(reason: str) -> Finding:
+    """Decide that the promise was broken."""
+    return Finding(Outcome.FAILED, reason)
+
+
+def undecided(reason: str) -> Finding:
+    """Decide that the evidence is not enough."""
+    return Finding(Outcome.UNDECIDED, reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Everything that one verdict needs."""
+
+    claim: Claim
+    evidence: Evidence
+    own: BandwidthUse
+    ancestors: tuple[BandwidthUse, ...]
+    bins: tuple[UsageBin, ...]
+    limit: Limit
+    conditions: Conditions
+    usage_ns: int
+    nr_periods: int
+    nr_throttled: int
+
+    @property
+    def user_mode(self) -> bool:
+        """Whether the load is known to be user-mode work that does not sleep."""
+        return self.claim.demand_cpus is not None
+
+    @property
+    def demand_cpus(self) -> float | None:
+        """CPUs' worth that the load can take on the CPUs it has."""
+        if self.claim.demand_cpus is None:
+            return None
+        cpus = view.online(self.evidence)
+        allowed = cpus if self.claim.cpus is None else self.claim.cpus & cpus
+        return min(self.claim.demand_cpus, float(len(allowed)))
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the load is known to want more than the quota."""
+        return self.demand_cpus is not None and self.demand_cpus >= self.limit.rate_cpus * (1 + DEMAND_MARGIN)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the load is known to want less than the quota."""
+        return self.demand_cpus is not None and self.demand_cpus <= self.limit.rate_cpus * (1 - DEMAND_MARGIN)
+
+    @property
+    def section_ns(self) -> int:
+        """How long an unknown load may run on in the kernel after it was throttled: one period on each CPU."""
+        if self.user_mode or self.evidence.environment.throttle_model == "runqueue":
+            return 0
+        return self.conditions.cpus * self.limit.period_us * bandwidth.NS_PER_US
+
+    @property
+    def limit_text(self) -> str:
+        """The limit for people."""
+        return bandwidth.shown(self.limit.quota_us, self.limit.period_us)
+
+    def cpus(self, ns: float) -> str:
+        """Write CPU time as CPUs' worth over the window."""
+        return f"{max(0.0, ns) / self.own.window_ns:.4f} CPUs"
+
+    @property
+    def business(self) -> str:
+        """What is known about how busy the host was."""
+        delay_ns = self.evidence.run_delay_ns.get(self.claim.name)
+        parts = [] if delay_ns is None else [f"its tasks waited {delay_ns / 1e9:.3g} s for a CPU"]
+        if self.conditions.steal_ns:
+            parts.append(f"steal {self.conditions.steal_ns / 1e9:.3g} s")
+        return f" ({', '.join(parts)})" if parts else ""
+
+    def measures(self) -> dict[str, Measure]:
+        """Return the numbers behind the verdict."""
+        window = self.own.window_ns
+        measures: dict[str, Measure] = {
+            "quota_us": self.limit.quota_us,
+            "period_us": self.limit.period_us,
+            "burst_us": self.limit.burst_us,
+            "quota_cpus": self.limit.rate_cpus,
+            "usage_cpus": self.usage_ns / window,
+            "bound_high_cpus": bandwidth.upper_ns(self.limit, self.conditions, self.nr_periods) / window,
+            "bound_low_cpus": max(0.0, bandwidth.demanded_ns(self.limit, self.conditions) / window),
+            "window_ns": window,
+            "nr_periods": self.nr_periods,
+            "nr_throttled": self.nr_throttled,
+            "throttled_ns": self.own.throttled_ns or 0,
+            "ancestors_nr_throttled": sum(row.nr_throttled or 0 for row in self.ancestors),
+            "demand_exceeds_quota": self.exceeds,
+            "steal_ns": self.conditions.steal_ns,
+        }
+        if self.limit.quota_us != self.claim.quota_us:
+            measures["quota_promised_us"] = self.claim.quota_us or 0
+        if self.demand_cpus is not None:
+            measures["demand_cpus"] = self.demand_cpus
+        delay = self.evidence.run_delay_ns.get(self.claim.name)
+        if delay is not None:
+            measures["run_delay_ns"] = delay
+        return measures
+
+
+def conditions_of(evidence: Evidence, window_ns: int, cpus: int) -> Conditions:
+    """Return what widens the bounds on this machine."""
+    slice_us = evidence.environment.bandwidth_slice_us or bandwidth.DEFAULT_SLICE_US
+    return Conditions(
+        window_ns=window_ns,
+        cpus=cpus,
+        tick_ns=view.tick_ns(evidence),
+        slice_ns=slice_us * bandwidth.NS_PER_US,
+        steal_ns=max(0, evidence.steal_ns),
+    )
+
+
+def make_case(
+    claim: Claim, evidence: Evidence, levels: list[BandwidthUse], rows: list[CpuUse], bins: list[UsageBin]
+) -> Case | str:
+    """Put a claim's case together, or say which counters are missing."""
+    own = view.level(levels, 0)
+    if own is None or own.window_ns <= 0:
+        return "its bandwidth counters were not read"
+    if own.usage_ns is None or own.nr_periods is None or own.nr_throttled is None:
+        return f"{own.cgroup} has no bandwidth counters (no cpu controller)"
+    quota_us = claim.quota_us or 0
+    if own.quota_us is not None and bandwidth.same_limit(quota_us, claim.period_us, own.quota_us, own.period_us):
+        quota_us = own.quota_us  # The stated rounding is what is in force, and what usage is judged by.
+    cpus = len({row.cpu for row in rows if row.run_ns > 0}) or len(claim.cpus or view.online(evidence)) or 1
+    return Case(
+        claim=claim,
+        evidence=evidence,
+        own=own,
+        ancestors=tuple(sorted((row for row in levels if row.level > 0), key=lambda row: row.level)),
+        bins=tuple(bins),
+        limit=Limit(quota_us=quota_us, period_us=claim.period_us, burst_us=claim.burst_us),
+        conditions=conditions_of(evidence, own.window_ns, cpus),
+        usage_ns=own.usage_ns,
+        nr_periods=own.nr_periods,
+        nr_throttled=own.nr_throttled,
+    )

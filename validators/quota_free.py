@@ -1,0 +1,87 @@
+"""Rule ``quota-free``: exclusive containers have no quota and were never throttled, at their own level and above."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.evidence import BandwidthUse, Evidence
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import bandwidth, view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "quota-free"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every exclusive container, and every claim that was promised no quota."""
+    levels = view.by_claim(evidence.bandwidth)
+    return tuple(_judge(claim, claims, levels.get(claim.name, [])) for claim in claims.claims)
+
+
+def _judge(claim: Claim, claims: ClaimSet, levels: list[BandwidthUse]) -> Verdict:
+    def verdict(outcome: Outcome, reason: str, measures: dict[str, Measure] | None = None) -> Verdict:
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures or {})
+
+    if claim.quota_us is not None and claim.quota_us >= 0:
+        return verdict(Outcome.SKIPPED, "it was promised a quota")
+    if claim.quota_us is None and not claim.exclusive:
+        return verdict(Outcome.SKIPPED, "nothing was promised about its quota")
+    # Only exclusive containers are free of their ancestors' quotas: others may share what their pod has.
+    wanted = range(view.depth(claim) if claim.exclusive else 1)
+    rows = sorted((row for row in levels if row.level in wanted), key=lambda row: row.level)
+    measures: dict[str, Measure] = {
+        "levels_count": len(rows),
+        "nr_throttled": sum(row.nr_throttled or 0 for row in rows),
+        "throttled_ns": sum(row.throttled_ns or 0 for row in rows),
+    }
+    for row in rows:
+        has_quota = row.quota_us is not None and row.quota_us >= 0
+        if row.nr_throttled:
+            total = f"{(row.throttled_ns or 0) / 1e6:.1f} ms in all"
+            return verdict(
+                Outcome.FAILED, f"throttled at {row.cgroup} in {row.nr_throttled} periods, {total}", measures
+            )
+        if has_quota and (row.level == 0 or not _pod_shares(claim, claims)):
+            return verdict(
+                Outcome.FAILED, f"{row.cgroup} has a quota of {bandwidth.shown(row.quota_us, row.period_us)}", measures
+            )
+        if has_quota:
+            measures["pod_quota_us"] = row.quota_us or 0
+    unread = [row.cgroup for row in rows if row.quota_us is None or row.nr_throttled is None]
+    missing = set(wanted) - {row.level for row in rows}
+    if missing or not rows:
+        return verdict(Outcome.UNDECIDED, f"{len(missing)} levels of {claim.cgroup} were not read", measures)
+    if unread:
+        return verdict(Outcome.UNDECIDED, f"{unread[0]} has no bandwidth files (no cpu controller)", measures)
+    return verdict(Outcome.PASSED, f"no quota and never throttled on {len(rows)} levels", measures)
+
+
+def _pod_shares(claim: Claim, claims: ClaimSet) -> bool:
+    """Pod-level resources: the pod keeps its quota for the containers that share the rest of the pod's CPUs."""
+    return any(
+        other.isolation is Isolation.POD and other.name != claim.name and view.same_pod(claim, other)
+        for other in claims.claims
+    )
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="An exclusive container has no CPU quota and was never throttled, at its own level and every ancestor.",
+        how=prose("""
+            The bandwidth file and nr_throttled of the claim's cgroup and, for exclusive containers, of every cgroup
+            above it. A quota or a throttled period is a failure. A container that shares its node's or pod's CPUs and
+            was promised no quota is judged at its own level only: it may share its pod's quota. A pod with pod-level
+            resources keeps its quota while some of its containers share the pod's pool; then only throttling fails.
+            Levels that were not read make it undecided.
+        """),
+        tolerance="None.",
+        source=prose("""
+            Kubernetes documentation, CPU management policies (DisableCPUQuotaWithExclusiveCPUs); KEP-5526; field.md
+            F56, F57, K19, K-pod; kubelet captures, "Normal on a healthy node"
+        """),
+        negative_control="Write a quota to the container's cgroup or its pod's: `echo '50000 100000' > cpu.max`.",
+        witnesses=(Witness.BANDWIDTH,),
+    ),
+    check,
+)

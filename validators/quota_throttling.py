@@ -1,0 +1,125 @@
+"""Rule ``quota-throttling``: usage never exceeds the quota's bandwidth and reaches it under demand, at every level."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import bandwidth, view
+from validators.quota_broken import broken
+from validators.quota_case import Case, Finding, make_case, passed, undecided
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "quota-throttling"
+PERIODS_BY_CHANCE = 2
+"""Throttled periods that tasks which start or stop at an edge of the window can cause."""
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that was promised a quota."""
+    levels = view.by_claim(evidence.bandwidth)
+    use = view.by_claim(evidence.cpu_use)
+    bins = view.by_claim(evidence.usage_bins)
+    verdicts = []
+    for claim in claims.claims:
+        measures: dict[str, Measure] = {}
+        if claim.quota_us is None or claim.quota_us < 0:
+            finding = Finding(Outcome.SKIPPED, "no quota was promised")
+        else:
+            rows = levels.get(claim.name, [])
+            case = make_case(claim, evidence, rows, use.get(claim.name, []), bins.get(claim.name, []))
+            if isinstance(case, str):
+                finding = undecided(case)
+            else:
+                measures = case.measures()
+                finding = broken(case) or _incomplete(case) or _kept(case)
+        verdicts.append(
+            Verdict(rule=ID, subject=claim.name, outcome=finding.outcome, reason=finding.reason, measures=measures)
+        )
+    return tuple(verdicts)
+
+
+def _incomplete(case: Case) -> Finding | None:
+    state = case.evidence.environment.sched_ext
+    if state != "disabled":
+        return undecided(f"sched_ext is {state}: its tasks are outside CFS bandwidth")
+    missing = set(range(1, view.depth(case.claim))) - {row.level for row in case.ancestors}
+    if missing:
+        return undecided(f"{len(missing)} ancestor levels of {case.claim.cgroup} were not read")
+    if case.own.quota_us is None:
+        return undecided("its bandwidth file was not read")
+    return None
+
+
+def _kept(case: Case) -> Finding:
+    """Nothing is broken: is there enough to say that the promise was kept?"""
+    if case.exceeds:
+        return _under_demand(case)
+    held = f"used {case.usage_ns / case.own.window_ns:.4f} of {case.limit.rate_cpus:.3f} CPUs"
+    if case.fits:
+        load = f"its load of {case.demand_cpus:g} CPUs is below the quota"
+        if case.nr_throttled > PERIODS_BY_CHANCE:
+            return undecided(f"throttled in {case.nr_throttled} periods although {load}")
+        return passed(f"{held}; {load}, it was not held back")
+    if not case.nr_throttled:
+        return passed(f"{held}; it never reached the quota")
+    floor = bandwidth.throttled_floor_ns(case.limit, case.conditions, case.nr_throttled, sleeps=False)
+    times = f"throttled in {case.nr_throttled} of {case.nr_periods} periods"
+    if case.usage_ns < floor:
+        return undecided(f"{times} but {held}: a load that sleeps, or less than the promised quota")
+    return passed(f"{held}; {times}, each time at its quota")
+
+
+def _under_demand(case: Case) -> Finding:
+    low = bandwidth.demanded_ns(case.limit, case.conditions)
+    high = bandwidth.upper_ns(case.limit, case.conditions, None)
+    fair = case.limit.rate_cpus * case.own.window_ns
+    if low <= fair / 2 or high >= fair * 2:
+        return undecided(
+            f"{case.own.window_ns / 1e9:.3g} s are too short: half or twice the quota would look the same "
+            f"({case.cpus(low)} to {case.cpus(high)})"
+        )
+    times = f"was throttled in only {case.nr_throttled} of {case.nr_periods} periods"
+    if case.usage_ns < low:
+        promised = f"{case.limit.rate_cpus:.3f}"
+        return undecided(
+            f"used {case.cpus(case.usage_ns)} of {promised} and {times}: the host was too busy to tell{case.business}"
+        )
+    held_back = case.nr_throttled + sum(row.nr_throttled or 0 for row in case.ancestors)
+    if held_back < case.nr_periods / 2 - PERIODS_BY_CHANCE:
+        return undecided(f"used {case.cpus(case.usage_ns)} but {times}: something else held it there{case.business}")
+    measured = f"{case.usage_ns / case.own.window_ns:.4f}"
+    return passed(f"throttled to {case.limit.rate_cpus:.3f} CPUs (quota {case.limit_text}; measured {measured})")
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="Usage never exceeds the bandwidth that the quota allows, and reaches it under demand.",
+        how=prose("""
+            From cpu.stat and cpuacct at the claim's level and every ancestor, and the ledger's binned CPU time. Failed:
+            another quota or period in the file; more periods than the promised period allows; more usage than the pool
+            can have held (over the window, in any stretch of bins, at an ancestor); throttled before the promised quota
+            was used up (each throttled period proves a whole quota of usage, however busy the host is); an ancestor
+            with less bandwidth that throttled it. Undecided: the load asks for more than the quota but got less without
+            being throttled (the host was busy; run delay and steal are told), a window so short that half or twice the
+            quota would look the same, sched_ext, levels or files that were not read. A load that asks for less than the
+            quota passes if it was not held back.
+        """),
+        tolerance=prose("""
+            Q quota, P period, B burst, n CPUs used, s slice (sched_cfs_bandwidth_slice_us), t tick, W = k*P + r. Above:
+            min(Q*(nr_periods + 1), k*Q + min(2Q, max(Q, r*n))) + B + n*s (slices drawn before the window) + 2*n*t
+            (overrun until the tick that notices it; lag of the usage counter). Below, under known demand:
+            k*Q - n*s - 2*n*t - steal. Below, by throttling: Q*(nr_throttled - 1 - steal/P) - n*s - 2*n*t for user-mode
+            loads; a load that may sleep can lose n*s of every period and may carry n*P of debt in. Since kernel 6.18
+            tasks are throttled on return to user mode: an unknown load may run n*P longer in the kernel, which is
+            undecided, not failed. Bins: 2Q + B + n*s + 2*n*t + one sampler period per CPU + 2 % + steal. Periods:
+            5 % + 2 + steal/P. The file may hold the promised quota rounded up to 1 % of a CPU (systemd cgroup driver).
+        """),
+        source="Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; field.md K18-K24, F58, F60, F61",
+        negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",
+        witnesses=(Witness.BANDWIDTH, Witness.SWITCHES),
+    ),
+    check,
+)
