@@ -45,7 +45,7 @@ def write_control(path: Path, value: str) -> None:
     :raises ApplyError: the kernel refuses it.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
         try:
             os.write(descriptor, value.encode())
         finally:

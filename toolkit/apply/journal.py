@@ -35,8 +35,8 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
 class Record:
     """One line. Which fields count depends on ``what``.
 
-    ``run``: ``run_id``, ``pid`` and ``start_time`` of its process, ``boot_id``, and ``hierarchies``, the names under
-    which ``/pinproof-<run_id>`` (and ``/pinproof-<run_id>-runtime``) may exist.
+    ``run``: ``run_id``; ``pid``, ``start_time`` and ``pid_namespace`` of its process; ``boot_id``; and ``hierarchies``,
+    the names under which ``/pinproof-<run_id>`` (and ``/pinproof-<run_id>-runtime``) may exist.
     ``controllers``: v2 ``controllers`` that were off in the root's subtree_control and are about to be turned on.
     ``masks-kept``: the affinities of all tasks stand in the file ``affinities.json``.
     ``masks-restored``: they have been put back, the file is history.
@@ -46,6 +46,7 @@ class Record:
     run_id: str = ""
     pid: int = 0
     start_time: int = 0
+    pid_namespace: int = 0
     boot_id: str = ""
     hierarchies: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
@@ -72,6 +73,8 @@ class Journal:
 
     directory: Path
     records: tuple[Record, ...]
+    lease: int = -1
+    """Descriptor on which the live run itself holds a lock for as long as it lives; -1 in the hands of others."""
 
     @property
     def run(self) -> Record:
@@ -88,9 +91,16 @@ class Journal:
         return tuple(record for record in self.records if record.what == what)
 
     def alive(self, root: Path) -> bool:
-        """Say whether the process that made the run still exists (same pid, same start, same boot)."""
-        same_boot = self.run.boot_id == procfs.boot_id(root)
-        return same_boot and procfs.start_time(self.run.pid, root) == self.run.start_time
+        """Say whether the process that made the run still exists.
+
+        Same boot, same pid and same start, where pids can be compared. A process in another pid namespace (a container
+        that shares /run) has another number here: of it, only the lock on the journal tells.
+        """
+        if self.run.boot_id != procfs.boot_id(root):
+            return False
+        if self.run.pid_namespace == procfs.pid_namespace(root):
+            return procfs.start_time(self.run.pid, root) == self.run.start_time
+        return _is_locked(self.directory / JOURNAL)
 
 
 def runs_directory(root: Path) -> Path:
@@ -116,25 +126,56 @@ def create(root: Path, run_id: str, hierarchies: tuple[str, ...]) -> Journal:
         run_id=run_id,
         pid=pid,
         start_time=procfs.start_time(pid, root) or 0,
+        pid_namespace=procfs.pid_namespace(root),
         boot_id=procfs.boot_id(root),
         hierarchies=hierarchies,
     )
     draft = directory / f"{JOURNAL}.new"
-    draft.write_text(to_json(first) + "\n", encoding="utf-8")
+    lease = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_APPEND, 0o600)
+    fcntl.flock(lease, fcntl.LOCK_EX)
+    _write_line(lease, first, directory)
     draft.rename(directory / JOURNAL)
-    return Journal(directory, (first,))
+    return Journal(directory, (first,), lease)
 
 
 def append(journal: Journal, record: Record) -> Journal:
     """Write one more line; it is in the kernel's hands when this returns."""
     descriptor = os.open(journal.directory / JOURNAL, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        line = (to_json(record) + "\n").encode()
-        if os.write(descriptor, line) != len(line):
-            raise ApplyError(f"{journal.directory / JOURNAL}: no space left")
+        _write_line(descriptor, record, journal.directory)
     finally:
         os.close(descriptor)
-    return Journal(journal.directory, (*journal.records, record))
+    return Journal(journal.directory, (*journal.records, record), journal.lease)
+
+
+def _write_line(descriptor: int, record: Record, directory: Path) -> None:
+    line = (to_json(record) + "\n").encode()
+    try:
+        complete = os.write(descriptor, line) == len(line)
+    except OSError as error:
+        raise ApplyError(f"{directory / JOURNAL}: {error.strerror}") from None
+    if not complete:
+        raise ApplyError(f"{directory / JOURNAL}: no space left")
+
+
+def release(journal: Journal) -> None:
+    """Let go of the lock that a live run holds on its journal."""
+    if journal.lease >= 0:
+        os.close(journal.lease)
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def read(directory: Path) -> Journal | None:

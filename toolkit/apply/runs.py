@@ -67,6 +67,7 @@ def begin(root: Path, hierarchy: Hierarchy, run_id: str, *, runtime: str) -> tup
             return delegation.enable(root, hierarchy, created, everything=everything), report
         except BaseException:
             _undo(root, hierarchy, journal.read(created.directory) or created)
+            journal.release(created)
             raise
 
 
@@ -75,9 +76,12 @@ def end(root: Path, hierarchy: Hierarchy, run: Journal) -> None:
 
     :raises ApplyError: something is left; the journal stays for another attempt.
     """
-    with journal.locked(root):
-        # Another run may have handed its controllers down to this one.
-        problems = _undo(root, hierarchy, journal.read(run.directory) or run)
+    try:
+        with journal.locked(root):
+            # Another run may have handed its controllers down to this one.
+            problems = _undo(root, hierarchy, journal.read(run.directory) or run)
+    finally:
+        journal.release(run)
     if problems:
         raise ApplyError("; ".join(problems))
 

@@ -12,20 +12,18 @@ Everything is below ``/pinproof-<run_id>``; :mod:`toolkit.apply.runs` writes the
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
-from typing import Protocol
 
 from toolkit.apply import cgroups, kill, runs
 from toolkit.apply.cgroupfs_runtime import CgroupfsRuntime
 from toolkit.apply.launch import Started
 from toolkit.apply.oci_runtime import OciRuntime
 from toolkit.apply.runs import CleanupReport
+from toolkit.apply.runtime import Runtime
+from toolkit.apply.unwind import signals_unwind
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, read_control
@@ -40,32 +38,6 @@ from toolkit.model.sandbox import (
 )
 
 RUNTIMES = ("cgroupfs", "runc", "crun")
-
-
-class Runtime(Protocol):
-    """What differs between plain processes and OCI containers."""
-
-    name: str
-
-    def start(self, container: ContainerRequest, cgroup: str) -> tuple[Started, ...]:
-        """Start the container in its empty cgroup."""
-
-    def spawn(self, container: ContainerRequest, cgroup: str, workload: Workload) -> Started:
-        """Run one workload more in the running container."""
-
-    def stop(self, container: ContainerRequest, cgroup: str, started: tuple[Started, ...]) -> None:
-        """End the container's tasks."""
-
-    def set_cpus(self, container: ContainerRequest, cgroup: str, cpus: CpuSet) -> None:
-        """Move the running container to other CPUs."""
-
-    def set_bandwidth(
-        self, container: ContainerRequest, cgroup: str, quota_us: int, period_us: int, burst_us: int | None
-    ) -> None:
-        """Give the running container another CFS bandwidth."""
-
-    def reap(self) -> None:
-        """Collect children of ours after everything has been killed."""
 
 
 @dataclass(slots=True)
@@ -270,7 +242,7 @@ def sandbox(
     """
     hierarchy = cgroupfs.detect(root)
     check(hierarchy, runtime)
-    with _signals_unwind():
+    with signals_unwind():
         run, cleaned = runs.begin(root, hierarchy, run_id, runtime=runtime)
         made: Runtime = CgroupfsRuntime(hierarchy, run.directory)
         try:
@@ -301,23 +273,3 @@ def check(hierarchy: Hierarchy, runtime: str) -> None:
         raise HostUnsupportedError("--runtime crun needs a cgroup v2 host; runc works on this one")
     for name in ("cpu", "cpuset"):
         hierarchy.controller_dir(name)
-
-
-@contextlib.contextmanager
-def _signals_unwind() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise SystemExit, where nobody handles them yet."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    taken = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)

@@ -36,6 +36,14 @@ def boot_id(root: Path = Path("/")) -> str:
     return (read_control(root / "proc/sys/kernel/random/boot_id") or "").strip()
 
 
+def pid_namespace(root: Path = Path("/")) -> int:
+    """Return the number of this process's pid namespace; 0 if it cannot be read."""
+    try:
+        return (root / "proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
 def pids(root: Path = Path("/")) -> Iterator[int]:
     """Walk the processes that exist now."""
     with contextlib.suppress(OSError):
