@@ -102,7 +102,7 @@ def read_settings(data: object, where: str, *, eviction_hard_default: Mapping[st
         topology_manager_policy=read("topologyManagerPolicy", _string, "") or "none",
         topology_manager_scope=read("topologyManagerScope", _string, "") or "container",
         topology_manager_policy_options=read("topologyManagerPolicyOptions", _strings, {}),
-        feature_gates=FeatureGates(read("featureGates", _gates, {})),
+        feature_gates=read("featureGates", _gates, FeatureGates()),
         cpu_cfs_quota=read("cpuCFSQuota", _bool, True),
         cpu_cfs_quota_period_us=period_ns // 1000,
         cgroup_driver=read("cgroupDriver", _string, "") or "cgroupfs",
@@ -141,10 +141,10 @@ def _strings(value: Any, where: str) -> dict[str, str]:
     return {_string(key, where): _string(item, f"{where}.{key}") for key, item in value.items()}
 
 
-def _gates(value: Any, where: str) -> dict[str, bool]:
+def _gates(value: Any, where: str) -> FeatureGates:
     if not isinstance(value, dict):
         raise InputError(where, f"a {type(value).__name__}", "a mapping of gates to true or false")
-    return {_string(key, where): _bool(item, f"{where}.{key}") for key, item in value.items()}
+    return FeatureGates({_string(key, where): _bool(item, f"{where}.{key}") for key, item in value.items()})
 
 
 def _reservations(value: Any, where: str) -> tuple[MemoryReservation, ...]:

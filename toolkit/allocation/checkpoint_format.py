@@ -1,0 +1,112 @@
+"""The bytes of the kubelet's checkpoints: compact JSON with sorted keys, and a checksum over a dump of Go structs.
+
+The checksum is the 32-bit FNV-1a of the text that Go's deep printer makes of the struct with its checksum set to 0; the
+type names in it are part of the format. Source: ``../shared/vectors/README.md`` "checkpoint-checksums.json";
+``../shared/field.md`` K-kubelet-5; Fowler/Noll/Vo hash, FNV-1a, 32 bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+CORRUPT = "checkpoint is corrupted"
+ROOT = "<kubelet-root-dir>"
+"""How texts name the kubelet's root directory where it is not known."""
+
+
+class CheckpointError(Exception):
+    """The kubelet cannot restore this checkpoint; the message is the inner part of the kubelet's."""
+
+
+def fnv32a(text: str) -> int:
+    """Return the 32-bit FNV-1a hash."""
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def go_json(value: object) -> str:
+    """Write JSON as Go does: no blanks, keys as given, ``<``, ``>`` and ``&`` escaped."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def go_map(items: Mapping[str, T] | None, write: Callable[[T], str]) -> str:
+    """Write a map as the dump does, keys sorted; ``None`` is a nil map."""
+    if items is None:
+        return "<nil>"
+    return f"map[{' '.join(f'{key}:{write(items[key])}' for key in sorted(items))}]"
+
+
+def load_object(text: str) -> dict[str, Any]:
+    """Read a JSON object.
+
+    :raises CheckpointError: anything else, with Go's words as far as they can be had.
+    """
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise CheckpointError("json: nested too deeply") from None
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].lstrip()
+        if not rest:
+            raise CheckpointError("unexpected end of JSON input") from None
+        raise CheckpointError(f"invalid character {rest[0]!r} looking for beginning of value") from None
+    except ValueError:
+        raise CheckpointError("json: a number is too long") from None
+    if not isinstance(data, dict):
+        raise CheckpointError(f"json: cannot unmarshal {kind_of(data)} into a checkpoint")
+    return data
+
+
+def kind_of(value: object) -> str:
+    """Name a JSON value's type as Go's messages do."""
+    names = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+    return names.get(type(value), "null")
+
+
+def field_error(value: object, struct: str, field: str, wanted: str) -> CheckpointError:
+    """Build Go's complaint about a value of the wrong type."""
+    return CheckpointError(
+        f"json: cannot unmarshal {kind_of(value)} into Go struct field {struct}.{field} of type {wanted}"
+    )
+
+
+def text_field(data: Mapping[str, Any], field: str, struct: str) -> str:
+    """Return a string field, empty if absent or null."""
+    value = data.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise field_error(value, struct, field, "string")
+    return value
+
+
+def number_field(data: Mapping[str, Any], field: str, struct: str, wanted: str = "uint64") -> int:
+    """Return an unsigned number field, 0 if absent or null."""
+    value = data.get(field)
+    if value is None:
+        return 0
+    if type(value) is not int:
+        raise field_error(value, struct, field, wanted)
+    if not 0 <= value < 1 << 64:
+        raise CheckpointError(
+            f"json: cannot unmarshal number {str(value)[:40]} into Go struct field {struct}.{field} of type {wanted}"
+        )
+    return value
+
+
+def map_field(data: Mapping[str, Any], field: str, struct: str, wanted: str) -> dict[str, Any]:
+    """Return a map field, empty if absent or null."""
+    value = data.get(field)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise field_error(value, struct, field, wanted)
+    return value
