@@ -18,7 +18,7 @@ from toolkit.allocation.cpu_options import (
     parse_options,
 )
 from toolkit.allocation.cpu_state import CpuState
-from toolkit.allocation.cpu_static import Chooser, CpuAdmissionError, StaticPolicy
+from toolkit.allocation.cpu_static import CpuAdmissionError, StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology_hint import Hints
 from toolkit.model.claims import Isolation
@@ -120,7 +120,6 @@ def make_policy(
     beta_options: bool = True,
     pod_level_managers: bool = False,
     quirks: bool = False,
-    chooser: Chooser | None = None,
 ) -> StaticPolicy | NonePolicy:
     """Build the CPU Manager policy of a configuration.
 
@@ -150,7 +149,6 @@ def make_policy(
         reserved_cores=machine.whole_cores(reserved),
         pod_level_managers=pod_level_managers,
         quirks=quirks,
-        chooser=chooser,
     )
 
 

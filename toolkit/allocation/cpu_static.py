@@ -9,7 +9,7 @@ Source: ``../shared/seeds/000``; KEP-5526 (``../shared/seeds/001``); ``../shared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolkit.allocation.cpu_assignment import CpuShortageError, take_cpus, take_cpus_near
@@ -21,15 +21,12 @@ from toolkit.allocation.cpu_state import CpuState
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology_hint import Hints
 from toolkit.model.claims import Isolation
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.pod import CPU, Container, Pod
 
 SMT_ALIGNMENT_ERROR = "SMTAlignmentError"
 EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
 UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
-
-Chooser = Callable[[CpuSet, int, tuple[int, ...] | None, Pod, Container | None], CpuSet]
-"""``(available, count, NUMA nodes of the hint, pod, container) -> CPUs``: what a plugin puts in the policy's place."""
 
 
 class CpuAdmissionError(Exception):
@@ -48,7 +45,7 @@ class StaticPolicy:
 
     :param reserved_cores: the reserved CPUs with all their siblings.
     :param pod_level_managers: feature gates ``PodLevelResourceManagers`` and ``PodLevelResources`` are both on.
-    :param quirks: reproduce the real component's defects. :param chooser: a plugin's choice instead of the built-in.
+    :param quirks: reproduce the real component's defects.
     """
 
     machine: Machine
@@ -57,7 +54,6 @@ class StaticPolicy:
     reserved_cores: CpuSet
     pod_level_managers: bool = False
     quirks: bool = False
-    chooser: Chooser | None = None
     name: str = "static"
 
     @property
@@ -65,8 +61,8 @@ class StaticPolicy:
         """All CPUs but the reserved ones."""
         return self.machine.cpus - self.reserved
 
-    def available(self, state: CpuState) -> CpuSet:
-        """Return CPUs that a new container could get."""
+    def available(self, state: CpuState, pod: Pod, container: Container | None) -> CpuSet:
+        """Return free CPUs that the container (``None``: the pod as a whole) could get."""
         return state.default - self.reserved
 
     def start(self, state: CpuState | None) -> CpuState:
@@ -121,7 +117,7 @@ class StaticPolicy:
             return {}
         own = state.assigned(pod.uid, container.name)
         if own is None:
-            return self._hints(self.available(state), state.reusable(pod.uid), count)
+            return self._hints(self.available(state, pod, container), state.reusable(pod.uid), count)
         return self._hints(own, CpuSet(), count) if len(own) == count else {CPU: ()}
 
     def pod_hints(self, state: CpuState, pod: Pod) -> Hints:
@@ -140,7 +136,7 @@ class StaticPolicy:
                 own |= cpus.mask
         if own.bit_count() == count:
             return self._hints(CpuSet(own), CpuSet(), count)
-        return self._hints(self.available(state), state.reusable(pod.uid) | CpuSet(own), count)
+        return self._hints(self.available(state, pod, None), state.reusable(pod.uid) | CpuSet(own), count)
 
     def _hints(self, available: CpuSet, reusable: CpuSet, count: int) -> Hints:
         align = self.options.align_by_socket
@@ -157,7 +153,7 @@ class StaticPolicy:
         self._check_alignment(state, count)
         cpus = state.assigned(pod.uid, container.name)
         if cpus is None:
-            cpus = self._choose(state, pod, container, count, numa)
+            cpus = self._take_for(state, pod, container, count, numa)
             state = state.with_entry(pod.uid, container.name, cpus)._replace(default=state.default - cpus)
         # Only the pod allocated last is remembered. What regular init containers had is free for those that follow.
         reuse = state.reusable(pod.uid)
@@ -176,7 +172,7 @@ class StaticPolicy:
         if refusal:
             raise CpuAdmissionError(EMPTY_POD_SHARED_POOL_ERROR, refusal, state)
         self._check_alignment(state, count)
-        cpus = self._choose(state, pod, None, count, numa)
+        cpus = self._take_for(state, pod, None, count, numa)
         taken = state._replace(default=state.default - cpus, pods={**state.pods, pod.uid: cpus})
         try:
             containers = partition(pod, cpus, self.requested, self._take)
@@ -185,23 +181,34 @@ class StaticPolicy:
             raise _unexpected(error, taken if self.quirks else state) from None
         return taken._replace(entries={**state.entries, pod.uid: containers})
 
-    def _take(self, available: CpuSet, count: int) -> CpuSet:
-        return take_cpus(self.machine, available, count, self.options, quirks=self.quirks)
+    def choose(
+        self,
+        state: CpuState,
+        pod: Pod,
+        container: Container | None,
+        available: CpuSet,
+        count: int,
+        nodes: tuple[int, ...] | None,
+    ) -> CpuSet:
+        """Choose ``count`` CPUs out of ``available``, those of the hint's nodes first.
 
-    def _choose(self, state: CpuState, pod: Pod, container: Container | None, count: int, numa: int | None) -> CpuSet:
-        nodes = None if numa is None else tuple(CpuSet(numa))
-        available = self.available(state)
+        :raises CpuShortageError: there are not enough.
+        """
+        foreign = state.owned(but_not=pod.uid) if self.machine.irregular else EMPTY
+        return take_cpus_near(self.machine, available, count, self.options, nodes, foreign=foreign, quirks=self.quirks)
+
+    def _take_for(self, state: CpuState, pod: Pod, container: Container | None, count: int, numa: int | None) -> CpuSet:
+        available = self.available(state, pod, container)
         if container is not None:
             available |= state.reusable(pod.uid)
+        nodes = None if numa is None else tuple(CpuSet(numa))
         try:
-            if self.chooser is not None:
-                return self.chooser(available, count, nodes, pod, container)
-            foreign = state.owned(but_not=pod.uid) if self.machine.irregular else CpuSet()
-            return take_cpus_near(
-                self.machine, available, count, self.options, nodes, foreign=foreign, quirks=self.quirks
-            )
+            return self.choose(state, pod, container, available, count, nodes)
         except CpuShortageError as error:
             raise _unexpected(error, state) from None
+
+    def _take(self, available: CpuSet, count: int) -> CpuSet:
+        return take_cpus(self.machine, available, count, self.options, quirks=self.quirks)
 
     def _check_alignment(self, state: CpuState, count: int) -> None:
         if not self.options.full_pcpus_only:
