@@ -11,6 +11,7 @@ kubernetes ``pkg/kubelet/cm/cpumanager/topology`` (core id = lowest thread, unco
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 
@@ -57,7 +58,7 @@ class _Core:
 def read_kubelet_view(tree: SysTree, s390x: bool) -> KubeletView:
     """Return cAdvisor's nodes, cores and caches; ``s390x`` adds books and drawers and takes every cache id as 0.
 
-    A discovery that fails is a view with ``error`` set, never an exception.
+    A discovery that fails is a view with ``error`` set (in cAdvisor's words), never an exception.
     """
     try:
         return _Discovery(tree, s390x).nodes_info()
@@ -80,7 +81,7 @@ class _Discovery:
         threads = 0
         for name in folders:
             match = re.match(r"node(\d*)", name, re.ASCII)
-            node_id = self._atoi(match[1] if match else "", f"{_NODE}/{name}")
+            node_id = self._atoi(match[1] if match else "")
             folder = f"{_NODE}/{name}"
             cores = self._cores([f"{folder}/{cpu}" for cpu in self._cpu_folders(folder)])
             threads += sum(len(core.threads) for core in cores)
@@ -98,7 +99,7 @@ class _Discovery:
         for folder in folders:
             text = self._topology(folder, "physical_package_id")
             if text is not None:
-                packages.setdefault(self._atoi(text, folder), []).append(folder)
+                packages.setdefault(self._atoi(text), []).append(folder)
         nodes = []
         for package, members in packages.items():
             cores = self._cores(members)
@@ -151,7 +152,7 @@ class _Discovery:
             if core_id is None or package is None:
                 continue
             book = drawer = ""
-            key_ids = self._atoi(core_id, folder), self._atoi(package, folder)
+            key_ids = self._atoi(core_id), self._atoi(package)
             if self.s390x:
                 books = self._topology(folder, "book_id"), self._topology(folder, "drawer_id")
                 if books[0] is None or books[1] is None:
@@ -220,7 +221,7 @@ class _Discovery:
             return 0
         match = _MEM_TOTAL.search(text)
         if match is None:
-            raise _GivesUpError(f"/{folder}/meminfo has no MemTotal")
+            raise _GivesUpError(f"failed to match regexp in output: {json.dumps(text[:80])}")
         return int(match[1]) * 1024
 
     def _hugepages(self, folder: str) -> dict[str, int]:
@@ -228,7 +229,9 @@ class _Discovery:
         for name in self.tree.names(folder):
             size = name.partition("-")[2].partition("-")[0].split("kB")[0]
             count = _SCAN.match(self.tree.read(f"{folder}/{name}/nr_hugepages") or "")
-            if not _UINT.fullmatch(size) or count is None:
+            if not _UINT.fullmatch(size):
+                raise _GivesUpError(f"strconv.ParseUint: parsing {json.dumps(size)}: invalid syntax")
+            if count is None:
                 raise _GivesUpError(f"could not parse file nr_hugepage for {name}")
             pages[str(int(size))] = int(count[1])
         return pages
@@ -238,13 +241,14 @@ class _Discovery:
         if text is None:
             return None
         words = text.split(" ")
-        if not all(_UINT.fullmatch(word) for word in words):
-            raise _GivesUpError(f"cannot convert the distances of /{folder}: {text[:40]!r}")
+        for word in words:
+            if not _UINT.fullmatch(word):
+                raise _GivesUpError(f"cannot convert {word[:40]} to int")
         return tuple(int(word) for word in words)
 
-    def _atoi(self, text: str, where: str) -> int:
+    def _atoi(self, text: str) -> int:
         if not _ATOI.fullmatch(text):
-            raise _GivesUpError(f"/{where}: {text[:40]!r} is not a number")
+            raise _GivesUpError(f"strconv.Atoi: parsing {json.dumps(text[:40])}: invalid syntax")
         return int(text)
 
 
