@@ -1,0 +1,226 @@
+"""One simulated node: the managers of a kubelet wired together in its order, with its state and its restarts.
+
+It decides and remembers; it starts no container and touches no file. Source: ``../shared/vectors/README.md`` sections
+"EVENT" and "expect"; Kubernetes documentation "Control Topology Management Policies on a node" (admission).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from toolkit.allocation.admission import AdmissionError, StartupError, topology_affinity
+from toolkit.allocation.checkpoint_cpu import restore_cpu_state, write_cpu_checkpoint
+from toolkit.allocation.checkpoint_format import CheckpointError
+from toolkit.allocation.checkpoint_memory import restore_memory_state, write_memory_checkpoint
+from toolkit.allocation.cpu_manager import CpuAdmissionError, CpuPolicyError
+from toolkit.allocation.device_manager import Device, DeviceManager
+from toolkit.allocation.machine import Machine
+from toolkit.allocation.memory_manager import MemoryManager
+from toolkit.allocation.startup import check_node_allocatable, make_managers
+from toolkit.allocation.topology_hint import NO_AFFINITY, TopologyHint
+from toolkit.allocation.topology_manager import NONE, POD_SCOPE
+from toolkit.model.claims import Isolation
+from toolkit.model.node_config import NodeConfig
+from toolkit.model.pod import Container, Pod
+
+
+class Checkpoints(NamedTuple):
+    """Texts of the two state files, ``None`` where there is none."""
+
+    cpu: str | None = None
+    memory: str | None = None
+
+
+class Admission(NamedTuple):
+    """What became of a pod; ``reason`` and ``message`` are those of its Failed status."""
+
+    admitted: bool
+    reason: str = ""
+    message: str = ""
+
+
+class Node:
+    """A started kubelet.
+
+    :param checkpoints: the state files that it finds. :param containers: running ones, id -> (pod uid, name).
+    :param quirks: reproduce the real components' defects.
+    :raises StartupError: it does not start.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        machine: Machine,
+        *,
+        devices: Iterable[Device] = (),
+        quirks: bool = False,
+        checkpoints: Checkpoints = Checkpoints(),  # noqa: B008 - an immutable value
+        containers: dict[str, tuple[str, str]] | None = None,
+    ) -> None:
+        self.config = config
+        self.machine = machine
+        self.quirks = quirks
+        self.gates = config.feature_gates
+        managers = make_managers(config, machine, quirks=quirks)
+        self.cpu_policy = managers.cpu
+        self.topology = managers.topology
+        self._devices = tuple(devices)
+        self.devices = DeviceManager(self._devices, [node.id for node in machine.nodes])
+        pod_level = self.gates.pod_level_managers
+        self.memory = MemoryManager(
+            config.memory_manager_policy, machine, managers.reserved, pod_level=pod_level, quirks=quirks
+        )
+        self.active: dict[str, Pod] = {}
+        self.hints: dict[str, dict[str, TopologyHint]] = {}
+        self.containers = dict(containers or {})
+        try:
+            state = restore_cpu_state(
+                checkpoints.cpu, self.cpu_policy.name, pod_level=pod_level, containers=self.containers
+            )
+            self.cpu_state = self.cpu_policy.start(state)
+        except (CheckpointError, CpuPolicyError) as error:
+            raise StartupError("cpu-manager-start", str(error)) from None
+        try:
+            self.memory.start(
+                restore_memory_state(checkpoints.memory, config.memory_manager_policy, pod_level=pod_level)
+            )
+        except CheckpointError as error:
+            raise StartupError("memory-manager-start", str(error)) from None
+        check_node_allocatable(machine, managers.reservation)
+
+    # Pods
+
+    def admit(self, pod: Pod) -> Admission:
+        """Let a pod arrive: allocate for all its containers, or refuse it and clean up."""
+        self.active[pod.uid] = pod
+        result = self._try(pod)
+        if not result.admitted:
+            del self.active[pod.uid]
+            self.clean_up()
+        return result
+
+    def _try(self, pod: Pod) -> Admission:
+        try:
+            self._allocate_all(pod)
+        except AdmissionError as error:
+            return Admission(False, error.reason, error.message)
+        return Admission(True)
+
+    def _allocate_all(self, pod: Pod) -> None:
+        budget = pod.pod_level and self.gates.pod_level_managers
+        if self.topology.policy == NONE:
+            for container in pod.containers:
+                self._allocate(pod, container, NO_AFFINITY)
+        elif self.topology.scope == POD_SCOPE:
+            hint, admit = self.topology.merge(
+                (
+                    self.devices.pod_hints(pod),
+                    self.cpu_policy.pod_hints(self.cpu_state, pod),
+                    self.memory.pod_hints(pod),
+                )
+            )
+            if not admit:
+                raise topology_affinity(pod_level=budget, scope=POD_SCOPE)
+            if budget:
+                self.hints[pod.uid] = {container.name: hint for container in pod.containers}
+                self._allocate_pod(pod, hint)
+                return
+            for container in pod.containers:
+                self._allocate(pod, container, hint)
+        else:
+            for container in pod.containers:
+                hint, admit = self.topology.merge(
+                    (
+                        self.devices.container_hints(pod, container),
+                        self.cpu_policy.hints(self.cpu_state, pod, container),
+                        self.memory.container_hints(pod, container),
+                    )
+                )
+                if not admit:
+                    raise topology_affinity(pod_level=budget)
+                self._allocate(pod, container, hint)
+
+    def _allocate(self, pod: Pod, container: Container, hint: TopologyHint) -> None:
+        if self.topology.policy != NONE:
+            self.hints.setdefault(pod.uid, {})[container.name] = hint
+        self.devices.allocate(pod, container, hint)
+        try:
+            self.cpu_state = self.cpu_policy.allocate(self.cpu_state, pod, container, hint.numa)
+        except CpuAdmissionError as error:
+            self.cpu_state = error.state
+            raise AdmissionError(error.reason, error.message) from None
+        self.memory.allocate(pod, container, hint)
+
+    def _allocate_pod(self, pod: Pod, hint: TopologyHint) -> None:
+        self.devices.allocate_pod(pod, hint)
+        try:
+            self.cpu_state = self.cpu_policy.allocate_pod(self.cpu_state, pod, hint.numa)
+        except CpuAdmissionError as error:
+            self.cpu_state = error.state
+            raise AdmissionError(error.reason, error.message) from None
+        self.memory.allocate_pod(pod, hint)
+
+    def start_container(self, pod: Pod, container: Container) -> None:
+        """Note that the runtime starts a container."""
+        self.memory.add_container(pod, container)
+        self.containers[f"{pod.uid}/{container.name}"] = (pod.uid, container.name)
+
+    def remove(self, uid: str) -> None:
+        """Let a pod go, and clean up after it."""
+        self.active.pop(uid, None)
+        self.hints.pop(uid, None)
+        self.containers = {i: ref for i, ref in self.containers.items() if ref[0] != uid}
+        self.clean_up()
+
+    def clean_up(self) -> None:
+        """Remove what belongs to no active pod, as the managers do before their next allocation."""
+        names = {uid: frozenset(c.name for c in pod.containers) for uid, pod in self.active.items()}
+        self.cpu_state = self.cpu_policy.remove_stale(self.cpu_state, names)
+        self.memory.remove_stale(self.active)
+        self.devices.remove_stale(self.active)
+
+    # Restart
+
+    def checkpoints(self) -> Checkpoints:
+        """Return the state files as they are now."""
+        pod_level = self.gates.pod_level_managers
+        return Checkpoints(
+            write_cpu_checkpoint(self.cpu_state, pod_level=pod_level),
+            write_memory_checkpoint(self.config.memory_manager_policy, self.memory.state, pod_level=pod_level),
+        )
+
+    def restarted(self, config: NodeConfig | None = None, machine: Machine | None = None) -> Node:
+        """Start a new kubelet over this one's state files; :meth:`readmit` must follow.
+
+        :raises StartupError: it does not start.
+        """
+        node = Node(
+            config or self.config,
+            machine or self.machine,
+            devices=self._devices,
+            quirks=self.quirks,
+            checkpoints=self.checkpoints(),
+            containers=self.containers,
+        )
+        node.devices = self.devices
+        node.active = dict(self.active)
+        return node
+
+    def readmit(self) -> Iterator[tuple[Pod, Admission]]:
+        """Admit the active pods of before the restart again, one by one in their order.
+
+        Nothing is cleaned up before all of them have been through, because the pod sources are not ready.
+        """
+        for pod in list(self.active.values()):
+            result = self._try(pod)
+            if not result.admitted:
+                del self.active[pod.uid]
+            yield pod, result
+        self.clean_up()
+
+    # Views
+
+    def isolation(self, pod: Pod, container: Container) -> Isolation:
+        """Say who shares a container's CPUs."""
+        return self.cpu_policy.isolation(self.cpu_state, pod, container)

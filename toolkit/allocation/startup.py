@@ -1,0 +1,205 @@
+"""A kubelet's start, stage by stage: what it refuses and with which message, and the managers that it ends up with.
+
+The order of the stages is the kubelet's (:data:`toolkit.allocation.admission.STAGES`).
+Source: ``../shared/vectors/README.md`` sections "kubelet" and "expect"; Kubernetes documentation "Reserve Compute
+Resources for System Daemons" (Node Allocatable).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolkit.allocation.admission import StartupError
+from toolkit.allocation.cpu_manager import CpuPolicyError, NonePolicy, StaticPolicy, make_policy
+from toolkit.allocation.machine import Machine
+from toolkit.allocation.memory_manager_start import Reserved, check_policy
+from toolkit.allocation.topology_manager import POLICIES, SCOPES, TopologyManager
+from toolkit.errors import InputError
+from toolkit.model import feature_gates as gates
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.go_text import GoError, parse_cpu_list, quote
+from toolkit.model.node_config import NodeConfig
+from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, is_memory_resource
+from toolkit.model.quantity import ZERO, Family, Quantity
+
+_RESERVABLE = frozenset({CPU, MEMORY, "ephemeral-storage", "pid"})
+_PERCENT = re.compile(r"\d+(\.\d+)?%", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Managers:
+    """What a started kubelet decides with. :param reserved: memory kept back per node."""
+
+    cpu: StaticPolicy | NonePolicy
+    topology: TopologyManager
+    reserved: Reserved
+    reservation: Mapping[str, Quantity]
+
+
+def make_managers(config: NodeConfig, machine: Machine, *, quirks: bool = False) -> Managers:
+    """Go through the stages up to the managers' creation.
+
+    :raises StartupError: stage and message with which the kubelet refuses.
+    """
+    problem = config.feature_gates.problem()
+    if problem is not None:
+        raise StartupError("feature-gates", problem)
+    _validate(config)
+    kube = _parse_reserved(config.kube_reserved, "--kube-reserved")
+    system = _parse_reserved(config.system_reserved, "--system-reserved")
+    eviction = _parse_eviction(config.eviction_hard, _capacity(machine)[MEMORY])
+    listed = _reserved_cpus(config, machine)
+    if listed:
+        kube.pop(CPU, None)
+        system[CPU] = Quantity.of(len(listed))
+    reservation = {}
+    for name in _capacity(machine):
+        amount = ZERO + system.get(name, ZERO) + kube.get(name, ZERO)
+        if name == MEMORY:
+            amount += eviction
+        if amount:
+            reservation[name] = amount
+    topology = TopologyManager(
+        config.topology_manager_policy,
+        config.topology_manager_scope,
+        config.topology_manager_policy_options,
+        machine,
+        quirks=quirks,
+    )
+    try:
+        cpu = make_policy(
+            config.cpu_manager_policy,
+            config.cpu_manager_policy_options,
+            machine,
+            reserved_milli=reservation.get(CPU, ZERO).milli,
+            reserved_list=listed or None,
+            topology_policy=config.topology_manager_policy,
+            alpha_options=config.feature_gates[gates.CPU_ALPHA_OPTIONS],
+            beta_options=config.feature_gates[gates.CPU_BETA_OPTIONS],
+            pod_level_managers=config.feature_gates.pod_level_managers,
+            quirks=quirks,
+        )
+    except CpuPolicyError as error:
+        raise StartupError("cpu-manager", str(error)) from None
+    reserved = check_policy(config.memory_manager_policy, machine, reservation, config.reserved_memory)
+    return Managers(cpu=cpu, topology=topology, reserved=reserved, reservation=reservation)
+
+
+def check_node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]) -> None:
+    """Check, as the last stage, that no more is reserved than there is.
+
+    :raises StartupError: naming every resource that does not suffice.
+    """
+    capacity = _capacity(machine)
+    problems = [
+        f"Resource {quote(name)} has a reservation of {amount} but capacity of {capacity[name]}. "
+        "Expected capacity >= reservation."
+        for name, amount in sorted(reservation.items())
+        if amount.nano > capacity[name].nano
+    ]
+    if problems:
+        raise StartupError("node-allocatable", f"invalid Node Allocatable configuration. {' '.join(problems)}")
+
+
+def _capacity(machine: Machine) -> dict[str, Quantity]:
+    total = sum(node.memory_bytes for node in machine.nodes)
+    return {CPU: Quantity.of(machine.num_cpus), MEMORY: Quantity.of(total, Family.BINARY_SI)}
+
+
+def _validate(config: NodeConfig) -> None:
+    """Check what the kubelet's validation of its configuration says about the resource managers' fields."""
+    found = []
+    if not 1000 <= config.cpu_cfs_quota_period_us <= 1_000_000:
+        value = f"{config.cpu_cfs_quota_period_us}us"
+        found.append(f"cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {value} must be between 1ms and 1sec, inclusive")
+    if config.topology_manager_policy not in POLICIES:
+        valid = " ".join(map(quote, POLICIES))
+        name = quote(config.topology_manager_policy)
+        found.append(f"topologyManagerPolicy (--topology-manager-policy) {name} must be one of: [{valid}]")
+    if config.topology_manager_scope not in SCOPES:
+        name, valid = quote(config.topology_manager_scope), ", or ".join(map(quote, SCOPES))
+        found.append(f"topologyManagerScope (--topology-manager-scope) {name} must be one of: {valid}")
+    if config.reserved_system_cpus:
+        if config.system_reserved_cgroup or config.kube_reserved_cgroup:
+            found.append(
+                "can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) "
+                "or kubeReservedCgroup (--kube-reserved-cgroup)"
+            )
+        try:
+            parse_cpu_list(config.reserved_system_cpus)
+        except GoError as error:
+            text = config.reserved_system_cpus
+            found.append(f"unable to parse reservedSystemCPUs (--reserved-cpus) {text}, error: {error}")
+    found += _reserved_memory_problems(config)
+    texts = list(dict.fromkeys(f"invalid configuration: {text}" for text in found))
+    if texts:
+        raise StartupError("config-validation", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+def _reserved_memory_problems(config: NodeConfig) -> list[str]:
+    found = []
+    seen: set[tuple[int, str]] = set()
+    for entry in config.reserved_memory:
+        node = entry.numa_node
+        for name, amount in sorted(entry.limits.items()):
+            if not is_memory_resource(name):
+                accepted = f"only [{MEMORY} {HUGEPAGES_PREFIX}<HugePageSize>] is accepted"
+                found.append(f"the limit type {quote(name)} for NUMA node {node} is not supported, {accepted}")
+            if not amount:
+                found.append(f"reserved memory may not be zero for NUMA node {node} and resource {quote(name)}")
+            if (node, name) in seen:
+                place = f"for NUMA node {node} and resource {quote(name)}"
+                found.append(f"the reserved memory has a duplicate value {place}")
+            seen.add((node, name))
+    return found
+
+
+def _parse_reserved(given: Mapping[str, str], flag: str) -> dict[str, Quantity]:
+    found = {}
+    for name, text in sorted(given.items()):
+        # Reserved hugepages are no capacity of the node; they are read and have no effect.
+        if name not in _RESERVABLE and not name.startswith(HUGEPAGES_PREFIX):
+            raise StartupError("config-parse", f"{flag} value failed to parse: cannot reserve {quote(name)} resource")
+        try:
+            amount = Quantity.parse(text)
+        except InputError as error:
+            cause = str(error).split("; expected ", 1)[-1]
+            detail = f"failed to parse quantity {quote(text)} for {quote(name)} resource: {cause}"
+            raise StartupError("config-parse", f"{flag} value failed to parse: {detail}") from None
+        if amount.nano < 0:
+            detail = f"resource quantity for {quote(name)} cannot be negative: {text}"
+            raise StartupError("config-parse", f"{flag} value failed to parse: {detail}")
+        found[name] = amount
+    return found
+
+
+def _parse_eviction(given: Mapping[str, str], memory: Quantity) -> Quantity:
+    """Return the memory that the hard eviction threshold keeps free."""
+    text = given.get("memory.available")
+    if text is None:
+        return ZERO
+    if _PERCENT.fullmatch(text):
+        # The kubelet keeps the share in single precision.
+        share = struct.unpack("f", struct.pack("f", float(text[:-1])))[0] / 100
+        single = struct.unpack("f", struct.pack("f", share))[0]
+        return Quantity.of(int(memory.value * single), Family.BINARY_SI)
+    try:
+        amount = Quantity.parse(text)
+    except InputError as error:
+        raise StartupError("config-parse", str(error).split("; expected ", 1)[-1]) from None
+    if amount.nano < 0:
+        raise StartupError("config-parse", f"eviction threshold memory.available must be positive: {amount}")
+    return amount
+
+
+def _reserved_cpus(config: NodeConfig, machine: Machine) -> CpuSet:
+    if not config.reserved_system_cpus:
+        return CpuSet()
+    listed = parse_cpu_list(config.reserved_system_cpus)
+    if not listed <= machine.cpus:
+        text = f"reserved-cpus: {config.reserved_system_cpus} is not a subset of online-cpus: {machine.cpus}"
+        raise StartupError("reserved-cpus", text)
+    return listed
