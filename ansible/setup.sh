@@ -73,7 +73,7 @@ fi
 
 apt() {
 	# No questions, patience with another package manager at work, and never an upgrade of what is there.
-	DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@" >&2
+	DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@" >&2
 }
 lists_fetched=no
 fetch_lists() {

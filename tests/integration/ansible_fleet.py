@@ -1,0 +1,220 @@
+"""A fleet of nodes made of namespaces, for Ansible tests: real sshd, own file system, no address outside.
+
+Each node has its own network, mount, UTS, IPC and PID namespace and an overlay of this machine's root whose writes
+land in memory. All share this machine's kernel, so this is for the mechanics of roles over ssh, not for what a kernel
+does. Nodes hang on a bridge in a namespace of its own (the hub), which is where the controller runs.
+
+Nothing needs cleaning up by name: every namespace, mount and address lives exactly as long as the processes started
+here, and those die with the process that runs the tests (PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+NETWORK = "10.77.0"
+START_DEADLINE_S = 60
+
+_NODE = r"""
+set -eu
+mount --make-rprivate /
+mount -t tmpfs tmpfs "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/root"
+root=$1/root
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+for folder in run tmp var/tmp; do mount -t tmpfs -o mode=1777 tmpfs "$root/$folder"; done
+mkdir -p "$root/run/sshd" "$root/run/node" "$root/var/empty"
+cp "$2/authorized_keys" "$2/hostkey" "$root/run/node/"
+chmod 600 "$root/run/node/hostkey"
+if [ -n "$3" ]; then cp -a "$3/usr" "$root/"; fi
+grep -q ^sshd: "$root/etc/passwd" || echo 'sshd:x:109:65534::/run/sshd:/usr/sbin/nologin' >>"$root/etc/passwd"
+# sshd refuses accounts that are locked with "!"; "*" only means that no password fits.
+sed -i 's/^root:!*[^:]*:/root:*:/' "$root/etc/shadow"
+hostname "$4"
+exec chroot "$root" /usr/sbin/sshd -f /dev/null -D -e -h /run/node/hostkey -o 'Subsystem=sftp internal-sftp' \
+  -o UsePAM=no -o PermitRootLogin=prohibit-password -o StrictModes=no -o UseDNS=no -o PidFile=none \
+  -o AuthorizedKeysFile=/run/node/authorized_keys
+"""
+
+
+class Fleet:
+    """Three (or so) nodes and a hub, alive between ``__enter__`` and ``__exit__``."""
+
+    def __init__(self, folder: Path, size: int = 3) -> None:
+        self.folder = folder
+        self.names = tuple(f"node{number}" for number in range(1, size + 1))
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Fleet:
+        for name in ("unshare", "nsenter", "setpriv", "ip", "ssh", "ssh-keygen"):
+            _need(name)
+        sshd_tree = _sshd_tree()
+        for key in ("id", "hostkey"):
+            _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / key)])
+        shutil.copy(self.folder / "id.pub", self.folder / "authorized_keys")
+        try:
+            self._start("hub", ["unshare", "--net", "sleep", "infinity"])
+            self._ip("hub", "link set lo up")
+            self._ip("hub", "link add fleet0 type bridge")
+            self._ip("hub", f"addr add {NETWORK}.254/24 dev fleet0")
+            self._ip("hub", "link set fleet0 up")
+            for name in self.names:
+                self._start_node(name, sshd_tree)
+            for name in self.names:
+                self._wait_for_ssh(name)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.wait()
+        self._processes.clear()
+
+    def inventory(self) -> Path:
+        """Write the inventory of the fleet."""
+        lines = ["pinproof_nodes:", "  hosts:"]
+        for name in self.names:
+            lines += [f"    {name}:", f"      ansible_host: {self._address(name)}"]
+        lines += [
+            "  vars:",
+            "    ansible_user: root",
+            "    ansible_python_interpreter: /usr/bin/python3",
+            f"    ansible_ssh_private_key_file: {self.folder / 'id'}",
+            f"    ansible_ssh_common_args: >-\n      {' '.join(self._ssh_options())}",
+        ]
+        path = self.folder / "hosts.yml"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def controller(self) -> list[str]:
+        """Command prefix that runs a program on the hub's network; whatever it leaves behind dies with it."""
+        pid = str(self._processes["hub"].pid)
+        return [
+            "nsenter",
+            "--target",
+            pid,
+            "--net",
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ]
+
+    def ssh(self, name: str, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command on a node."""
+        ssh = ["ssh", "-i", str(self.folder / "id"), *self._ssh_options(), f"root@{self._address(name)}", *command]
+        return subprocess.run(
+            [*self.controller(), *ssh],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def stop(self, name: str) -> None:
+        """Take a node down as a power cut does."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def _address(self, name: str) -> str:
+        return f"{NETWORK}.{self.names.index(name) + 1}"
+
+    def _ssh_options(self) -> list[str]:
+        # One host key for all nodes, known beforehand: a fleet made for a test has no strangers.
+        known = self.folder / "known_hosts"
+        key = " ".join((self.folder / "hostkey.pub").read_text().split()[:2])
+        known.write_text("".join(f"{self._address(name)} {key}\n" for name in self.names))
+        return ["-o", f"UserKnownHostsFile={known}", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=10"]
+
+    def _start(self, name: str, command: Sequence[str]) -> int:
+        log = (self.folder / f"{name}.log").open("wb")
+        before = _namespace(os.getpid())
+        with log:
+            self._processes[name] = process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + START_DEADLINE_S
+        while _namespace(process.pid) in {before, None}:
+            self._check_alive(name, deadline)
+        return process.pid
+
+    def _start_node(self, name: str, sshd_tree: str) -> None:
+        place = self.folder / name
+        place.mkdir()
+        spaces = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        arguments = [str(place), str(self.folder), sshd_tree, name]
+        pid = self._start(name, ["unshare", *spaces, "sh", "-c", _NODE, "node", *arguments])
+        port = f"port{self.names.index(name) + 1}"
+        self._ip("hub", f"link add {port} type veth peer name eth0 netns {pid}")
+        self._ip("hub", f"link set {port} master fleet0 up")
+        self._ip(name, "link set lo up")
+        self._ip(name, f"addr add {self._address(name)}/24 dev eth0")
+        self._ip(name, "link set eth0 up")
+
+    def _ip(self, name: str, arguments: str) -> None:
+        _run(["nsenter", "--target", str(self._processes[name].pid), "--net", "ip", *arguments.split()])
+
+    def _wait_for_ssh(self, name: str) -> None:
+        deadline = time.monotonic() + START_DEADLINE_S
+        while (answer := self.ssh(name, "hostname")).stdout.strip() != name:
+            self._check_alive(name, deadline, answer.stderr)
+
+    def _check_alive(self, name: str, deadline: float, said: str = "") -> None:
+        process = self._processes[name]
+        if process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)  # between two looks at a condition
+            return
+        log = (self.folder / f"{name}.log").read_text(errors="replace")
+        pytest.fail(f"{name} did not start (exit code {process.returncode}): {said}{log[-2000:]}")
+
+
+def _namespace(pid: int) -> str | None:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:
+        return None
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+
+
+def _need(name: str) -> None:
+    if shutil.which(name) is None:
+        _missing(f"{name} is not installed (ansible/setup.sh test installs it)")
+
+
+def _sshd_tree() -> str:
+    """Where an unpacked sshd lies, or ``""`` if this machine has one installed."""
+    if Path("/usr/sbin/sshd").exists():
+        return ""
+    unpacked = PROJECT / ".cache" / "sshd"
+    if not (unpacked / "usr/sbin/sshd").exists():
+        _missing("no sshd, installed or unpacked (ansible/setup.sh test unpacks it)")
+    return str(unpacked)
+
+
+def _missing(reason: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -1,0 +1,137 @@
+"""Runs `ansible-playbook` for the tests and reads its recap: nothing here judges.
+
+The programs come from the environment that runs the tests; the configuration is the one that users get,
+`ansible/ansible.cfg`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+ANSIBLE = PROJECT / "ansible"
+_RECAP = re.compile(
+    r"^(?P<host>\S+)\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)\s+unreachable=(?P<unreachable>\d+)"
+    r"\s+failed=(?P<failed>\d+)\s+skipped=(?P<skipped>\d+)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """What a playbook run said: exit code, whole text, and per host the counters of the recap."""
+
+    code: int
+    text: str
+    recap: Mapping[str, Mapping[str, int]]
+
+    def says(self, sentence: str) -> bool:
+        """Whether the sentence is in the output, wherever Ansible folded its lines."""
+        return sentence in " ".join(self.text.split())
+
+    def changed(self) -> dict[str, int]:
+        """Host -> number of changed tasks."""
+        return {host: counters["changed"] for host, counters in self.recap.items()}
+
+
+def program(name: str) -> str:
+    """Find a program of ansible-core beside this interpreter; skip where it is not installed, fail in CI."""
+    path = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    if path is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{name} is not installed; CI needs it")
+        pytest.skip(f"{name} is not installed (pip install -e '.[dev]')")
+    return path
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment of an Ansible run: everything that it writes for itself goes below ``home``."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTEST_"))}
+    # pip's cache and settings belong to the user who runs the tests; only Ansible's own files move.
+    return {
+        **kept,
+        "ANSIBLE_CONFIG": str(ANSIBLE / "ansible.cfg"),
+        "ANSIBLE_HOME": str(home),
+        "ANSIBLE_LOCAL_TEMP": str(home / "tmp"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_FORCE_COLOR": "0",
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+def play(
+    playbook: str | Path,
+    inventory: Path,
+    home: Path,
+    *arguments: str,
+    variables: Sequence[str] = (),
+    through: Sequence[str] = (),
+    timeout_s: float = 600,
+) -> Play:
+    """Run a playbook (a name means one of ours) and return what it said.
+
+    :param variables: JSON or ``name=value`` texts for ``-e``.
+    :param through: command prefix, e.g. ``nsenter`` into the controller's namespace.
+    """
+    path = playbook if isinstance(playbook, Path) else ANSIBLE / "playbooks" / playbook
+    command = [*through, program("ansible-playbook"), "-i", str(inventory), str(path), *arguments]
+    for variable in variables:
+        command += ["-e", variable]
+    done = subprocess.run(
+        command,
+        cwd=ANSIBLE,
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    text = done.stdout + done.stderr
+    recap = {
+        match["host"]: {name: int(match[name]) for name in ("ok", "changed", "unreachable", "failed", "skipped")}
+        for match in _RECAP.finditer(done.stdout)
+    }
+    return Play(code=done.returncode, text=text, recap=recap)
+
+
+def frozen_copy(folder: Path) -> Path:
+    """Copy what a wheel is made of, so that an edit of the checkout during a test changes nothing under it."""
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, folder)
+    for name in ("toolkit", "probes", "validators"):
+        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def build_wheels(project: Path, folder: Path) -> Path:
+    """Build the wheels of a checkout and of all that it depends on, as the role does by itself."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--wheel-dir",
+            folder,
+            project,
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
