@@ -1,0 +1,147 @@
+/*
+ * claims.h - whose claim is the running task under, and what may it do on this CPU?
+ *
+ * Shared by every probe: the maps that user space publishes claims in, and the per-CPU cache that makes the answer
+ * cheap. The caller's own per-CPU state embeds `struct place_cache`.
+ *
+ * Publication. A mask is written to a buffer that no reader uses; then `live[slot]` is flipped and the generation bumped
+ * by a program (single stores, never a torn copy). Readers cache their answer per generation.
+ *
+ * Settings (-D): MAX_CLAIMS, MAX_CGROUPS (entries of `roots`), and the OFF_* offsets taken from the kernel's BTF.
+ */
+#define CPU_WORDS     16                /* 1024 CPUs */
+#define MASK_BUFFERS  4                 /* per slot; a reader would have to sleep through four publications */
+#define WATCHED_SLOT  MAX_CLAIMS        /* pseudo slot: the set of watched CPUs */
+#define MAX_LEVELS    24                /* cgroup levels in which a claim can sit; its descendants may be deeper */
+#define CACHE_SIZE    16                /* power of two */
+
+enum place {
+        PLACE_FREE = 0,                 /* no claim, and nobody watches this CPU */
+        PLACE_INSIDE,                   /* the claim allows this CPU */
+        PLACE_OUTSIDE,
+        PLACE_WATCHED,                  /* no claim, on an exclusive or reserved CPU */
+};
+
+struct mask {
+        u64 cpus[CPU_WORDS];
+        u64 grace[CPU_WORDS];           /* CPUs that the mask before allowed and this one does not */
+        u64 since_ns;                   /* the claim exists since */
+        u64 grace_until_ns;             /* time on `grace` CPUs up to here is transition; ~0: the change is under way */
+};
+
+struct claim_root {
+        u32 slot;
+        u32 ident;                      /* unique over the run, unlike the slot, which is used again */
+};
+
+struct place_entry {
+        u64 cgroup;                     /* leaf id; ids are never used twice */
+        u32 generation;
+        u32 mask;                       /* index into masks[] */
+        u16 slot;
+        u16 place;
+        u32 ident;
+};
+
+struct place_cache {
+        struct place_entry entry[CACHE_SIZE];
+};
+
+struct config {
+        u32 generation;                 /* starts at 1, so that a zeroed cache entry never matches */
+        u32 epoch;                      /* 0-255, in the key of every detail map: user space drains old epochs */
+        u64 pods_root;                  /* cgroup id below which everything is a pod, or 0 */
+        u32 pods_level;
+        u32 pad;
+};
+
+BPF_ARRAY(config, struct config, 1);
+/* cgroup id -> slot. Full: the claim is refused in user space. */
+BPF_TABLE("hash", u64, struct claim_root, roots, MAX_CGROUPS);
+BPF_ARRAY(masks, struct mask, (MAX_CLAIMS + 1) * MASK_BUFFERS);
+BPF_ARRAY(live, u32, MAX_CLAIMS + 1);
+
+static __always_inline int has_cpu(const u64 *words, u32 cpu)
+{
+        return words[(cpu >> 6) & (CPU_WORDS - 1)] >> (cpu & 63) & 1;
+}
+
+/* The deepest claim among the ancestors of the current task's cgroup. */
+static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 generation)
+{
+        struct claim_root *root = 0, *r;
+        u32 cpu = bpf_get_smp_processor_id();
+
+        for (int level = 0; level < MAX_LEVELS; level++) {
+                u64 id = bpf_get_current_ancestor_cgroup_id(level);
+
+                if (!id)
+                        break;
+                r = roots.lookup(&id);
+                if (r)
+                        root = r;
+        }
+        int slot = root ? root->slot : WATCHED_SLOT;
+        u32 *buffer = live.lookup(&slot);
+        int index = buffer ? slot * MASK_BUFFERS + (*buffer & (MASK_BUFFERS - 1)) : 0;
+        struct mask *m = masks.lookup(&index);
+
+        e->place = PLACE_FREE;
+        if (m) {
+                if (!root)
+                        e->place = has_cpu(m->cpus, cpu) ? PLACE_WATCHED : PLACE_FREE;
+                else
+                        e->place = has_cpu(m->cpus, cpu) ? PLACE_INSIDE : PLACE_OUTSIDE;
+        }
+        e->cgroup = cgroup;
+        e->slot = slot;
+        e->ident = root ? root->ident : 0;
+        e->mask = index;
+        e->generation = generation;
+}
+
+/* Where is the current task? One compare where it was asked before on this CPU. */
+static __always_inline struct place_entry *current_place(struct place_cache *cache)
+{
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+        u64 cgroup = bpf_get_current_cgroup_id();
+        struct place_entry *e = &cache->entry[(cgroup ^ cgroup >> 4) & (CACHE_SIZE - 1)];
+
+        if (!c)
+                return e;
+        u32 generation = *(volatile u32 *)&c->generation;
+
+        if (e->cgroup != cgroup || e->generation != generation) {
+                find_place(e, cgroup, generation);
+                /* A publication passed by meanwhile: use the answer once, do not keep it. */
+                if (*(volatile u32 *)&c->generation != generation)
+                        e->generation = 0;
+        }
+        return e;
+}
+
+#define read_kernel(type, base, offset) ({                                                      \
+        type value = 0;                                                                         \
+        bpf_probe_read_kernel(&value, sizeof(value), (void *)(base) + (offset));                \
+        value;                                                                                  \
+})
+
+/* The same question about any cgroup, for the rare events: ident of the deepest claim at or above it, or 0. */
+static __always_inline u32 ident_of_cgroup(void *cgroup)
+{
+        for (int level = 0; level < MAX_LEVELS; level++) {
+                void *kn = read_kernel(void *, cgroup, OFF_CGROUP_KN);
+                u64 id = read_kernel(u64, kn, OFF_KERNFS_NODE_ID);
+                struct claim_root *root = roots.lookup(&id);
+
+                if (root)
+                        return root->ident;
+                void *parent = read_kernel(void *, cgroup, OFF_CGROUP_SELF + OFF_CGROUP_SUBSYS_STATE_PARENT);
+
+                if (!parent)
+                        break;
+                cgroup = parent - OFF_CGROUP_SELF;
+        }
+        return 0;
+}

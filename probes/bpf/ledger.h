@@ -1,0 +1,104 @@
+/*
+ * ledger.h - the records of the switch ledger: the single source for kernel and user space (probes/records.py mirrors
+ * them, a test compares both). All times are CLOCK_MONOTONIC nanoseconds.
+ */
+
+/* One claim on one CPU in one window. */
+struct row {
+        u64 switches;                   /* intervals that ended */
+        u64 ns;
+        u64 out_switches;               /* intervals outside, each counted once, also if it still runs */
+        u64 out_ns;
+        u64 out_longest_ns;
+        u64 transition_switches;
+        u64 transition_ns;
+        u64 samples;                    /* ticks of the CPU-clock sampler that hit the claim */
+        u64 out_samples;
+        u64 details;                    /* detail records sent */
+};
+
+/* Key of `offenders` and `pending`; by CPU, so that one CPU alone writes an entry. */
+struct offence_key {
+        u32 epoch;                      /* this CPU's window << 8 | config.epoch */
+        u32 slot;
+        u32 tid;
+        u32 cpu;
+};
+
+struct offence {
+        u64 switches;
+        u64 ns;
+        u64 longest_ns;
+        u64 first_ns;                   /* begin of the first interval */
+        u64 last_ns;                    /* end of the last one so far */
+        u64 cgroup;
+        u32 tgid;
+        u32 ident;
+        char comm[16];
+};
+
+struct intruder_key {
+        u32 epoch;
+        u32 cpu;
+        u32 tid;
+        u32 pad;
+};
+
+/* A task without a claim on a watched CPU. */
+struct intruder {
+        u64 switches;
+        u64 ns;
+        u64 longest_ns;
+        u64 first_ns;
+        u64 last_ns;
+        u64 cgroup;
+        u32 tgid;
+        u32 flags;                      /* task_struct.flags: PF_KTHREAD, PF_NO_SETAFFINITY */
+        u32 nr_cpus_allowed;
+        u32 in_pods;
+        char comm[16];
+};
+
+enum detail_kind { DETAIL_OUTSIDE = 1, DETAIL_PENDING, DETAIL_JOIN_THREAD, DETAIL_JOIN_PROCESS };
+
+/* One of the first few violations, for a live report; or a task that joined a claim at end_ns. */
+struct detail {
+        u64 start_ns;
+        u64 end_ns;                     /* so far: the interval may still be running */
+        u64 cgroup;
+        u32 kind;
+        u32 slot;
+        u32 ident;
+        u32 tid;
+        u32 tgid;
+        u32 cpu;
+        u32 window;
+        u32 pad;
+        char comm[16];
+};
+
+/* What a CPU's programs keep for themselves. Only this CPU writes; programs on it do not interrupt each other. */
+struct cpu_state {
+        u64 start_ns;                   /* the running interval began */
+        u64 charged_ns;                 /* and is counted up to here */
+        u64 judged;                     /* switches in this window */
+        u64 ticks;
+        u64 opened_ns;                  /* this CPU's window began */
+        u64 closed_ns;                  /* the last closed window: its end and its counters */
+        u64 closed_judged;
+        u64 closed_ticks;
+        u64 closed_opened_ns;
+        u64 lost_events;                /* ring buffer full; since the programs were loaded */
+        u64 map_full;                   /* an entry could not be made; since the programs were loaded */
+        u64 counted_start_ns;           /* the interval that `counted` is about */
+        u32 counted;                    /* bits of enum counted: classes in which it has been counted */
+        u32 window;
+        u32 busy;                       /* a split is under way in process context: the tick must not interfere */
+        u32 closed_window;
+        struct place_cache places;
+};
+
+enum counted { COUNTED_OUTSIDE = 1, COUNTED_TRANSITION = 2, COUNTED_PENDING = 4, COUNTED_INTRUDER = 8 };
+
+/* Commands to on_control, run by BPF_PROG_TEST_RUN; arguments follow as u64. */
+enum control { CONTROL_SPLIT = 1, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_GENERATION, CONTROL_EPOCH };

@@ -1,0 +1,154 @@
+"""The few bpf(2) commands that bcc's tables do not offer, or offer too slowly: maps as bytes, test runs, program facts.
+
+Source: bpf(2), include/uapi/linux/bpf.h (``union bpf_attr``, ``struct bpf_prog_info``); test runs on a chosen CPU:
+commit 1b4d60ec162f "bpf: Enable BPF_PROG_TEST_RUN for raw_tracepoint".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toolkit.errors import HostUnsupportedError
+
+_NUMBERS = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
+_MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY, _TEST_RUN, _INFO, _STATS = 1, 2, 3, 4, 10, 15, 32
+_RUN_ON_CPU = 1
+BPF_ANY, BPF_NOEXIST = 0, 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _bpf(command: int, attr: bytes) -> int:
+    number = _NUMBERS.get(platform.machine())
+    if number is None:
+        raise HostUnsupportedError(f"the number of bpf(2) is not known for {platform.machine()}")
+    buffer = ctypes.create_string_buffer(attr.ljust(128, b"\0"), 128)
+    result = int(_libc.syscall(ctypes.c_long(number), ctypes.c_long(command), buffer, ctypes.c_long(128)))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), f"bpf command {command}")
+    return result
+
+
+def possible_cpus(text: str) -> int:
+    """Return how many values a per-CPU map has: the highest possible CPU and all below (``0-7`` gives 8)."""
+    return int(text.strip().replace(",", "-").split("-")[-1]) + 1
+
+
+class Map:
+    """One map by file descriptor; keys and values are bytes, per-CPU values one after the other."""
+
+    def __init__(self, fd: int, key_size: int, value_size: int, copies: int = 1) -> None:
+        self.fd = fd
+        self.key_size = key_size
+        self.value_size = -(-value_size // 8) * 8 if copies > 1 else value_size
+        self.copies = copies
+        self._key = ctypes.create_string_buffer(key_size)
+        self._next = ctypes.create_string_buffer(key_size)
+        self._value = ctypes.create_string_buffer(self.value_size * copies)
+
+    def _attr(self, value: bool = True, flags: int = 0) -> bytes:
+        second = ctypes.addressof(self._value if value else self._next)
+        return struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(self._key), second, flags)
+
+    def lookup(self, key: bytes) -> bytes | None:
+        """Return the value (all CPUs'), or ``None``."""
+        self._key.raw = key
+        try:
+            _bpf(_MAP_LOOKUP, self._attr())
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
+        return self._value.raw
+
+    def update(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> bool:
+        """Write a value; ``False`` if it exists and ``flags`` is :data:`BPF_NOEXIST`.
+
+        :raises OSError: E2BIG where the map is full.
+        """
+        self._key.raw = key
+        self._value.raw = value
+        try:
+            _bpf(_MAP_UPDATE, self._attr(flags=flags))
+        except OSError as error:
+            if error.errno == errno.EEXIST:
+                return False
+            raise
+        return True
+
+    def delete(self, key: bytes) -> None:
+        """Remove an entry; nothing happens where there is none."""
+        self._key.raw = key
+        try:
+            _bpf(_MAP_DELETE, struct.pack("=IIQ", self.fd, 0, ctypes.addressof(self._key)))
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+
+    def keys(self) -> Iterator[bytes]:
+        """Walk the keys of a hash map; entries made or removed meanwhile may or may not be met."""
+        attr = struct.pack("=IIQQQ", self.fd, 0, 0, ctypes.addressof(self._next), 0)
+        while True:
+            try:
+                _bpf(_MAP_NEXT_KEY, attr)
+            except OSError as error:
+                if error.errno == errno.ENOENT:
+                    return
+                raise
+            key = self._next.raw
+            yield key
+            self._key.raw = key
+            attr = self._attr(value=False)
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Walk keys with their values."""
+        # The walk goes on from a key that may be deleted meanwhile (it would start again): take the keys first.
+        for key in tuple(dict.fromkeys(self.keys())):
+            value = self.lookup(key)
+            if value is not None:
+                yield key, value
+
+
+def run_program(fd: int, *args: int, cpu: int | None = None) -> None:
+    """Run a raw-tracepoint program once with these arguments; with ``cpu`` in an interrupt of that CPU.
+
+    :raises OSError: ENXIO where the CPU is offline.
+    """
+    context = struct.pack(f"={len(args)}Q", *args)
+    buffer = ctypes.create_string_buffer(context, len(context))
+    attr = struct.pack(
+        "=IIIIQQIIIIQQII",
+        *(fd, 0, 0, 0, 0, 0, 0, 0, len(context), 0, ctypes.addressof(buffer), 0),
+        *((0, 0) if cpu is None else (_RUN_ON_CPU, cpu)),
+    )
+    _bpf(_TEST_RUN, attr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramInfo:
+    """What the kernel says about a loaded program; run counters stand still unless statistics are on."""
+
+    run_time_ns: int
+    run_count: int
+    missed_runs: int
+
+
+def program_info(fd: int) -> ProgramInfo:
+    """Read run statistics and skipped runs (``recursion_misses``) of a program."""
+    info = ctypes.create_string_buffer(256)
+    _bpf(_INFO, struct.pack("=IIQ", fd, 256, ctypes.addressof(info)))
+    # struct bpf_prog_info: run_time_ns, run_cnt, recursion_misses stand at 192, 200, 208.
+    run_time, count, missed = struct.unpack_from("=QQQ", info.raw, 192)
+    return ProgramInfo(run_time_ns=run_time, run_count=count, missed_runs=missed)
+
+
+def enable_statistics() -> int:
+    """Switch the kernel's run statistics on; they go off when the returned descriptor is closed."""
+    return _bpf(_STATS, struct.pack("=I", 0))

@@ -1,0 +1,135 @@
+"""From a window's raw readings to :class:`Evidence`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from probes import tally
+from probes.owners import classify, own_processes
+from probes.sampling.bandwidth import bandwidth_use
+from probes.sampling.system import run_delay
+from probes.window import Edge, Window
+from toolkit.host.cgroup_mounts import read_control
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Coverage, Environment, Evidence, Intruder
+
+if TYPE_CHECKING:
+    from probes.observer import Observer
+
+
+def evidence(observer: Observer, window: Window) -> Evidence:
+    """Put together what is known of a window, closed or still open."""
+    edge = window.end()
+    now = time.monotonic_ns()
+    offences, pending, intruders = window.collect()
+    patience = observer.options.pending_ms * 1_000_000
+    settled = tally.settle(pending, observer.joins, now, patience)
+    use, bandwidth, delays = [], [], {}
+    for subject in window.all_subjects():
+        use += tally.cpu_use(subject.name, subject.ident, window.rows(subject), settled)
+    for subject in observer.subjects.values():
+        whole = window.closed and subject.since_ns <= window.start_ns
+        bandwidth += bandwidth_use(
+            subject.claim,
+            window.first.stats,
+            edge.stats,
+            window.first.files,
+            window.usage_ns(subject) if whole else None,
+        )
+        before, after = window.first.run_delay.get(subject.name, {}), edge.run_delay.get(subject.name, {})
+        if after:
+            delays[subject.name] = run_delay(before, after)
+    spent = edge.bpf_ns - window.first.bpf_ns
+    return Evidence(
+        started_at=window.started_at,
+        start_monotonic_ns=window.start_ns,
+        duration_ns=edge.at_ns - window.start_ns,
+        environment=environment(observer),
+        coverage=coverage(observer, window, edge),
+        cpu_use=tuple(use),
+        offenders=tally.offenders((offences, settled.violations), observer.names, window.start_ns),
+        intruders=_intruders(observer, intruders, window.start_ns),
+        thread_masks=window.masks.values(),
+        files_before=tuple(window.first.files.values()),
+        files_after=tuple(edge.files.values()),
+        bandwidth=tuple(bandwidth),
+        usage_bins=tuple(row for bins in window.bins.values() for row in bins.values()),
+        transitions=tuple(window.transitions),
+        hotplug=tuple(window.hotplug),
+        steal_ns=edge.after.steal_ns - window.first.after.steal_ns,
+        run_delay_ns=delays,
+        toolkit_cpu_ns=edge.process_ns - window.first.process_ns,
+        bpf_run_ns=spent if spent > 0 else None,
+    )
+
+
+def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
+    """Say how much of what happened was seen.
+
+    The kernel's count is read before and after the ledger's own moment, at both ends: the truth lies between
+    last.before - first.after and last.after - first.before, and the ledger must lie there too.
+    """
+    states = observer.ledger.states()
+    first = window.first
+    least = edge.before.context_switches - first.after.context_switches
+    most = edge.after.context_switches - first.before.context_switches
+    online = observer.ledger.online()
+    if window.closed:
+        judged = sum(state.closed_judged for state in states if state.closed_window == window.number)
+        seen = CpuSet.of(cpu for cpu, state in enumerate(states) if state.closed_window == window.number)
+    else:
+        judged = sum(state.judged for state in states if state.window == window.number)
+        seen = CpuSet.of(cpu for cpu, state in enumerate(states) if state.window == window.number)
+    spots = list(dict.fromkeys(observer.blind_spots))
+    unsampled = online - observer.sampled
+    if unsampled:
+        spots.append(
+            f"CPUs {unsampled} carry no sampler: a task that never switches there is seen when the window ends"
+        )
+    if window.masks.dropped:
+        spots.append(f"{window.masks.dropped} thread masks were not kept: too many distinct ones")
+    return Coverage(
+        switches_judged=judged,
+        switches_kernel=max(least, min(most, (least + most) // 2)),
+        switches_skew=(most - least + 1) // 2,
+        lost_events=edge.lost - first.lost,
+        map_full=edge.full - first.full,
+        missed_runs=edge.missed - first.missed,
+        cpus_seen=seen,
+        cpus_online=online,
+        cpus_unsampled=unsampled,
+        sampler_hz=observer.options.sampler_hz,
+        proc_scans=window.masks.scans,
+        blind_spots=tuple(spots),
+    )
+
+
+def _intruders(observer: Observer, found: tally.Intruders, start_ns: int) -> tuple[Intruder, ...]:
+    own = own_processes(observer.root) if found else frozenset()
+    if found:
+        observer.cgroups.refresh()
+    rows = [
+        tally.intruder(key, sums, classify(sums, own), observer.cgroups[sums.cgroup], start_ns)
+        for key, sums in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.cpu, row.tid)))
+
+
+def nohz_full(root: Path) -> CpuSet:
+    """Return the CPUs that run without a tick."""
+    text = (read_control(root / "sys/devices/system/cpu/nohz_full") or "").strip()
+    return CpuSet() if text in ("", "(null)") else CpuSet.parse(text, "nohz_full")
+
+
+def environment(observer: Observer) -> Environment:
+    """Return the least that is known of the machine; the pipeline puts the whole in its place."""
+    return Environment(
+        kernel=os.uname().release,
+        cgroup=observer.hierarchy.mode.value,
+        cmdline=(read_control(observer.root / "proc/cmdline") or "").strip(),
+        cpus_online=observer.ledger.online(),
+        cpus_nohz_full=nohz_full(observer.root),
+    )

@@ -1,0 +1,270 @@
+"""The switch ledger, loaded: programs attached, claims published, windows opened and read.
+
+A thin shell over ``bpf/ledger.bpf.c``. It knows slots, buffers and per-CPU rows, not claims' names, files or meaning;
+:mod:`probes.observer` does. Nothing is pinned: when the process ends, by whatever means, the kernel drops everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from probes import compiler, records
+from probes.bpfsys import Map, possible_cpus, program_info, run_program
+from probes.kernel_structs import offsets
+from probes.options import ObserveOptions
+from toolkit.errors import HostUnsupportedError
+from toolkit.model.cpuset import EMPTY, CpuSet
+
+SOURCES = ("ledger.bpf.c",)
+_PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_CPU_CLOCK = 1, 0
+_RAW_TRACEPOINTS = {
+    "cgroup_attach_task": "on_attach",
+    "sched_process_fork": "on_fork",
+    "sched_process_exit": "on_exit",
+    "sched_switch": "on_switch",
+}
+_U32 = struct.Struct("=I")
+
+
+class Ledger:
+    """The loaded ledger. Use :meth:`open` and :meth:`close`; calls come from one thread at a time."""
+
+    def __init__(self, root: Path, options: ObserveOptions) -> None:
+        self._root, self._options = root, options
+        self._module: Any = None
+        self._control = -1
+        self._perf: dict[int, int] = {}
+        self._buffer: dict[int, int] = {}
+        self._dirty: set[int] = set()
+        self._prepared = False
+        self.programs: dict[str, int] = {}
+        self.window = 0
+        self.epoch = 0
+        self.members_lost = 0
+        """Times that user space could not write a membership down: the map was full."""
+
+    def open(self, workdir: Path, on_detail: Callable[[records.Detail], None]) -> None:
+        """Compile, load and attach.
+
+        :raises HostUnsupportedError: the host lacks something; the message says what and how to get it.
+        """
+        if os.geteuid() != 0:
+            raise HostUnsupportedError("eBPF probes need root (or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): use sudo")
+        options = self._options
+        settings = {"OFF_" + name.replace(".", "_").upper(): value for name, value in offsets(self._root).items()}
+        settings |= {
+            "MAX_CLAIMS": options.max_claims,
+            "MAX_CGROUPS": options.max_claims * 2,
+            "MAX_TASKS": options.max_tasks,
+            "MAX_OFFENDERS": options.max_offenders,
+            "MAX_INTRUDERS": options.max_intruders,
+            "RING_PAGES": options.ring_pages,
+            "DETAILS": options.details_per_row,
+        }
+        with contextlib.suppress(ValueError, OSError):  # kernels before 5.11 charge maps to RLIMIT_MEMLOCK
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self._module = compiler.build(SOURCES, settings, self._root, workdir)
+        bpf = compiler.import_bcc().BPF
+        log = workdir / "verifier.log"
+        try:
+            for name in (*_RAW_TRACEPOINTS.values(), "on_control"):
+                self.programs[name] = compiler.load(self._module, name, bpf.RAW_TRACEPOINT, log)
+            self.programs["on_tick"] = compiler.load(self._module, "on_tick", bpf.PERF_EVENT, log)
+            self._control = self.programs["on_control"]
+            self._open_maps()
+            self._control_run(records.CONTROL_GENERATION)
+            self._module["events"].open_ring_buffer(lambda _context, data, size: self._hand_over(on_detail, data, size))
+            for tracepoint, function in _RAW_TRACEPOINTS.items():
+                self._attach(tracepoint, function)
+            # A defined beginning: nothing that ran before is counted in any window.
+            self.new_window()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_maps(self) -> None:
+        cpus = possible_cpus((self._root / "sys/devices/system/cpu/possible").read_text(encoding="ascii"))
+        if cpus > records.MAX_CPUS:
+            raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {records.MAX_CPUS}")
+        tables = self._module
+
+        def table(name: str, key: int, value: int, copies: int = 1) -> Map:
+            return Map(tables[name].map_fd, key, value, copies)
+
+        self.roots = table("roots", 8, records.CLAIM_ROOT.size)
+        self._config = table("config", 4, records.CONFIG.size)
+        self._masks = table("masks", 4, records.MASK_BYTES)
+        self._state = table("state", 4, records.CPU_STATE_BYTES, cpus)
+        self._rows = table("rows", 4, records.Row.LAYOUT.size, cpus)
+        self.offenders = table("offenders", 16, records.Offence.LAYOUT.size)
+        self.pending = table("pending", 16, records.Offence.LAYOUT.size)
+        self.intruders = table("intruders", 16, records.IntruderSums.LAYOUT.size)
+        self.processes = table("processes", 4, records.Member.LAYOUT.size)
+        self.threads = table("threads", 4, records.Member.LAYOUT.size)
+        self._zero_row = bytes(self._rows.value_size * cpus)
+
+    def _attach(self, tracepoint: str, function: str) -> None:
+        try:
+            self._module.attach_raw_tracepoint(tracepoint.encode(), function.encode())
+        except Exception as error:  # bcc raises bare Exception
+            raise HostUnsupportedError(f"raw tracepoint {tracepoint}: {error}; CONFIG_BPF_EVENTS is needed") from None
+
+    def _hand_over(self, on_detail: Callable[[records.Detail], None], data: int, size: int) -> int:
+        import ctypes
+
+        if size >= records.Detail.LAYOUT.size:
+            on_detail(records.Detail.decode(ctypes.string_at(data, records.Detail.LAYOUT.size)))
+        return 0
+
+    def close(self) -> None:
+        """Detach and free everything."""
+        for fd in self._perf.values():
+            compiler.import_bcc().lib.bpf_close_perf_event_fd(fd)
+        self._perf.clear()
+        module, self._module = self._module, None
+        if module is not None:
+            module.cleanup()
+        self.programs.clear()
+
+    def sample(self, cpus: CpuSet) -> CpuSet:
+        """Start the CPU-clock sampler on these CPUs; returns those where it runs (a CPU may have gone offline)."""
+        lib = compiler.import_bcc().lib
+        for cpu in cpus:
+            if cpu in self._perf or not self._options.sampler_hz:
+                continue
+            fd = lib.bpf_attach_perf_event(
+                self.programs["on_tick"],
+                *(_PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_CPU_CLOCK, 0, self._options.sampler_hz, -1, cpu, -1),
+            )
+            if fd >= 0:
+                self._perf[cpu] = fd
+        return CpuSet.of(self._perf)
+
+    def forget_sampler(self, cpu: int) -> None:
+        """Close the sampler's event of a CPU that went offline: it does not come back by itself."""
+        fd = self._perf.pop(cpu, None)
+        if fd is not None:
+            compiler.import_bcc().lib.bpf_close_perf_event_fd(fd)
+
+    def poll(self, timeout_ms: int) -> None:
+        """Wait for detail records and hand them over."""
+        self._module.ring_buffer_poll(timeout_ms)
+
+    def online(self) -> CpuSet:
+        """Return the CPUs that are online now."""
+        return CpuSet.parse((self._root / "sys/devices/system/cpu/online").read_text(encoding="ascii"))
+
+    def publish(self, slot: int, cpus: CpuSet, since_ns: int, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
+        """Let a new mask bind. ``slot`` ``max_claims``: the watched CPUs.
+
+        :param since_ns: time before is transition on every CPU.
+        :param grace: CPUs on which time before ``grace_until_ns`` is transition.
+        """
+        buffer = (self._buffer.get(slot, 0) + 1) % records.MASK_BUFFERS
+        limit = (1 << records.MAX_CPUS) - 1
+        mask = records.encode_mask(cpus.mask & limit, grace.mask & limit, since_ns, grace_until_ns)
+        self._masks.update(_U32.pack(slot * records.MASK_BUFFERS + buffer), mask)
+        self._buffer[slot] = buffer
+        self._control_run(records.CONTROL_LIVE, slot, buffer)
+        self.bump()
+
+    def watch(self, cpus: CpuSet) -> None:
+        """Choose the CPUs on which tasks without a claim are recorded."""
+        self.publish(self._options.max_claims, cpus, 0)
+
+    def bump(self) -> None:
+        """Make every CPU look its cached answers up again."""
+        # Twice: a CPU with weak ordering may have taken the new generation with an old mask; what it kept then is
+        # dropped by the second bump, which comes a system call later, when the mask has long been visible.
+        self._control_run(records.CONTROL_GENERATION)
+        self._control_run(records.CONTROL_GENERATION)
+
+    def set_pods_root(self, cgroup_id: int, level: int) -> None:
+        """Tell below which cgroup everything is a pod."""
+        generation, epoch, *_ = records.CONFIG.unpack(self._config.lookup(_U32.pack(0)) or b"")
+        self._config.update(_U32.pack(0), records.CONFIG.pack(generation, epoch, cgroup_id, level, 0))
+
+    def add_root(self, cgroup_id: int, slot: int, ident: int) -> None:
+        """Put a cgroup under a slot; its mask must have been published."""
+        self._dirty.add(slot)
+        self._prepared = False
+        self.roots.update(struct.pack("=Q", cgroup_id), records.CLAIM_ROOT.pack(slot, ident))
+        self.bump()
+
+    def remove_root(self, cgroup_id: int) -> None:
+        """Take a cgroup out; when this returns no CPU counts for its slot any more."""
+        self.roots.delete(struct.pack("=Q", cgroup_id))
+        self.bump()
+        self.split()
+
+    def split(self, cpus: CpuSet | None = None) -> None:
+        """Count the running intervals up to now, on every online CPU or on these."""
+        self._everywhere(cpus, records.CONTROL_SPLIT)
+
+    def new_window(self) -> int:
+        """Close the window of every CPU and open the next; returns the number of the closed one."""
+        self.prepare_window()
+        closed, self.window = self.window, self.window + 1
+        self._prepared = False
+        self._everywhere(None, records.CONTROL_WINDOW, self.window)
+        return closed
+
+    def prepare_window(self) -> None:
+        """Zero the rows that the next window will use, so that turning it over is quick."""
+        if not self._prepared:
+            for slot in self._dirty:
+                self._rows.update(_U32.pack(slot * 2 + (self.window + 1 & 1)), self._zero_row)
+        self._prepared = True
+
+    def adopt_cpu(self, cpu: int) -> None:
+        """Bring a CPU that came online into the present window."""
+        self._everywhere(CpuSet.of([cpu]), records.CONTROL_WINDOW, self.window)
+
+    def next_epoch(self) -> int:
+        """Let detail maps be filled under a new epoch; returns the old one, which nobody writes any more."""
+        old, self.epoch = self.epoch, (self.epoch + 1) & 255
+        self._control_run(records.CONTROL_EPOCH, self.epoch)
+        self.split()  # an interrupt on every CPU: programs that were running have ended
+        return old
+
+    def clear_slot(self, slot: int) -> None:
+        """Zero a slot's rows of both windows, so that it can be used again."""
+        for parity in (0, 1):
+            self._rows.update(_U32.pack(slot * 2 + parity), self._zero_row)
+        self._dirty.discard(slot)
+
+    def rows(self, slot: int, window: int) -> list[records.Row]:
+        """Return a slot's rows by CPU in this window or the one closed last."""
+        data = self._rows.lookup(_U32.pack(slot * 2 + (window & 1))) or b""
+        return [records.Row(*values) for values in records.Row.LAYOUT.iter_unpack(data)]
+
+    def states(self) -> list[records.CpuState]:
+        """Return every possible CPU's own counters."""
+        data = self._state.lookup(_U32.pack(0)) or b""
+        return [records.CpuState.decode(piece) for piece in records.per_cpu(data, self._state.value_size)]
+
+    def missed_runs(self) -> int:
+        """Return how many program runs the kernel skipped."""
+        return sum(program_info(fd).missed_runs for fd in self.programs.values())
+
+    def run_time_ns(self) -> int:
+        """Return our programs' run time; it stands still unless the kernel's statistics are on."""
+        return sum(program_info(fd).run_time_ns for fd in self.programs.values())
+
+    def _control_run(self, command: int, first: int = 0, second: int = 0, cpu: int | None = None) -> None:
+        run_program(self._control, command, first, second, cpu=cpu)
+
+    def _everywhere(self, cpus: CpuSet | None, command: int, value: int = 0) -> None:
+        for cpu in self.online() if cpus is None else cpus:
+            try:
+                self._control_run(command, value, cpu=cpu)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # went offline meanwhile
+                    raise

@@ -1,0 +1,306 @@
+"""The observer: claims in, evidence out. Watches every context switch, every thread's mask and every cgroup's CPU time.
+
+Does not judge: what it returns says who ran where for how long, how complete that is, and nothing about right or wrong
+beyond the arithmetic of sets. Calls may come from any thread; two threads of its own do the listening.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from probes import gather
+from probes.joins import JoinLog, Resolution, drop_dead, record_members
+from probes.ledger import Ledger
+from probes.listener import Listener
+from probes.options import ObserveOptions
+from probes.owners import CgroupNames
+from probes.records import DETAIL_OUTSIDE, DETAIL_PENDING, FOREVER_NS, Detail, Offence, comm
+from probes.subjects import ALL_CPUS, Subject, Violation
+from probes.window import Window
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.host import cgroupfs
+from toolkit.host.cgroupfs import Mode
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, Transition
+
+__all__ = ["ObserveOptions", "Observer", "Violation"]
+
+
+class Observer:
+    """Watches a node's claims from ``__enter__`` to ``__exit__``; evidence is about one window inside at a time.
+
+    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc, no headers.
+    :raises InputError: a claim's cgroup does not exist, or is the root.
+    """
+
+    def __init__(
+        self,
+        claims: ClaimSet,
+        *,
+        root: Path = Path("/"),
+        options: ObserveOptions | None = None,
+        on_violation: Callable[[Violation], None] | None = None,
+    ) -> None:
+        self.claims, self.root = claims, root
+        self.options = options or ObserveOptions()
+        self.ledger = Ledger(root, self.options)
+        self.joins = JoinLog()
+        self.subjects: dict[str, Subject] = {}
+        self.names: dict[int, str] = {}
+        self.lock = threading.RLock()
+        self.window: Window | None = None
+        self.sampled = CpuSet()
+        self.blind_spots: list[str] = []
+        self._on_violation = on_violation
+        self._found: deque[Violation] = deque()
+        self._news = threading.Condition()
+        self._undecided: deque[Detail] = deque()
+        self._free = list(range(self.options.max_claims))
+        self._ident = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Observer:
+        """Load and attach the programs, publish the claims, start listening."""
+        self.hierarchy = cgroupfs.detect(self.root)
+        if self.hierarchy.mode is Mode.V1 or self.hierarchy.unified is None:
+            raise HostUnsupportedError(
+                "this host has cgroup v1 only: BPF cannot tell cgroups apart; boot with cgroup v2, or mount a cgroup2 "
+                "hierarchy that the container runtime joins (hybrid)"
+            )
+        self.cgroups = CgroupNames(self.hierarchy.unified)
+        with ExitStack() as stack:
+            workdir = self.options.workdir
+            if workdir is None:
+                workdir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pinproof-")))
+            workdir.mkdir(parents=True, exist_ok=True)
+            self.ledger.open(workdir, self._detail)
+            stack.callback(self.ledger.close)
+            self._publish_node()
+            for claim in self.claims.claims:
+                self.add_claim(claim)
+            self._start_sampler()
+            stack.enter_context(Listener(self))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Stop listening, detach and free everything."""
+        self._stack.close()
+
+    def open_window(self) -> None:
+        """Begin the judged window now; what was running is split at this moment on every CPU."""
+        with self.lock:
+            if self.window is not None and not self.window.closed:
+                raise RuntimeError("a window is open already")
+            with self._news:
+                self._found.clear()
+                self._undecided.clear()
+            for subject in self.subjects.values():
+                subject.epoch = 0
+            self.window = Window.open(self)
+
+    def close_window(self) -> Evidence:
+        """End the window now and return everything observed in it."""
+        window = self._window()
+        deadline = time.monotonic() + self.options.pending_ms / 1000 * 2
+        with self.lock:
+            window.close()
+        # The kernel's word about a task that was just being moved in may still be on its way.
+        while window.waiting() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        with self.lock:
+            evidence = gather.evidence(self, window)
+            window.drop_old_entries()
+            self.window = None
+        return evidence
+
+    def snapshot(self) -> Evidence:
+        """Return the evidence so far; the window stays open. Intervals that run now are counted to the last tick."""
+        with self.lock:
+            return gather.evidence(self, self._window())
+
+    def poll(self, timeout_s: float = 0.0) -> tuple[Violation, ...]:
+        """Return the violations reported since the last call; waits for the first at most ``timeout_s``."""
+        with self._news:
+            if not self._found and timeout_s > 0:
+                self._news.wait_for(lambda: bool(self._found), timeout_s)
+            found = tuple(self._found)
+            self._found.clear()
+        return found
+
+    def violations(self) -> tuple[Violation, ...]:
+        """Return the violations reported since the last call, without waiting."""
+        return self.poll()
+
+    def add_claim(self, claim: Claim) -> None:
+        """Watch one more claim from now on. A claim inside another's cgroup is judged instead of the outer one."""
+        if cgroupfs.relative(claim.cgroup) in ("", "."):
+            raise InputError(f"claim {claim.name}", "the root cgroup", "a cgroup below it: every task would be in it")
+        if claim.name in self.subjects:
+            raise InputError(f"claim {claim.name}", "watched already", "a name of its own")
+        number = cgroupfs.cgroup_id(self.hierarchy, claim.cgroup)
+        with self.lock:
+            if any(subject.cgroup_id == number for subject in self.subjects.values()):
+                raise InputError(f"claim {claim.name}", f"cgroup {claim.cgroup} has a claim already", "one claim")
+            if not self._free:
+                raise InputError("claims", f"more than {self.options.max_claims}", "fewer, or a larger max_claims")
+            slot = self._free.pop(0)
+            self._ident += 1
+            cpus = ALL_CPUS if claim.cpus is None else claim.cpus
+            since = time.monotonic_ns()
+            subject = Subject(claim=claim, cgroup_id=number, slot=slot, ident=self._ident, cpus=cpus, since_ns=since)
+            self.ledger.publish(slot, cpus, since)
+            self.ledger.add_root(number, slot, subject.ident)
+            self.names[subject.ident] = claim.name
+            self.subjects[claim.name] = subject
+            tids = cgroupfs.tids(self.hierarchy, claim.cgroup)
+            if not record_members(self.ledger.threads, tids, subject.ident, since):
+                self.ledger.members_lost += 1
+            if self.window is not None:
+                self.window.claim_added(subject, since)
+
+    def remove_claim(self, name: str) -> None:
+        """Stop watching a claim; what it did in the open window stays in the evidence."""
+        with self.lock:
+            subject = self._subject(name)
+            start = time.monotonic_ns()
+            self.ledger.remove_root(subject.cgroup_id)
+            if self.window is not None:
+                self.window.claim_removed(subject, start)
+            del self.subjects[name]
+            self.ledger.clear_slot(subject.slot)
+            self._free.append(subject.slot)
+
+    @contextmanager
+    def changing(self, name: str, cpus: CpuSet, cause: str = "toolkit") -> Iterator[None]:
+        """Let a claim's CPUs change: the caller writes the cgroup inside the block.
+
+        While the block runs, CPUs of the old set are tolerated as transition; when it ends the new set binds at once,
+        because the kernel has moved every task when the write returns (field.md K12). If the block raises, the old set
+        binds again.
+        """
+        with self.lock:
+            subject = self._subject(name)
+            before, start = subject.cpus, time.monotonic_ns()
+            subject.changing = True
+            self.ledger.publish(subject.slot, cpus, subject.since_ns, before - cpus, FOREVER_NS)
+        what, after = "mask-change", cpus
+        try:
+            yield
+        except BaseException:
+            what, after = "mask-change-failed", before
+            raise
+        finally:
+            # When the write has returned the kernel has moved everybody, so the change ends here, before we tell.
+            end = time.monotonic_ns()
+            with self.lock:
+                other = before if what == "mask-change" else cpus
+                self.ledger.publish(subject.slot, after, subject.since_ns, other - after, end)
+                subject.cpus = after
+                subject.epoch += 1
+                subject.changing = False
+                if self.window is not None:
+                    self.window.changed(subject, what, start, time.monotonic_ns(), before, after, cause)
+
+    def record_transition(self, transition: Transition) -> None:
+        """Add a transition that somebody else saw (times relative to the window)."""
+        if self.window is not None:
+            self.window.transitions.append(transition)
+
+    def blind(self, what: str) -> None:
+        """Note something that this run cannot see; it goes into the coverage."""
+        self.blind_spots.append(what)
+
+    def housekeeping(self) -> None:
+        """Forget what is dead; called by the listener every few seconds."""
+        with self.lock:
+            drop_dead((self.ledger.processes, self.ledger.threads), self.options.max_tasks, self.root)
+            if self.window is not None and not self.window.closed:
+                self.window.drain_if_half_full()
+
+    def settle_live(self) -> None:
+        """Report undecided intervals whose time is up; called by the listener."""
+        now = time.monotonic_ns()
+        while self._undecided:
+            detail = self._undecided[0]
+            offence = Offence(0, 0, 0, detail.start_ns, detail.end_ns, 0, detail.tgid, detail.ident, detail.comm)
+            outcome = self.joins.resolve(detail.tid, offence, now, self.options.pending_ms * 1_000_000)
+            if outcome is Resolution.WAIT:
+                return
+            self._undecided.popleft()
+            if outcome is Resolution.VIOLATION:
+                self._report(detail)
+
+    def cpu_came_online(self, cpu: int) -> None:
+        """Bring a new CPU into the window and under the sampler."""
+        with self.lock:
+            self.ledger.adopt_cpu(cpu)
+            self.ledger.forget_sampler(cpu)
+            self._start_sampler()
+
+    def _detail(self, detail: Detail) -> None:
+        if detail.kind == DETAIL_OUTSIDE:
+            self._report(detail)
+        elif detail.kind == DETAIL_PENDING:
+            self._undecided.append(detail)
+        else:
+            self.joins.add(detail)
+
+    def _report(self, detail: Detail) -> None:
+        window, name = self.window, self.names.get(detail.ident)
+        if window is None or name is None or detail.window != window.number:
+            return
+        violation = Violation(
+            claim=name,
+            tid=detail.tid,
+            tgid=detail.tgid,
+            comm=comm(detail.comm),
+            cpu=detail.cpu,
+            first_at_ns=max(0, detail.start_ns - window.start_ns),
+            reported_at_ns=time.monotonic_ns() - window.start_ns,
+            ns=detail.end_ns - detail.start_ns,
+        )
+        with self._news:
+            self._found.append(violation)
+            self._news.notify_all()
+        if self._on_violation is not None:
+            self._on_violation(violation)
+
+    def _publish_node(self) -> None:
+        watched = self.claims.exclusive_cpus | self.claims.reserved_cpus
+        pods = self.claims.pods_root
+        if pods is not None and self.hierarchy.unified is not None:
+            directory = cgroupfs.identity_dir(self.hierarchy, pods)
+            if directory.is_dir():
+                level = len(cgroupfs.relative(pods).split("/"))
+                self.ledger.set_pods_root(directory.stat().st_ino, level)
+        self.ledger.watch(watched)
+
+    def _start_sampler(self) -> None:
+        cpus = self.ledger.online()
+        if not self.options.sample_nohz_full:
+            cpus -= gather.nohz_full(self.root)
+        self.sampled = self.ledger.sample(cpus)
+
+    def _subject(self, name: str) -> Subject:
+        if name not in self.subjects:
+            raise InputError(f"claim {name}", "not watched", "one of " + ", ".join(sorted(self.subjects)))
+        return self.subjects[name]
+
+    def _window(self) -> Window:
+        if self.window is None:
+            raise RuntimeError("no window is open")
+        return self.window
+
+
+def started_at() -> str:
+    """Return the wall clock, ISO 8601 with zone."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,41 @@
+"""What an observer may be told: sizes, rates and places. Everything has a default that suits a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserveOptions:
+    """Options of :class:`probes.observer.Observer`.
+
+    :param workdir: where merged headers and compiler logs go; a private temporary directory if ``None``.
+    :param max_claims: claims at one time; costs 160 bytes per claim and possible CPU.
+    :param max_tasks: threads (and processes) of claims whose membership is remembered.
+    :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.
+    :param sample_nohz_full: put the sampler's timer on nohz_full CPUs too.
+    :param pending_ms: how long an interval outside waits for the kernel's word that its task was just moved in.
+    :param scan_ms: pause between two scans of all threads' masks.
+    :param bin_ms: length of the slots of ``usage_bins``.
+    :param threads: scan thread masks at all.
+    """
+
+    workdir: Path | None = None
+    max_claims: int = 512
+    max_tasks: int = 65536
+    max_offenders: int = 16384
+    max_intruders: int = 16384
+    ring_pages: int = 64
+    details_per_row: int = 32
+    sampler_hz: int = 99
+    sample_nohz_full: bool = False
+    pending_ms: int = 75
+    scan_ms: int = 200
+    bin_ms: int = 100
+    threads: bool = True
+    housekeeping_cpus: CpuSet | None = None

@@ -1,0 +1,181 @@
+"""The ledger's records as Python sees them: pure decoding of bytes, no bcc.
+
+Mirrors ``bpf/ledger.h``, ``bpf/claims.h`` and ``bpf/membership.h``; an integration test compares names, offsets and
+sizes with the structs that bcc generated.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+
+class _Record:
+    """Base: ``LAYOUT`` is the struct format, in the order of the dataclass fields; padding is ``x``."""
+
+    LAYOUT: ClassVar[struct.Struct]
+
+    @classmethod
+    def decode(cls, data: bytes, offset: int = 0) -> Self:
+        """Read one record."""
+        values = cls.LAYOUT.unpack_from(data, offset)
+        return cls(*values)
+
+
+@dataclass(frozen=True, slots=True)
+class Row(_Record):
+    """One claim on one CPU in one window (``struct row``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=10Q")
+    switches: int
+    ns: int
+    out_switches: int
+    out_ns: int
+    out_longest_ns: int
+    transition_switches: int
+    transition_ns: int
+    samples: int
+    out_samples: int
+    details: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffenceKey(_Record):
+    """``struct offence_key``."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I")
+    epoch: int
+    slot: int
+    tid: int
+    cpu: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offence(_Record):
+    """Sums of one thread outside on one CPU (``struct offence``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6Q2I16s")
+    switches: int
+    ns: int
+    longest_ns: int
+    first_ns: int
+    last_ns: int
+    cgroup: int
+    tgid: int
+    ident: int
+    comm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IntruderKey(_Record):
+    """``struct intruder_key``."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I")
+    epoch: int
+    cpu: int
+    tid: int
+    pad: int
+
+
+@dataclass(frozen=True, slots=True)
+class IntruderSums(_Record):
+    """Sums of one thread without a claim on one watched CPU (``struct intruder``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6Q4I16s")
+    switches: int
+    ns: int
+    longest_ns: int
+    first_ns: int
+    last_ns: int
+    cgroup: int
+    tgid: int
+    flags: int
+    nr_cpus_allowed: int
+    in_pods: int
+    comm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Detail(_Record):
+    """One of the first few violations (``struct detail``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q8I16s")
+    start_ns: int
+    end_ns: int
+    cgroup: int
+    kind: int
+    slot: int
+    ident: int
+    tid: int
+    tgid: int
+    cpu: int
+    window: int
+    pad: int
+    comm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CpuState(_Record):
+    """A CPU's own counters (``struct cpu_state`` without the place cache)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=12Q4I")
+    start_ns: int
+    charged_ns: int
+    judged: int
+    ticks: int
+    opened_ns: int
+    closed_ns: int
+    closed_judged: int
+    closed_ticks: int
+    closed_opened_ns: int
+    lost_events: int
+    map_full: int
+    counted_start_ns: int
+    counted: int
+    window: int
+    busy: int
+    closed_window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member(_Record):
+    """Since when a task is under a claim (``struct member``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2IQ")
+    ident: int
+    pad: int
+    at_ns: int
+
+
+FOREVER_NS = (1 << 64) - 1
+"""``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
+
+DETAIL_OUTSIDE, DETAIL_PENDING, DETAIL_JOIN_THREAD, DETAIL_JOIN_PROCESS = range(1, 5)
+CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_GENERATION, CONTROL_EPOCH = range(1, 6)
+CPU_WORDS = 16
+MASK_BUFFERS = 4
+MAX_CPUS = CPU_WORDS * 64
+MASK_BYTES = CPU_WORDS * 8 * 2 + 16
+CONFIG = struct.Struct("=IIQII")
+CLAIM_ROOT = struct.Struct("=II")
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 16 * 24
+
+
+def comm(raw: bytes) -> str:
+    """Decode a task's name."""
+    return raw.split(b"\0", 1)[0].decode(errors="replace")
+
+
+def encode_mask(cpus: int, grace: int, since_ns: int, grace_until_ns: int) -> bytes:
+    """Encode ``struct mask`` from integer bit masks.
+
+    :raises OverflowError: a CPU above 1023.
+    """
+    size = CPU_WORDS * 8
+    return cpus.to_bytes(size, "little") + grace.to_bytes(size, "little") + struct.pack("=2Q", since_ns, grace_until_ns)
+
+
+def per_cpu(data: bytes, size: int) -> list[bytes]:
+    """Cut the value of a per-CPU map into one piece for each possible CPU."""
+    return [data[at : at + size] for at in range(0, len(data), size)]

@@ -1,0 +1,75 @@
+"""CPU time and throttling of a claim's cgroup and all its ancestors: the second witness, and where quotas bite.
+
+Source: Documentation/scheduler/sched-bwc.rst ("a parent may throttle too"), field.md K19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from probes.sampling.system import bring_up_to_date
+from toolkit.host import cgroupfs
+from toolkit.host.cgroupfs import CpuStat, Hierarchy
+from toolkit.model.claims import Claim
+from toolkit.model.evidence import BandwidthUse, CgroupFiles
+
+MAX_PROCESSES = 512
+"""CPU clocks read for one claim before its CPU time is: enough for any container that is not a fork storm."""
+
+
+def lineage(cgroup: str) -> tuple[str, ...]:
+    """Return the cgroup and its ancestors below the root: ``/a/b`` gives ``/a/b``, ``/a``."""
+    parts = [part for part in cgroup.split("/") if part]
+    return tuple("/" + "/".join(parts[:length]) for length in range(len(parts), 0, -1))
+
+
+def read_stats(hierarchy: Hierarchy, claims: Iterable[Claim]) -> dict[str, CpuStat]:
+    """Read every level of every claim once, the claims' own cgroups last: next to the ledger's own window edge."""
+    claims = tuple(claims)
+    own = {claim.cgroup for claim in claims}
+    above = {level for claim in claims for level in lineage(claim.cgroup)[1:]} - own
+    stats = {cgroup: cgroupfs.read_cpu_stat(hierarchy, cgroup) for cgroup in sorted(above)}
+    members = {cgroup: cgroupfs.pids(hierarchy, cgroup)[:MAX_PROCESSES] for cgroup in sorted(own)}
+    for cgroup in sorted(own):
+        bring_up_to_date(members[cgroup])
+        stats[cgroup] = cgroupfs.read_cpu_stat(hierarchy, cgroup)
+    return stats
+
+
+def bandwidth_use(
+    claim: Claim,
+    before: Mapping[str, CpuStat],
+    after: Mapping[str, CpuStat],
+    files: Mapping[str, CgroupFiles],
+    ledger_ns: int | None,
+) -> list[BandwidthUse]:
+    """Make the rows of one claim. Only its own level has a usage by the ledger: others may hold unclaimed tasks."""
+    rows = []
+    for level, cgroup in enumerate(lineage(claim.cgroup)):
+        first, last, limits = before.get(cgroup), after.get(cgroup), files.get(cgroup)
+        if first is None or last is None:
+            continue
+        rows.append(
+            BandwidthUse(
+                claim=claim.name,
+                cgroup=cgroup,
+                level=level,
+                window_ns=last.at_ns - first.at_ns,
+                usage_ns=_delta(first.usage_ns, last.usage_ns),
+                nr_periods=_delta(first.nr_periods, last.nr_periods),
+                nr_throttled=_delta(first.nr_throttled, last.nr_throttled),
+                throttled_ns=_delta(first.throttled_ns, last.throttled_ns),
+                nr_bursts=_delta(first.nr_bursts, last.nr_bursts),
+                burst_ns=_delta(first.burst_ns, last.burst_ns),
+                quota_us=limits.quota_us if limits else None,
+                period_us=limits.period_us if limits else None,
+                burst_us=limits.burst_us if limits else None,
+                bpf_usage_ns=ledger_ns if level == 0 else None,
+            )
+        )
+    return rows
+
+
+def _delta(first: int | None, last: int | None) -> int | None:
+    # A cgroup that was made anew under the same name starts from 0: nothing can be said then.
+    return last - first if first is not None and last is not None and last >= first else None

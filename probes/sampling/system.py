@@ -1,0 +1,64 @@
+"""What the kernel counts for the whole machine: context switches, steal; and how long a claim's tasks waited.
+
+Source: Documentation/filesystems/proc.rst section 1.7 (/proc/stat); Documentation/scheduler/sched-stats.rst
+(``/proc/<pid>/schedstat``: time on the CPU, time waiting, timeslices).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.host.cgroup_mounts import read_control
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemCounters:
+    """One reading of ``/proc/stat``."""
+
+    context_switches: int
+    steal_ns: int
+
+
+def read_system(root: Path) -> SystemCounters:
+    """Read the counters; what the kernel does not tell is 0."""
+    switches = steal = 0
+    for line in (read_control(root / "proc/stat") or "").splitlines():
+        name, _, rest = line.partition(" ")
+        fields = rest.split()
+        if name == "ctxt":
+            switches = int(fields[0])
+        elif name == "cpu" and len(fields) > 7:
+            steal = int(fields[7]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return SystemCounters(context_switches=switches, steal_ns=steal)
+
+
+def read_run_delay(tids: tuple[int, ...], root: Path) -> dict[int, int]:
+    """Return for each thread how long it was runnable but waited, where the kernel tells (CONFIG_SCHED_INFO)."""
+    delays = {}
+    for tid in tids:
+        fields = (read_control(root / f"proc/{tid}/schedstat") or "").split()
+        if len(fields) == 3 and fields[1].isdigit():
+            delays[tid] = int(fields[1])
+    return delays
+
+
+def run_delay(before: Mapping[int, int], after: Mapping[int, int]) -> int:
+    """Sum what the threads that live now waited meanwhile; those that came and went are not in it."""
+    return sum(max(0, value - before.get(tid, 0)) for tid, value in after.items())
+
+
+def bring_up_to_date(pids: tuple[int, ...]) -> None:
+    """Make the kernel charge the running slices of these processes, so that a cgroup's CPU time read next is exact.
+
+    Reading a process's CPU clock updates the statistics of those of its threads that are running
+    (``task_sched_runtime``); without it ``cpu.stat`` and ``cpuacct.usage`` are up to one tick behind for each CPU.
+    """
+    for pid in pids:
+        try:
+            time.clock_gettime(~pid << 3 | 2)  # MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED)
+        except OSError:
+            continue  # gone

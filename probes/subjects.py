@@ -1,0 +1,52 @@
+"""The claims that an observer watches, with what the kernel side knows them by; and the reports made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from probes.records import Row
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+ALL_CPUS = CpuSet((1 << 1024) - 1)
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One of the first reports that a task ran outside its claim, while it may still be running.
+
+    Times are nanoseconds since the window was opened; ``ns`` is the time outside when the kernel told.
+    """
+
+    claim: str
+    tid: int
+    tgid: int
+    comm: str
+    cpu: int
+    first_at_ns: int
+    reported_at_ns: int
+    ns: int
+
+
+@dataclass(slots=True)
+class Subject:
+    """A watched claim. ``ident`` is never used twice in a run, ``slot`` is."""
+
+    claim: Claim
+    cgroup_id: int
+    slot: int
+    ident: int
+    cpus: CpuSet
+    since_ns: int
+    epoch: int = 0
+    """Mask changes that are complete."""
+    changing: bool = False
+    rows: list[Row] | None = field(default=None)
+    """Final counters of a claim that was removed while the window was open."""
+
+    @property
+    def name(self) -> str:
+        """The claim's name."""
+        return self.claim.name

@@ -1,0 +1,249 @@
+"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from probes import tally
+from probes.records import CpuState, IntruderKey, IntruderSums, Offence, OffenceKey, Row
+from probes.sampling.bandwidth import lineage, read_stats
+from probes.sampling.bins import Bins
+from probes.sampling.system import SystemCounters, read_run_delay, read_system
+from probes.sampling.threads import ThreadMasks
+from probes.subjects import Subject
+from toolkit.host import cgroupfs
+from toolkit.host.cgroupfs import CpuStat
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles, HotplugEvent, Transition
+
+if TYPE_CHECKING:
+    from probes.observer import Observer
+
+
+@dataclass(slots=True)
+class Edge:
+    """Everything read at one end of the window, the ledger's own moment in the middle."""
+
+    at_ns: int
+    stats: dict[str, CpuStat]
+    files: dict[str, CgroupFiles]
+    before: SystemCounters
+    after: SystemCounters
+    run_delay: dict[str, dict[int, int]]
+    process_ns: int
+    bpf_ns: int
+    missed: int
+    lost: int
+    full: int
+
+
+@dataclass(slots=True)
+class Window:
+    """Use :meth:`open`; all methods are called under the observer's lock."""
+
+    observer: Observer
+    number: int
+    first: Edge
+    started_at: str
+    masks: ThreadMasks
+    last: Edge | None = None
+    offences: tally.Offences = field(default_factory=dict)
+    pending: tally.Offences = field(default_factory=dict)
+    intruders: tally.Intruders = field(default_factory=dict)
+    bins: dict[str, Bins] = field(default_factory=dict)
+    transitions: list[Transition] = field(default_factory=list)
+    removed: list[Subject] = field(default_factory=list)
+    hotplug: list[HotplugEvent] = field(default_factory=list)
+    gone_stats: dict[str, CpuStat] = field(default_factory=dict)
+
+    @property
+    def start_ns(self) -> int:
+        """CLOCK_MONOTONIC at which the window opened."""
+        return self.first.at_ns
+
+    @property
+    def closed(self) -> bool:
+        """Whether the window has ended."""
+        return self.last is not None
+
+    @classmethod
+    def open(cls, observer: Observer) -> Window:
+        """Open a window now."""
+        from probes.observer import started_at
+
+        moment = started_at()
+        masks = ThreadMasks(observer.hierarchy, observer.root)
+        edge = read_edge(observer)
+        return cls(observer=observer, number=observer.ledger.window, first=edge, started_at=moment, masks=masks)
+
+    def close(self) -> None:
+        """Close the window now."""
+        self.add_bins()
+        self.last = read_edge(self.observer)
+
+    def end(self) -> Edge:
+        """Return the closing edge, or one read now where the window is still open."""
+        return self.last if self.last is not None else read_edge(self.observer, turn=False)
+
+    def rows(self, subject: Subject) -> list[Row]:
+        """Return a claim's counters by CPU."""
+        return subject.rows if subject.rows is not None else self.observer.ledger.rows(subject.slot, self.number)
+
+    def all_subjects(self) -> list[Subject]:
+        """Return every claim watched during the window, also those removed meanwhile."""
+        return [*self.removed, *self.observer.subjects.values()]
+
+    def usage_ns(self, subject: Subject) -> int:
+        """Return a claim's CPU time so far, nested claims included."""
+        inside = subject.claim.cgroup.rstrip("/") + "/"
+        return sum(
+            row.ns
+            for other in self.all_subjects()
+            if other is subject or other.claim.cgroup.startswith(inside)
+            for row in self.rows(other)
+        )
+
+    def collect(self) -> tuple[tally.Offences, tally.Offences, tally.Intruders]:
+        """Return this window's detail entries: those drained before, and those in the maps now."""
+        offences, pending, intruders = dict(self.offences), dict(self.pending), dict(self.intruders)
+        ledger = self.observer.ledger
+        for table, into in ((ledger.offenders, offences), (ledger.pending, pending)):
+            decoded = ((OffenceKey.decode(key), Offence.decode(value)) for key, value in table.items())
+            tally.merge_offences(into, ((k, v) for k, v in decoded if tally.in_window(k.epoch, self.number)))
+        found = ((IntruderKey.decode(key), IntruderSums.decode(value)) for key, value in ledger.intruders.items())
+        tally.merge_intruders(intruders, ((k, v) for k, v in found if tally.in_window(k.epoch, self.number)))
+        return offences, pending, intruders
+
+    def waiting(self) -> bool:
+        """Say whether an undecided interval is still too young to be settled."""
+        observer = self.observer
+        with observer.lock:
+            _, pending, _ = self.collect()
+            patience = observer.options.pending_ms * 1_000_000
+            return tally.settle(pending, observer.joins, time.monotonic_ns(), patience).waiting > 0
+
+    def drain_if_half_full(self) -> None:
+        """Move detail entries to user space before a map is full."""
+        ledger, options = self.observer.ledger, self.observer.options
+        sizes = (
+            (ledger.offenders, options.max_offenders),
+            (ledger.pending, options.max_offenders),
+            (ledger.intruders, options.max_intruders),
+        )
+        if not any(len(tuple(table.keys())) >= size // 2 for table, size in sizes):
+            return
+        ledger.next_epoch()
+        self.offences, self.pending, self.intruders = self._drain()
+
+    def drop_old_entries(self) -> None:
+        """Empty the detail maps of what belongs to this window, after it was closed and read."""
+        self._drain()
+
+    def _drain(self) -> tuple[tally.Offences, tally.Offences, tally.Intruders]:
+        ledger = self.observer.ledger
+        running = (ledger.window << 8 | ledger.epoch) & 0xFFFFFFFF
+        offences, pending, intruders = dict(self.offences), dict(self.pending), dict(self.intruders)
+        for table, into in ((ledger.offenders, offences), (ledger.pending, pending)):
+            for raw, data in tuple(table.items()):
+                key = OffenceKey.decode(raw)
+                if key.epoch == running:
+                    continue
+                if tally.in_window(key.epoch, self.number):
+                    tally.merge_offences(into, [(key, Offence.decode(data))])
+                table.delete(raw)
+        for raw, data in tuple(ledger.intruders.items()):
+            intruder = IntruderKey.decode(raw)
+            if intruder.epoch == running:
+                continue
+            if tally.in_window(intruder.epoch, self.number):
+                tally.merge_intruders(intruders, [(intruder, IntruderSums.decode(data))])
+            ledger.intruders.delete(raw)
+        return offences, pending, intruders
+
+    def add_bins(self) -> None:
+        """Close the running usage slot of every claim."""
+        if self.closed:
+            return
+        self.observer.ledger.split(self.observer.sampled & self.observer.ledger.online())
+        now = time.monotonic_ns() - self.start_ns
+        for subject in self.observer.subjects.values():
+            self.bins.setdefault(subject.name, Bins(subject.name)).add(now, self.usage_ns(subject))
+
+    def claim_added(self, subject: Subject, since_ns: int) -> None:
+        """Note that a claim is watched from now on."""
+        for cgroup, stat in read_stats(self.observer.hierarchy, [subject.claim]).items():
+            self.first.stats.setdefault(cgroup, stat)
+        for cgroup, files in read_claim_files(self.observer, [subject.claim]).items():
+            self.first.files.setdefault(cgroup, files)
+        self.bins[subject.name] = Bins(subject.name, since_ns - self.start_ns)
+        self.changed(subject, "claim-added", since_ns, time.monotonic_ns(), None, subject.cpus, "toolkit")
+
+    def claim_removed(self, subject: Subject, start_ns: int) -> None:
+        """Keep what a claim did before its slot is used again."""
+        if not self.closed:
+            subject.rows = self.observer.ledger.rows(subject.slot, self.number)
+            self.removed.append(subject)
+        self.changed(subject, "claim-removed", start_ns, time.monotonic_ns(), subject.cpus, None, "toolkit")
+
+    def changed(
+        self,
+        subject: Subject,
+        what: str,
+        start_ns: int,
+        end_ns: int,
+        before: CpuSet | None,
+        after: CpuSet | None,
+        cause: str,
+    ) -> None:
+        """Note a change of a claim."""
+        judged = subject.claim.cpus is not None
+        self.transitions.append(
+            Transition(
+                claim=subject.name,
+                what=what,
+                start_at_ns=start_ns - self.start_ns,
+                end_at_ns=end_ns - self.start_ns,
+                cpus_before=before if judged else None,
+                cpus_after=after if judged else None,
+                cause=cause,
+            )
+        )
+
+
+def read_claim_files(observer: Observer, claims: list[Claim]) -> dict[str, CgroupFiles]:
+    """Read the control files of every claim's cgroup and its ancestors."""
+    wanted = {level for claim in claims for level in lineage(claim.cgroup)}
+    return {cgroup: cgroupfs.read_files(observer.hierarchy, cgroup, time.monotonic_ns()) for cgroup in sorted(wanted)}
+
+
+def read_edge(observer: Observer, turn: bool = True) -> Edge:
+    """Read everything at one end of a window, in the same order at both ends; ``turn`` the ledger's window over."""
+    ledger, hierarchy, root = observer.ledger, observer.hierarchy, observer.root
+    claims = [subject.claim for subject in observer.subjects.values()]
+    files = read_claim_files(observer, claims)
+    delays = {claim.name: read_run_delay(cgroupfs.tids(hierarchy, claim.cgroup), root) for claim in claims}
+    if turn:
+        ledger.prepare_window()
+    stats = read_stats(hierarchy, claims)
+    before = read_system(root)
+    now = time.monotonic_ns()
+    if turn:
+        ledger.new_window()
+    after = read_system(root)
+    states: list[CpuState] = ledger.states()
+    return Edge(
+        at_ns=now,
+        stats=stats,
+        files=files,
+        before=before,
+        after=after,
+        run_delay=delays,
+        process_ns=time.process_time_ns(),
+        bpf_ns=ledger.run_time_ns(),
+        missed=ledger.missed_runs(),
+        lost=sum(state.lost_events for state in states),
+        full=sum(state.map_full for state in states) + ledger.members_lost,
+    )
