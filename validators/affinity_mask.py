@@ -81,9 +81,9 @@ RULE = Rule(
         claim="Every thread of the claim may run only on the claim's CPUs.",
         how=prose("""
             Cpus_allowed of every thread below the claim's cgroup, read from /proc again and again; each distinct mask
-            is compared with the set that was promised at that time. A mask that reaches outside is a failure, also if the
-            thread never ran there. A mask narrower than the set is legal (a thread may narrow itself, and since kernel
-            6.2 a change of the cpuset keeps that) and is counted apart. No thread read: undecided.
+            is compared with the set that was promised at that time. A mask that reaches outside is a failure, also if
+            the thread never ran there. A mask narrower than the set is legal (a thread may narrow itself, and since
+            kernel 6.2 a change of the cpuset keeps that) and is counted apart. No thread read: undecided.
         """),
         tolerance="None. Masks read while the set was being changed are not kept.",
         source="Documentation/filesystems/proc.rst; sched_setaffinity(2); field.md K10, K11, F49",

@@ -11,6 +11,8 @@ from toolkit.model.evidence import CpuUse, Evidence
 CLOCK_SLACK_RATIO = 0.01
 CLOCK_SLACK_NS = 20_000_000
 """A row's window is the observation's give or take the reading of its maps: 1 % and 20 ms."""
+RUNNING_INTERVALS = 2
+"""An interval outside is counted when it is seen, a switch when the interval ends: the ones that run at an edge."""
 
 
 def contradictions(evidence: Evidence) -> tuple[str, ...]:
@@ -55,9 +57,9 @@ def _row(row: CpuUse) -> str:
     )
     if min(counters) < 0:
         return "a counter is negative"
-    if row.out_of_set_switches + row.transition_switches > row.switches:
+    if max(row.out_of_set_switches, row.transition_switches) > row.switches + RUNNING_INTERVALS:
         return "more switches outside its set than switches"
-    if row.out_of_set_ns + row.transition_ns > row.run_ns:
+    if row.out_of_set_ns + row.transition_ns > row.run_ns * (1 + CLOCK_SLACK_RATIO) + CLOCK_SLACK_NS:
         return "more time outside its set than time"
     if row.out_of_set_samples > row.samples:
         return "more samples outside its set than samples"

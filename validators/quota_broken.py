@@ -1,8 +1,9 @@
-"""What proves that a quota was not the promised one: each check returns a finding, or ``None`` when it proves nothing."""
+"""What proves that a quota was not the promised one: each check returns a finding, ``None`` when it proves nothing."""
 
 from __future__ import annotations
 
 from toolkit.model.evidence import BandwidthUse
+from toolkit.model.verdict import Outcome
 from validators import bandwidth, view
 from validators.bandwidth import Limit
 from validators.quota_case import Case, Finding, conditions_of, failed, undecided
@@ -15,7 +16,7 @@ def broken(case: Case) -> Finding | None:
     """Return the first proof: the file, the period, too much, an ancestor, a burst, too little."""
     checks = (other_limit, shorter_period, too_much, ancestor_too_much, burst, too_little, ancestor_too_little)
     found = [finding for finding in (check(case) for check in checks) if finding is not None]
-    return next((finding for finding in found if finding.outcome == "failed"), found[0] if found else None)
+    return next((finding for finding in found if finding.outcome is Outcome.FAILED), found[0] if found else None)
 
 
 def other_limit(case: Case) -> Finding | None:

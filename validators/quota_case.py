@@ -1,4 +1,4 @@
-"""One claim's bandwidth evidence put together: the limit in force, what widens its bounds, what was used and demanded."""
+"""One claim's bandwidth evidence put together: the limit in force, what widens its bounds, usage and demand."""
 
 from __future__ import annotations
 

@@ -1,49 +1,24 @@
-"""The result of a run: verdicts with the coverage and the environment they rest on (``pinproof.result/1``).
-
-What every rendering (table, JSON, JUnit) starts from, and the only thing that ``compare`` needs.
-Source: design.md section 6, "Result".
-"""
+"""A result as JSON: exactly what ``result.json`` holds, and what ``--json`` prints. Source: design.md section 6."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
 
-from toolkit.model.evidence import Coverage, Environment, Evidence
-from toolkit.model.serde import stage_value
-from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit import store
+from toolkit.model.result import Result, make_result
+from toolkit.model.serde import to_data
 
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """Verdicts and what they rest on."""
-
-    schema: Literal["pinproof.result/1"] = "pinproof.result/1"
-    outcome: Outcome
-    started_at: str
-    duration_s: float
-    verdicts: tuple[Verdict, ...]
-    coverage: Coverage
-    environment: Environment
+__all__ = ["Result", "load_result_data", "make_result", "result_data"]
 
 
-def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:
-    """Put a result together; the worst verdict is the outcome of the whole."""
-    coverage = evidence.coverage
-    if coverage.positive_control_latency_ms is None:
-        reported = [
-            (canary.reported_at_ns - canary.planted_at_ns) / 1e6
-            for canary in evidence.canaries
-            if canary.positive and canary.reported_at_ns is not None
-        ]
-        if reported:
-            coverage = replace(coverage, positive_control_latency_ms=max(reported))
-    return Result(
-        outcome=worst(verdict.outcome for verdict in verdicts),
-        started_at=evidence.started_at,
-        duration_s=evidence.duration_ns / 1e9,
-        verdicts=verdicts,
-        coverage=coverage,
-        environment=evidence.environment,
-    )
+def result_data(result: Result) -> object:
+    """Turn a result into JSON-ready data."""
+    return to_data(result)
+
+
+def load_result_data(path: Path) -> object:
+    """Read the result of a run directory (or a ``result.json``) as JSON-ready data.
+
+    :raises InputError: as :func:`toolkit.store.load_result`.
+    """
+    return result_data(store.load_result(path))

@@ -1,0 +1,166 @@
+"""The regression gate: two results, what became worse, what can no longer be seen, what became better. Pure.
+
+A verdict that was ``failed`` in both is known, not new. A verdict that passed and is now skipped or gone is worse: what
+nobody looks at any more is a blind spot. Environment differences come first, since they explain the rest.
+Source: issue "main job", item 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from toolkit.model.evidence import Coverage
+from toolkit.model.result import Result
+from toolkit.model.serde import stage_value, to_data
+from toolkit.model.verdict import Outcome, Verdict
+
+SEVERITY = {Outcome.PASSED: 0, Outcome.SKIPPED: 1, Outcome.UNDECIDED: 2, Outcome.FAILED: 3}
+GONE = "gone"
+NEW = "new"
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One verdict that differs. ``before`` may be ``new``, ``after`` may be ``gone``."""
+
+    rule: str
+    subject: str
+    before: str
+    after: str
+    reason: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentChange:
+    """One fact about the machine that differs."""
+
+    name: str
+    before: str
+    after: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What differs between two results."""
+
+    schema: Literal["pinproof.comparison/1"] = "pinproof.comparison/1"
+    regressed: bool
+    environment: tuple[EnvironmentChange, ...] = ()
+    regressions: tuple[Change, ...] = ()
+    new_blind_spots: tuple[str, ...] = ()
+    improvements: tuple[Change, ...] = ()
+    other_changes: tuple[Change, ...] = ()
+    unchanged: int = 0
+
+
+def compare(base: Result, new: Result) -> Comparison:
+    """Compare two results; ``regressed`` is the gate's answer."""
+    before, after = _by_key(base), _by_key(new)
+    regressions: list[Change] = []
+    improvements: list[Change] = []
+    others: list[Change] = []
+    unchanged = 0
+    for key in sorted({*before, *after}):
+        old, now = before.get(key), after.get(key)
+        if old is not None and now is not None and old.outcome is now.outcome:
+            unchanged += 1
+        elif _worse(old, now):
+            regressions.append(_change(key, old, now))
+        elif _better(old, now):
+            improvements.append(_change(key, old, now))
+        else:
+            others.append(_change(key, old, now))
+    spots = _new_blind_spots(base.coverage, new.coverage)
+    return Comparison(
+        regressed=bool(regressions or spots),
+        environment=_environment(base, new),
+        regressions=tuple(regressions),
+        new_blind_spots=spots,
+        improvements=tuple(improvements),
+        other_changes=tuple(others),
+        unchanged=unchanged,
+    )
+
+
+def _by_key(result: Result) -> dict[tuple[str, str], Verdict]:
+    """Verdicts by rule and subject; of several with one key the worst counts."""
+    found: dict[tuple[str, str], Verdict] = {}
+    for verdict in result.verdicts:
+        key = (verdict.rule, verdict.subject)
+        if key not in found or SEVERITY[verdict.outcome] > SEVERITY[found[key].outcome]:
+            found[key] = verdict
+    return found
+
+
+def _worse(old: Verdict | None, now: Verdict | None) -> bool:
+    if old is None:
+        return now is not None and now.outcome in (Outcome.FAILED, Outcome.UNDECIDED)
+    if now is None:
+        return old.outcome is Outcome.PASSED
+    if old.outcome is Outcome.SKIPPED:
+        return now.outcome in (Outcome.FAILED, Outcome.UNDECIDED)
+    if now.outcome is Outcome.SKIPPED:
+        return old.outcome is Outcome.PASSED
+    return SEVERITY[now.outcome] > SEVERITY[old.outcome]
+
+
+def _better(old: Verdict | None, now: Verdict | None) -> bool:
+    return (
+        old is not None
+        and now is not None
+        and now.outcome is not Outcome.SKIPPED
+        and SEVERITY[now.outcome] < SEVERITY[old.outcome]
+    )
+
+
+def _change(key: tuple[str, str], old: Verdict | None, now: Verdict | None) -> Change:
+    told = now or old
+    return Change(
+        rule=key[0],
+        subject=key[1],
+        before=NEW if old is None else str(old.outcome),
+        after=GONE if now is None else str(now.outcome),
+        reason="" if told is None else told.reason,
+    )
+
+
+def _new_blind_spots(base: Coverage, new: Coverage) -> tuple[str, ...]:
+    spots = [spot for spot in new.blind_spots if spot not in base.blind_spots]
+    for name in ("lost_events", "map_full", "missed_runs"):
+        before, after = getattr(base, name), getattr(new, name)
+        if after > 0 and before == 0:
+            spots.append(f"{name} {before} -> {after}")
+    unseen = new.cpus_online - new.cpus_seen
+    if unseen - (base.cpus_online - base.cpus_seen):
+        spots.append(f"CPUs {unseen} were not seen")
+    unsampled = new.cpus_unsampled - base.cpus_unsampled
+    if unsampled:
+        spots.append(f"CPUs {unsampled} are no longer sampled")
+    spots += [
+        f"{name} {getattr(base, name)} -> 0"
+        for name in ("sampler_hz", "proc_scans", "switches_judged")
+        if getattr(base, name) > 0 and getattr(new, name) == 0
+    ]
+    if base.positive_control_latency_ms is not None and new.positive_control_latency_ms is None:
+        spots.append("the positive control was no longer seen")
+    return tuple(spots)
+
+
+def _environment(base: Result, new: Result) -> tuple[EnvironmentChange, ...]:
+    old, now = to_data(base.environment), to_data(new.environment)
+    assert isinstance(old, dict)
+    assert isinstance(now, dict)
+    return tuple(
+        EnvironmentChange(name=field.name, before=_short(old[field.name]), after=_short(now[field.name]))
+        for field in fields(base.environment)
+        if old[field.name] != now[field.name]
+    )
+
+
+def _short(value: object) -> str:
+    text = "differs" if isinstance(value, dict) else str(value)
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,105 @@
+"""A result as JUnit XML: one test suite per run, one test case per verdict.
+
+``failed`` is a failure; ``undecided`` is an error (the test could not tell); ``skipped`` is skipped. The shape is the
+one that Jenkins, GitLab and the Windyroad ``JUnit.xsd`` share. Strings of strangers are made valid XML 1.0 characters.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from xml.etree import ElementTree
+
+from toolkit.model.result import Result
+from toolkit.model.verdict import Outcome, Verdict
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+SUITE = "pinproof"
+
+
+def render_junit(result: Result) -> str:
+    """Return the XML document."""
+    count = {outcome: sum(verdict.outcome is outcome for verdict in result.verdicts) for outcome in Outcome}
+    totals = {
+        "tests": str(len(result.verdicts)),
+        "failures": str(count[Outcome.FAILED]),
+        "errors": str(count[Outcome.UNDECIDED]),
+        "time": f"{result.duration_s:.3f}",
+    }
+    root = ElementTree.Element("testsuites", {"name": SUITE, **totals})
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        {
+            "name": SUITE,
+            **totals,
+            "skipped": str(count[Outcome.SKIPPED]),
+            "timestamp": _timestamp(result.started_at),
+            "hostname": "localhost",
+        },
+    )
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in _properties(result):
+        ElementTree.SubElement(properties, "property", {"name": name, "value": xml_text(value)})
+    for verdict in result.verdicts:
+        _case(suite, verdict)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def xml_text(text: str) -> str:
+    """Replace what XML 1.0 cannot hold (control characters, lone surrogates) by U+FFFD."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def _timestamp(started_at: str) -> str:
+    """JUnit's schema wants seconds and no zone."""
+    try:
+        return datetime.fromisoformat(started_at).strftime("%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        return "1970-01-01T00:00:00"
+
+
+def _properties(result: Result) -> list[tuple[str, str]]:
+    coverage, environment = result.coverage, result.environment
+    return [
+        ("schema", result.schema),
+        ("outcome", str(result.outcome)),
+        ("kernel", environment.kernel),
+        ("cgroup", environment.cgroup),
+        ("switches_judged", str(coverage.switches_judged)),
+        ("switches_kernel", str(coverage.switches_kernel)),
+        ("lost_events", str(coverage.lost_events)),
+        *((f"blind_spot_{index}", spot) for index, spot in enumerate(coverage.blind_spots)),
+    ]
+
+
+def _case(suite: ElementTree.Element, verdict: Verdict) -> None:
+    case = ElementTree.SubElement(
+        suite,
+        "testcase",
+        {"classname": f"{SUITE}.{xml_text(verdict.rule)}", "name": xml_text(verdict.subject), "time": "0"},
+    )
+    reason = xml_text(verdict.reason)
+    if verdict.outcome is Outcome.FAILED:
+        ElementTree.SubElement(case, "failure", {"message": reason, "type": "failed"}).text = xml_text(
+            _details(verdict)
+        )
+    elif verdict.outcome is Outcome.UNDECIDED:
+        ElementTree.SubElement(case, "error", {"message": reason, "type": "undecided"}).text = xml_text(
+            _details(verdict)
+        )
+    elif verdict.outcome is Outcome.SKIPPED:
+        ElementTree.SubElement(case, "skipped", {"message": reason})
+    else:
+        ElementTree.SubElement(case, "system-out").text = xml_text(_details(verdict))
+
+
+def _details(verdict: Verdict) -> str:
+    lines = [verdict.reason, *(f"{name}: {value}" for name, value in verdict.measures.items())]
+    lines += [
+        f"offender: {who.comm} (tid {who.tid}) of {who.claim} on CPU {who.cpu}, first at {who.first_at_ns} ns, "
+        f"{who.switches} switches, {who.total_ns} ns in all, longest {who.longest_ns} ns"
+        for who in verdict.offenders
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,109 @@
+"""A result as a table for people: verdicts, offenders, what was not seen, and the sentence. At most 100 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from tabulate import tabulate
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.result import Result, make_result
+from toolkit.model.verdict import Outcome, Verdict
+from toolkit.report.summary import summary
+
+WIDTH = 100
+MAX_OFFENDERS = 10
+_ORDER = {Outcome.FAILED: 0, Outcome.UNDECIDED: 1, Outcome.PASSED: 2, Outcome.SKIPPED: 3}
+
+
+def render_table(result: Result) -> str:
+    """Return the whole report as text."""
+    parts = [
+        _verdicts(result.verdicts),
+        _offenders(result.verdicts),
+        _blind_spots(result),
+        textwrap.fill(printable(summary(result)), WIDTH, break_on_hyphens=False),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def render_run(claims: ClaimSet, evidence: Evidence, verdicts: tuple[Verdict, ...]) -> str:
+    """Return the report of a run that was just judged."""
+    return render_table(make_result(evidence, verdicts))
+
+
+def printable(text: str) -> str:
+    """Make text of strangers (thread names, paths) safe for a terminal: no control characters."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _verdicts(verdicts: Iterable[Verdict]) -> str:
+    # Skipped verdicts of one rule that differ in nothing but the subject say nothing new on their own lines.
+    rows: list[tuple[str, ...]] = []
+    skipped: dict[tuple[str, str], list[str]] = {}
+    for verdict in sorted(verdicts, key=lambda verdict: _ORDER[verdict.outcome]):
+        if verdict.outcome is Outcome.SKIPPED:
+            skipped.setdefault((verdict.rule, verdict.reason), []).append(verdict.subject)
+        else:
+            rows.append((str(verdict.outcome), verdict.rule, verdict.subject, verdict.reason))
+    for (rule, reason), subjects in skipped.items():
+        named = ", ".join(subjects[:2]) + (f" +{len(subjects) - 2}" if len(subjects) > 2 else "")
+        rows.append(("skipped", rule, named, reason))
+    if not rows:
+        return "no verdicts"
+    return _table(rows, ("outcome", "rule", "subject", "reason"), flexible=(2, 3), shares=(0.3, 0.7))
+
+
+def _offenders(verdicts: Iterable[Verdict]) -> str:
+    rows: list[tuple[str, ...]] = []
+    total = 0
+    for verdict in verdicts:
+        for who in verdict.offenders:
+            total += 1
+            if len(rows) < MAX_OFFENDERS:
+                thread = f"{who.comm} ({who.tid})" if who.tid else who.comm
+                rows.append(
+                    (
+                        verdict.rule,
+                        who.claim,
+                        thread,
+                        str(who.cpu),
+                        f"{who.first_at_ns / 1e6:.1f}",
+                        str(who.switches),
+                        f"{who.total_ns / 1e6:.3f}",
+                        f"{who.longest_ns / 1e6:.3f}",
+                    )
+                )
+    if not rows:
+        return ""
+    headers = ("rule", "of", "thread", "cpu", "first ms", "switches", "total ms", "longest ms")
+    more = f"\n… and {total - len(rows)} more (see --json)" if total > len(rows) else ""
+    return "Offenders\n" + _table(rows, headers, flexible=(1, 2), shares=(0.5, 0.5)) + more
+
+
+def _table(
+    rows: list[tuple[str, ...]], headers: tuple[str, ...], flexible: tuple[int, ...], shares: tuple[float, ...]
+) -> str:
+    """Fit a table into the width: the flexible columns share, by ``shares``, what the others leave, and wrap."""
+    clean = [tuple(printable(cell) for cell in row) for row in rows]
+    widths: list[int] = [max(len(line[i]) for line in [headers, *clean]) for i in range(len(headers))]
+    room = WIDTH - 2 * (len(headers) - 1) - sum(width for i, width in enumerate(widths) if i not in flexible)
+    limits: list[int | None] = [None] * len(headers)
+    left = max(room, 10 * len(flexible))
+    for index, share in zip(flexible[:-1], shares[:-1], strict=True):
+        limits[index] = min(widths[index], max(8, int(room * share)))
+        left -= limits[index] or 0
+    limits[flexible[-1]] = max(8, left)
+    return tabulate(clean, headers=headers, tablefmt="simple", maxcolwidths=limits, disable_numparse=True)
+
+
+def _blind_spots(result: Result) -> str:
+    spots = [printable(spot) for spot in result.coverage.blind_spots]
+    return (
+        ""
+        if not spots
+        else "Not seen\n"
+        + "\n".join(textwrap.fill(spot, WIDTH, initial_indent="- ", subsequent_indent="  ") for spot in spots)
+    )
