@@ -58,8 +58,9 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         )
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: there is no evidence")
+    count = f"{len(threads)} thread{'' if len(threads) == 1 else 's'}"
     narrowed = f", {measures['narrowed_threads_count']} narrower by their owner" if narrow else ""
-    return verdict(Outcome.PASSED, f"{len(threads)} threads within {claim.cpus}{narrowed}")
+    return verdict(Outcome.PASSED, f"{count} within {claim.cpus}{narrowed}")
 
 
 def _offender(claim: Claim, mask: ThreadMask, promised: CpuSet) -> Offender:

@@ -11,6 +11,15 @@ import toolkit
 from toolkit.errors import PinproofError
 
 VERBS: dict[str, str] = {
+    "plan": "plan",
+    "run": "run",
+    "conformance": "conformance",
+    "watch": "watch",
+    "judge": "judge",
+    "report": "report",
+    "compare": "compare",
+    "rules": "rules",
+    "explain": "explain",
     "topology": "topology",
     "doctor": "doctor",
     "cleanup": "cleanup",

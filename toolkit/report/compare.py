@@ -118,7 +118,7 @@ def _better(old: Verdict | None, now: Verdict | None) -> bool:
 
 
 def _change(key: tuple[str, str], old: Verdict | None, now: Verdict | None) -> Change:
-    told = now or old
+    told = old if now is None else now
     return Change(
         rule=key[0],
         subject=key[1],

@@ -29,13 +29,14 @@ PREFIX = "pinproof_"
 FRESH_S = 0.5
 """Scrapes closer together than this get the same snapshot: a scrape must never become a load of its own."""
 REQUEST_TIMEOUT_S = 5.0
+Judge = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
 
 
 class EvidenceCollector(Collector):
     """Turns one snapshot into metric families; pure, apart from taking the snapshot."""
 
-    def __init__(self, claims: ClaimSet, snapshot: Callable[[], Evidence]) -> None:
-        self._claims, self._snapshot = claims, snapshot
+    def __init__(self, claims: ClaimSet, snapshot: Callable[[], Evidence], judge: Judge) -> None:
+        self._claims, self._snapshot, self._judge = claims, snapshot, judge
         self._lock = threading.Lock()
         self._last: Evidence | None = None
         self._taken_s = 0.0
@@ -51,7 +52,7 @@ class EvidenceCollector(Collector):
             if self._last is None or now - self._taken_s > FRESH_S:
                 self._last, self._taken_s = self._snapshot(), now
             evidence = self._last
-        return families(evidence, judge(self._claims, evidence))
+        return families(evidence, self._judge(self._claims, evidence))
 
 
 def families(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
@@ -141,10 +142,10 @@ def _claims(evidence: Evidence) -> Iterator[Metric]:
     yield from (usage, periods, throttled)
 
 
-def registry_of(claims: ClaimSet, snapshot: Callable[[], Evidence]) -> CollectorRegistry:
+def registry_of(claims: ClaimSet, snapshot: Callable[[], Evidence], judge: Judge) -> CollectorRegistry:
     """Return a registry of its own that holds nothing but this observation."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(EvidenceCollector(claims, snapshot))
+    registry.register(EvidenceCollector(claims, snapshot, judge))
     return registry
 
 
@@ -168,10 +169,11 @@ class MetricsServer:
         snapshot: Callable[[], Evidence],
         address: str = "127.0.0.1",
         port: int | None = None,
+        judge: Judge = judge,
     ) -> None:
         self._wanted = port
         self._address = address
-        self._registry = registry_of(claims, snapshot)
+        self._registry = registry_of(claims, snapshot, judge)
         self._server: WSGIServer | None = None
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tabulate import tabulate
 
@@ -53,7 +53,7 @@ def _verdicts(verdicts: Iterable[Verdict]) -> str:
         rows.append(("skipped", rule, named, reason))
     if not rows:
         return "no verdicts"
-    return _table(rows, ("outcome", "rule", "subject", "reason"), flexible=(2, 3), shares=(0.3, 0.7))
+    return fitted(rows, ("outcome", "rule", "subject", "reason"), flexible=(2, 3), shares=(0.3, 0.7))
 
 
 def _offenders(verdicts: Iterable[Verdict]) -> str:
@@ -80,11 +80,11 @@ def _offenders(verdicts: Iterable[Verdict]) -> str:
         return ""
     headers = ("rule", "of", "thread", "cpu", "first ms", "switches", "total ms", "longest ms")
     more = f"\n… and {total - len(rows)} more (see --json)" if total > len(rows) else ""
-    return "Offenders\n" + _table(rows, headers, flexible=(1, 2), shares=(0.5, 0.5)) + more
+    return "Offenders\n" + fitted(rows, headers, flexible=(1, 2), shares=(0.5, 0.5)) + more
 
 
-def _table(
-    rows: list[tuple[str, ...]], headers: tuple[str, ...], flexible: tuple[int, ...], shares: tuple[float, ...]
+def fitted(
+    rows: Sequence[tuple[str, ...]], headers: tuple[str, ...], flexible: tuple[int, ...], shares: tuple[float, ...]
 ) -> str:
     """Fit a table into the width: the flexible columns share, by ``shares``, what the others leave, and wrap."""
     clean = [tuple(printable(cell) for cell in row) for row in rows]

@@ -1,0 +1,31 @@
+"""``pinproof judge``: verdicts about a saved run, on any machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolkit.cli.common import json_option, leave, print_json
+from toolkit.model.result import make_result
+from toolkit.report.result import result_data
+from toolkit.report.table import render_table
+from toolkit.store import load_run
+from validators.registry import judge
+
+
+@click.command("judge", short_help="Judge a saved run again.")
+@click.argument("run", type=click.Path(path_type=Path))
+@json_option
+def command(run: Path, as_json: bool) -> None:
+    """Judge the claims and the evidence of the directory RUN; needs no root and changes nothing.
+
+    Exit code: 0 all passed or skipped, 1 something failed, 2 the run cannot be read, 3 something is undecided.
+    """
+    saved = load_run(run)
+    result = make_result(saved.evidence, judge(saved.claims, saved.evidence))
+    if as_json:
+        print_json(result_data(result))
+    else:
+        click.echo(render_table(result), nl=False)
+    leave(result.outcome)

@@ -1,0 +1,40 @@
+"""``pinproof report``: a saved run as a table, JSON or JUnit XML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from toolkit.cli.common import json_option, leave
+from toolkit.model.result import Result, make_result
+from toolkit.report.junit import render_junit
+from toolkit.report.result import result_data
+from toolkit.report.table import render_table
+from toolkit.store import load_run, write_atomically
+from validators.registry import judge
+
+
+def _json(result: Result) -> str:
+    return json.dumps(result_data(result), indent=2, ensure_ascii=False) + "\n"
+
+
+FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
+
+
+@click.command("report", short_help="Render a saved run: table, JSON, JUnit XML.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--format", "kind", type=click.Choice(list(FORMATS)), default="table", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@json_option
+def command(run: Path, kind: str, output: Path | None, as_json: bool) -> None:
+    """Render the directory RUN. A run without saved verdicts is judged first. Exit code as for judge."""
+    saved = load_run(run)
+    result = saved.result or make_result(saved.evidence, judge(saved.claims, saved.evidence))
+    text = FORMATS["json" if as_json else kind](result)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(output, text)
+    leave(result.outcome)
