@@ -1,0 +1,81 @@
+"""What the apply tests share: requests, and a search for everything that a run could have left behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from toolkit.host import cgroupfs, procfs
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+
+
+def online() -> CpuSet:
+    """The CPUs that can be used."""
+    return CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
+
+
+def container(claim: str, *kinds: WorkloadKind, threads: int = 1, **limits: object) -> ContainerRequest:
+    """A container below the pod ``pod`` that runs the given loads."""
+    return ContainerRequest(
+        claim=claim,
+        cgroup=CgroupRequest(path=f"pod/{claim}", **limits),  # type: ignore[arg-type]
+        workloads=tuple(Workload(kind=kind, threads=threads) for kind in kinds),
+    )
+
+
+def request(*containers: ContainerRequest) -> SandboxRequest:
+    """A pod with containers."""
+    return SandboxRequest(parents=(CgroupRequest(path="pod", quota_us=-1, shares=1024),), containers=containers)
+
+
+def processes(run_id: str) -> list[str]:
+    """Living processes that are in a cgroup of the run, or whose command line names it."""
+    found = []
+    for pid in procfs.pids():
+        if pid == os.getpid():
+            continue
+        try:
+            groups = Path(f"/proc/{pid}/cgroup").read_text()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            zombie = ") Z " in Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue
+        # A dead process waits for its parent; orphans wait for init, which is not ours to hurry.
+        if not zombie and (f"pinproof-{run_id}" in groups or f"pinproof-{run_id}" in command):
+            found.append(f"{pid}: {command}")
+    return found
+
+
+def traces(run_id: str) -> list[str]:
+    """Everything of a run that can still be found on this machine."""
+    hierarchy = cgroupfs.detect()
+    mounts = {path for _, path in hierarchy.legacy} | ({hierarchy.unified} if hierarchy.unified else set())
+    found = [str(path) for mount in mounts for path in mount.glob(f"pinproof-{run_id}*")]
+    found += [str(path) for path in Path("/run/pinproof").glob(f"{run_id}*")]
+    found += [point for point in procfs.mount_points() if run_id in point]
+    return found + processes(run_id)
+
+
+def wait_until(condition: Callable[[], bool], deadline_s: float = 10.0) -> bool:
+    """Wait for a condition; say whether it came true."""
+    deadline = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def masks(pids: tuple[int, ...]) -> set[CpuSet]:
+    """The distinct affinities of all threads of processes."""
+    found = set()
+    for pid in pids:
+        for tid in procfs.tids(pid):
+            try:
+                found.add(CpuSet.of(os.sched_getaffinity(tid)))
+            except OSError:
+                continue
+    return found
