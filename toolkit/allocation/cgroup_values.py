@@ -1,0 +1,111 @@
+"""CPU requests and limits as cgroup values: what the kubelet computes, and what drivers and runtimes make of it.
+
+Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. Weights (cgroup v2) come in two formulas that
+live side by side on one node: the kubelet's own cgroups (pod, QoS) use the old one, containers the runtime's.
+Source: ``../shared/field.md`` section 4.6 (K-quota, K-shares, K-weight, K-pod) and F60-F64.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from toolkit.model.node_config import NodeConfig
+from toolkit.model.plan import QosClass
+from toolkit.model.pod import CPU, MEMORY, Container, Pod, aggregate
+from toolkit.model.quantity import ZERO
+
+NO_QUOTA = -1
+MIN_QUOTA_US = 1000
+"""The kernel refuses less."""
+MIN_SHARES = 2
+MAX_SHARES = 262_144
+SYSTEMD_STEP = 100
+"""systemd keeps a quota in steps of a hundredth of a CPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuValues:
+    """Values of one cgroup. :param memory_bytes: limit, ``None`` for none."""
+
+    quota_us: int
+    period_us: int
+    shares: int
+    memory_bytes: int | None
+
+
+def milli_to_quota(milli: int, period_us: int) -> int:
+    """Return the CFS quota for a CPU limit in thousandths."""
+    return max(milli * period_us // 1000, MIN_QUOTA_US) if milli else NO_QUOTA
+
+
+def milli_to_shares(milli: int) -> int:
+    """Return ``cpu.shares`` for a CPU request in thousandths."""
+    return min(max(milli * 1024 // 1000, MIN_SHARES), MAX_SHARES) if milli else MIN_SHARES
+
+
+def weight_linear(shares: int) -> int:
+    """Return ``cpu.weight`` as the kubelet, runc before 1.3.2 and crun before 1.23 map shares."""
+    return 1 + (shares - MIN_SHARES) * 9999 // (MAX_SHARES - MIN_SHARES)
+
+
+def weight_quadratic(shares: int) -> int:
+    """Return ``cpu.weight`` as runc from 1.3.2 and crun from 1.23 map shares: 1024 becomes 100."""
+    if shares <= MIN_SHARES:
+        return 1
+    if shares >= MAX_SHARES:
+        return 10_000
+    power = math.log2(shares)
+    return math.ceil(10 ** ((power * power + 125 * power) / 612 - 7 / 34))
+
+
+def systemd_quota(quota_us: int, period_us: int) -> int:
+    """Return the quota that a systemd cgroup driver really sets: rounded up to 1 % of a CPU."""
+    if quota_us <= 0:
+        return NO_QUOTA
+    per_second = quota_us * 1_000_000 // period_us
+    step = 1_000_000 // SYSTEMD_STEP
+    return -(-per_second // step) * step * period_us // 1_000_000
+
+
+def container_values(pod: Pod, container: Container, config: NodeConfig, *, quota_disabled: bool) -> CpuValues:
+    """Return what the kubelet asks the runtime for.
+
+    A container without a limit of its own has the limit of its pod, where the pod has a budget.
+    """
+    budget = pod.resources.limits if pod.pod_level and pod.resources is not None else {}
+    limit = container.limit(CPU) or budget.get(CPU, ZERO)
+    memory = container.limit(MEMORY) or budget.get(MEMORY, ZERO)
+    request = container.resources.requests.get(CPU, limit)
+    quota = milli_to_quota(limit.milli, config.cpu_cfs_quota_period_us)
+    return CpuValues(
+        quota_us=NO_QUOTA if quota_disabled or not config.cpu_cfs_quota else quota,
+        period_us=config.cpu_cfs_quota_period_us,
+        shares=milli_to_shares(request.milli),
+        memory_bytes=memory.value or None,
+    )
+
+
+def pod_values(pod: Pod, config: NodeConfig, *, quota_disabled: bool) -> CpuValues:
+    """Return the values of the pod's cgroup.
+
+    A Burstable pod is limited only if every container is, or its budget says so.
+    """
+    requests, limits = aggregate(pod), aggregate(pod, limits=True)
+    declared = {name: all(c.limit(name) for c in pod.containers) for name in (CPU, MEMORY)}
+    if pod.pod_level and pod.resources is not None:
+        requests = {**requests, **pod.resources.requests}
+        limits = {**limits, **pod.resources.limits}
+        declared = {name: declared[name] or bool(pod.resources.limits.get(name)) for name in declared}
+    if pod.qos_class is QosClass.BEST_EFFORT:
+        return CpuValues(
+            quota_us=NO_QUOTA, period_us=config.cpu_cfs_quota_period_us, shares=MIN_SHARES, memory_bytes=None
+        )
+    quota = milli_to_quota(limits.get(CPU, ZERO).milli, config.cpu_cfs_quota_period_us)
+    unlimited = quota_disabled or not config.cpu_cfs_quota or not declared[CPU]
+    return CpuValues(
+        quota_us=NO_QUOTA if unlimited else quota,
+        period_us=config.cpu_cfs_quota_period_us,
+        shares=milli_to_shares(requests.get(CPU, ZERO).milli),
+        memory_bytes=limits[MEMORY].value if declared[MEMORY] and limits.get(MEMORY) else None,
+    )

@@ -1,0 +1,172 @@
+"""Pods, a node's configuration and a machine to a plan: what the kubelet would decide, with the reason for each value.
+
+Pure: the same input gives the same plan. Source: design.md section 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from toolkit.allocation.admission import StartupError
+from toolkit.allocation.cgroup_values import container_values, pod_values
+from toolkit.allocation.cpu_manager import StaticPolicy
+from toolkit.allocation.device_manager import Device
+from toolkit.allocation.explain_plan import container_reasons, pod_reasons, refusal
+from toolkit.allocation.machine import Machine
+from toolkit.allocation.node import Admission, Node
+from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
+from toolkit.allocation.topology_manager import SINGLE_NUMA_NODE
+from toolkit.errors import InputError
+from toolkit.model.claims import Alignment, HugepageLimit, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.go_text import parse_cpu_list
+from toolkit.model.node_config import NodeConfig
+from toolkit.model.plan import ContainerPlan, Plan, PodPlan
+from toolkit.model.pod import HUGEPAGES_PREFIX, Container, Pod
+from toolkit.model.quantity import Quantity
+
+
+def plan(
+    pods: Sequence[Pod],
+    config: NodeConfig,
+    machine: Machine,
+    *,
+    devices: Iterable[Device] = (),
+    quirks: bool = False,
+) -> Plan:
+    """Let the pods arrive one after the other on a freshly started node.
+
+    The CPU sets of containers in the shared pool are those after the last pod: a running kubelet gets there within one
+    reconcile period.
+
+    :param devices: devices of the node. :param quirks: reproduce defects of the real components.
+    :raises InputError: a kubelet would not start with this configuration on this machine, or a pod is given twice.
+    """
+    try:
+        node = Node(config, machine, devices=devices, quirks=quirks)
+    except StartupError as error:
+        raise InputError(
+            "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
+        ) from None
+    seen: set[str] = set()
+    results = []
+    for pod in pods:
+        if pod.uid in seen:
+            raise InputError(f"pod {pod.name}", f"uid {pod.uid!r} twice", "every pod once")
+        seen.add(pod.uid)
+        results.append((pod, node.admit(pod), node.cpu_state.default))
+    return plan_of(node, results)
+
+
+def plan_of(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> Plan:
+    """Write down what a node decided. :param results: pods in order, with the shared pool after each."""
+    policy, config = node.cpu_policy, node.config
+    static = isinstance(policy, StaticPolicy)
+    reserved = policy.reserved if isinstance(policy, StaticPolicy) else parse_cpu_list(config.reserved_system_cpus)
+    texts = node.checkpoints()
+    states = {"cpu_manager_state": texts.cpu or "", "memory_manager_state": texts.memory or ""}
+    return Plan(
+        cpu_manager_policy=policy.name,
+        reserved_cpus=reserved,
+        strict_reservation=isinstance(policy, StaticPolicy) and policy.options.strict_cpu_reservation,
+        default_cpus=node.cpu_state.default if static else node.machine.cpus,
+        pods=tuple(_pod_plan(node, pod, admission) for pod, admission, _ in results),
+        warnings=tuple(_warnings(node, results)),
+        states=states,
+    )
+
+
+def _warnings(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> list[str]:
+    found = []
+    if isinstance(node.cpu_policy, StaticPolicy) and not node.cpu_state.default:
+        found.append(
+            "the shared pool is empty: containers without exclusive CPUs get no CPU set at all, and a kubelet "
+            "refuses to restart over this state"
+        )
+    for pod, admission, _ in results:
+        if not admission.admitted and pod.uid in node.cpu_state.pods:
+            found.append(f"pod {pod.name} was refused but its CPUs {node.cpu_state.pods[pod.uid]} are never given back")
+    return found
+
+
+def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:
+    if not admission.admitted:
+        return PodPlan(
+            uid=pod.uid,
+            name=pod.name,
+            qos_class=pod.qos_class,
+            admitted=False,
+            reason=admission.reason,
+            message=admission.message,
+            reasons=(refusal(node, pod, admission),),
+        )
+    isolations = {container.name: node.isolation(pod, container) for container in pod.containers}
+    disabled = pod_quota_disabled(pod, isolations.values(), node.gates)
+    values = pod_values(pod, node.config, quota_disabled=disabled)
+    return PodPlan(
+        uid=pod.uid,
+        name=pod.name,
+        qos_class=pod.qos_class,
+        admitted=True,
+        cpus=node.cpu_state.pods.get(pod.uid),
+        quota_us=values.quota_us,
+        period_us=values.period_us,
+        shares=values.shares,
+        containers=tuple(_container_plan(node, pod, c, isolations[c.name]) for c in pod.containers),
+        reasons=tuple(pod_reasons(node, pod, values, quota_disabled=disabled)),
+    )
+
+
+def _container_plan(node: Node, pod: Pod, container: Container, isolation: Isolation) -> ContainerPlan:
+    disabled = container_quota_disabled(isolation, node.gates)
+    values = container_values(pod, container, node.config, quota_disabled=disabled)
+    mems = node.memory.numa_nodes(pod.uid, container.name)
+    assigned = node.cpu_state.assigned(pod.uid, container.name)
+    return ContainerPlan(
+        name=container.name,
+        role=container.role,
+        cpus=node.cpu_state.cpus_of(pod.uid, container.name),
+        assigned=assigned,
+        isolation=isolation,
+        mems=CpuSet.of(mems) if mems else None,
+        quota_us=values.quota_us,
+        period_us=values.period_us,
+        shares=values.shares,
+        memory_limit_bytes=values.memory_bytes,
+        hugepages=tuple(_hugepages(container)),
+        alignments=alignments(node, assigned, isolation),
+        reasons=tuple(container_reasons(node, pod, container, isolation, values)),
+    )
+
+
+def _hugepages(container: Container) -> list[HugepageLimit]:
+    return [
+        HugepageLimit(page_bytes=Quantity.parse(name.removeprefix(HUGEPAGES_PREFIX)).value, limit_bytes=limit.value)
+        for name, limit in sorted(container.resources.limits.items())
+        if name.startswith(HUGEPAGES_PREFIX)
+    ]
+
+
+def alignments(node: Node, cpus: CpuSet | None, isolation: Isolation) -> tuple[Alignment, ...]:
+    """Return what the node's options promise about CPUs that a container owns.
+
+    Caches and sockets are promised only as far as the allocator could keep to them: those options are preferences.
+    """
+    policy = node.cpu_policy
+    if not cpus or isolation is Isolation.HOST or not isinstance(policy, StaticPolicy):
+        return ()
+    machine, options = node.machine, policy.options
+    found = []
+    if options.full_pcpus_only and isolation is Isolation.CONTAINER and machine.whole_cores(cpus) == cpus:
+        found.append(Alignment.SMT)
+    if options.prefer_align_cpus_by_uncorecache and _within_one(cpus, machine.uncore_masks.values()):
+        found.append(Alignment.LLC)
+    if node.topology.policy == SINGLE_NUMA_NODE and _within_one(cpus, machine.numa_masks.values()):
+        found.append(Alignment.NUMA)
+    if options.align_by_socket and _within_one(cpus, machine.socket_masks.values()):
+        found.append(Alignment.SOCKET)
+    return tuple(found)
+
+
+def _within_one(cpus: CpuSet, groups: Iterable[int]) -> bool:
+    return any(not cpus.mask & ~group for group in groups)
