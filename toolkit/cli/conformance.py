@@ -11,11 +11,11 @@ from tabulate import tabulate
 from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
+from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import conformance, execute
-from toolkit.pipeline.conformance import ScenarioResult
 from toolkit.pipeline.planning import plan_scenario
 from toolkit.pipeline.preflight import require_run
 from toolkit.report.conformance_junit import render_junit

@@ -9,15 +9,15 @@ import click
 from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
+from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
 from toolkit.pipeline.conformance import misfit, unexpected_admission
 from toolkit.pipeline.planning import plan_scenario
 from toolkit.pipeline.preflight import require_run
-from toolkit.report.result import load_result_data
 from toolkit.report.table import render_run
 from toolkit.scenario_file import load_scenario
-from toolkit.store import load_run
+from toolkit.store import load_result, load_run
 
 
 @click.command("run")
@@ -50,7 +50,7 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
             finished = execute.run_scenario(scenario, plan, topology.online, settings, progress=bar.to)
         outcomes.append(finished.outcome)
         if as_json:
-            results.append(load_result_data(finished.path))
+            results.append(to_data(load_result(finished.path)))
         else:
             saved = load_run(finished.path)
             click.echo(f"{scenario.name}: {scenario.title}\n")

@@ -20,11 +20,11 @@ from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
 from toolkit.model.claims import ClaimSet
+from toolkit.model.serde import to_data
 from toolkit.model.verdict import worst
 from toolkit.pipeline import execute, observe
 from toolkit.pipeline.preflight import require_run
 from toolkit.report.metrics import MetricsServer
-from toolkit.report.result import load_result_data
 from toolkit.report.table import render_run
 from validators.registry import judge
 
@@ -81,7 +81,7 @@ def command(
     verdicts = judge(saved.claims, saved.evidence)
     store.save_result(path, verdicts, saved.evidence)
     if as_json:
-        print_json(load_result_data(path))
+        print_json(to_data(store.load_result(path)))
     else:
         click.echo(render_run(saved.claims, saved.evidence, verdicts))
         click.echo(f"\nRun saved in {path}")

@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import Plan
 from toolkit.model.scenario import NegativeControl, Requirements, Scenario
-from toolkit.model.serde import stage_value
 from toolkit.model.topology import Topology
-from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
 from toolkit.pipeline.execute import Run, Settings
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlResult:
-    """Whether a promise broken on purpose was caught."""
-
-    rule: str
-    fault: str
-    subject: str
-    outcome: Outcome
-    reason: str
-    run: str = ""
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioResult:
-    """One scenario with all its controls. ``passed``: every promise held, and every broken one was caught."""
-
-    name: str
-    title: str
-    catalogue: tuple[str, ...]
-    outcome: Outcome
-    reason: str
-    run: str = ""
-    verdicts: tuple[Verdict, ...] = ()
-    controls: tuple[ControlResult, ...] = ()
 
 
 def misfit(requires: Requirements, topology: Topology) -> str | None:

@@ -71,6 +71,8 @@ def sandbox_request(plan: Plan, scenario: Scenario) -> SandboxRequest:
                 workloads=scenario.workloads.get(name, (Workload(),)),
             )
         )
+    # Lightest first: a BestEffort container that starts beside busy neighbours waits seconds for its first CPU time.
+    containers.sort(key=lambda container: container.cgroup.shares or 0)
     return SandboxRequest(parents=tuple(parents), containers=tuple(containers))
 
 
