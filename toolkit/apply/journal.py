@@ -232,10 +232,18 @@ def locked(root: Path) -> Iterator[Path]:
     directory = runs_directory(root)
     while True:
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True)
+        except FileExistsError:
+            # Not exist_ok: pathlib would then look at it once more, and the last run may remove it in between.
+            pass
         except OSError as error:
             raise ApplyError(f"{directory}: {error.strerror}") from None
-        _owned(directory, stat.S_ISDIR, "a directory")
+        try:
+            _owned(directory, stat.S_ISDIR, "a directory")
+        except InputError:
+            if os.path.lexists(directory):
+                raise
+            continue
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
