@@ -1,7 +1,7 @@
 """CPU requests and limits as cgroup values: what the kubelet computes, and what drivers and runtimes make of it.
 
-Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. Weights (cgroup v2) come in two formulas that
-live side by side on one node: the kubelet's own cgroups (pod, QoS) use the old one, containers the runtime's.
+Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. Weights (cgroup v2) come in two formulas
+that live side by side on one node: the kubelet's own cgroups (pod, QoS) use the old one, containers the runtime's.
 Source: ``../shared/field.md`` section 4.6 (K-quota, K-shares, K-weight, K-pod) and F60-F64.
 """
 

@@ -1,4 +1,4 @@
-"""A plan's decisions in words: which rule gave a container its CPUs, memory, quota and weight, and why a pod was refused.
+"""A plan's decisions in words: which rule gave a container its CPUs, memory, quota and weight, why a pod was refused.
 
 Source: the rules are those of Kubernetes documentation "Node resource managers" (``../shared/seeds/000``) and KEP-5526.
 """
@@ -43,7 +43,7 @@ def _cpu_reason(node: Node, pod: Pod, container: Container, isolation: Isolation
         return "CPUs: any (CPU Manager policy none hands no CPU set over)"
     cpus = state.cpus_of(pod.uid, container.name)
     if isolation is Isolation.POD:
-        return f"CPUs {cpus}: the pod's shared pool, what its exclusive containers leave of the pod's {state.pods[pod.uid]}"
+        return f"CPUs {cpus}: the pod's shared pool, what exclusive containers leave of its {state.pods[pod.uid]}"
     if isolation is Isolation.CONTAINER:
         count = len(cpus)
         request = f"a Guaranteed container with a whole CPU request ({container.request(CPU)})"

@@ -12,6 +12,7 @@ from toolkit.errors import PinproofError
 
 VERBS: dict[str, str] = {
     "plan": "plan",
+    "simulate": "simulate",
     "run": "run",
     "conformance": "conformance",
     "watch": "watch",
