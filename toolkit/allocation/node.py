@@ -17,7 +17,7 @@ from toolkit.allocation.cpu_manager import CpuAdmissionError, CpuPolicyError
 from toolkit.allocation.device_manager import Device, DeviceManager
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory_manager import MemoryManager
-from toolkit.allocation.startup import check_node_allocatable, make_managers
+from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable
 from toolkit.allocation.topology_hint import NO_AFFINITY, TopologyHint
 from toolkit.allocation.topology_manager import NONE, POD_SCOPE
 from toolkit.model.claims import Isolation
@@ -65,6 +65,8 @@ class Node:
         managers = make_managers(config, machine, quirks=quirks)
         self.cpu_policy = managers.cpu
         self.topology = managers.topology
+        self.allocatable = node_allocatable(machine, managers.reservation)
+        """What the node has for pods, CPU and memory."""
         self._devices = tuple(devices)
         self.devices = DeviceManager(self._devices, [node.id for node in machine.nodes])
         pod_level = self.gates.pod_level_managers
@@ -74,20 +76,25 @@ class Node:
         self.active: dict[str, Pod] = {}
         self.hints: dict[str, dict[str, TopologyHint]] = {}
         self.containers = dict(containers or {})
+        self._found: dict[str, tuple[str, str]] = {}
+        """Files of another version: their text, and the same state as this kubelet would write it."""
         try:
             state = restore_cpu_state(
                 checkpoints.cpu, self.cpu_policy.name, pod_level=pod_level, containers=self.containers
             )
+            self._note_found("cpu", checkpoints.cpu, state and write_cpu_checkpoint(state, pod_level=pod_level))
             self.cpu_state = self.cpu_policy.start(state)
         except (CheckpointError, CpuPolicyError) as error:
             raise StartupError("cpu-manager-start", str(error)) from None
+        policy = config.memory_manager_policy
         try:
-            self.memory.start(
-                restore_memory_state(checkpoints.memory, config.memory_manager_policy, pod_level=pod_level)
-            )
+            memory = restore_memory_state(checkpoints.memory, policy, pod_level=pod_level)
         except CheckpointError as error:
             raise StartupError("memory-manager-start", str(error)) from None
+        self._note_found("memory", checkpoints.memory, write_memory_checkpoint(policy, memory, pod_level=pod_level))
+        self.memory.start(memory)
         check_node_allocatable(machine, managers.reservation)
+        self._forget_changed()
 
     # Pods
 
@@ -98,6 +105,7 @@ class Node:
         if not result.admitted:
             del self.active[pod.uid]
             self.clean_up()
+        self._forget_changed()
         return result
 
     def _try(self, pod: Pod) -> Admission:
@@ -165,6 +173,7 @@ class Node:
         """Note that the runtime starts a container."""
         self.memory.add_container(pod, container)
         self.containers[f"{pod.uid}/{container.name}"] = (pod.uid, container.name)
+        self._forget_changed()
 
     def remove(self, uid: str) -> None:
         """Let a pod go, and clean up after it."""
@@ -179,16 +188,36 @@ class Node:
         self.cpu_state = self.cpu_policy.remove_stale(self.cpu_state, names)
         self.memory.remove_stale(self.active)
         self.devices.remove_stale(self.active)
+        self._forget_changed()
 
     # Restart
 
     def checkpoints(self) -> Checkpoints:
-        """Return the state files as they are now."""
+        """Return the state files as they are now.
+
+        A file that an older version has written stays as it is until the state changes.
+        """
+        now = self._written()
+        return Checkpoints(
+            self._found["cpu"][0] if "cpu" in self._found else now.cpu,
+            self._found["memory"][0] if "memory" in self._found else now.memory,
+        )
+
+    def _written(self) -> Checkpoints:
         pod_level = self.gates.pod_level_managers
         return Checkpoints(
             write_cpu_checkpoint(self.cpu_state, pod_level=pod_level),
             write_memory_checkpoint(self.config.memory_manager_policy, self.memory.state, pod_level=pod_level),
         )
+
+    def _note_found(self, name: str, text: str | None, as_written: str | None) -> None:
+        if text is not None and as_written is not None and text != as_written:
+            self._found[name] = (text, as_written)
+
+    def _forget_changed(self) -> None:
+        if self._found:
+            now = self._written()._asdict()
+            self._found = {name: pair for name, pair in self._found.items() if now[name] == pair[1]}
 
     def restarted(self, config: NodeConfig | None = None, machine: Machine | None = None) -> Node:
         """Start a new kubelet over this one's state files; :meth:`readmit` must follow.

@@ -104,6 +104,14 @@ def check_node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]
         raise StartupError("node-allocatable", f"invalid Node Allocatable configuration. {' '.join(problems)}")
 
 
+def node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Return what the node has for pods: its capacity less what is reserved."""
+    return {
+        name: Quantity(max(0, amount.nano - reservation.get(name, ZERO).nano), amount.family)
+        for name, amount in _capacity(machine).items()
+    }
+
+
 def _capacity(machine: Machine) -> dict[str, Quantity]:
     total = sum(node.memory_bytes for node in machine.nodes)
     return {CPU: Quantity.of(machine.num_cpus), MEMORY: Quantity.of(total, Family.BINARY_SI)}

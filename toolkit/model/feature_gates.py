@@ -43,6 +43,7 @@ IN_PLACE_RESIZE_EXCLUSIVE_CPUS = "InPlacePodVerticalScalingExclusiveCPUs"
 IN_PLACE_RESIZE_EXCLUSIVE_MEMORY = "InPlacePodVerticalScalingExclusiveMemory"
 IN_PLACE_RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
 CFS_QUOTA_PERIOD = "CustomCPUCFSQuotaPeriod"
+NODE_DECLARED_FEATURES = "NodeDeclaredFeatures"
 DYNAMIC_RESOURCE_ALLOCATION = "DynamicResourceAllocation"
 
 GATES: Mapping[str, Gate] = {
@@ -56,7 +57,10 @@ GATES: Mapping[str, Gate] = {
     IN_PLACE_RESIZE: Gate(Stage.GA, True, locked=True),
     IN_PLACE_RESIZE_EXCLUSIVE_CPUS: Gate(Stage.ALPHA, False, needs=(IN_PLACE_RESIZE,)),
     IN_PLACE_RESIZE_EXCLUSIVE_MEMORY: Gate(Stage.ALPHA, False, needs=(IN_PLACE_RESIZE,)),
-    IN_PLACE_RESIZE_POD_LEVEL: Gate(Stage.BETA, True, needs=(IN_PLACE_RESIZE, POD_LEVEL_RESOURCES)),
+    IN_PLACE_RESIZE_POD_LEVEL: Gate(
+        Stage.BETA, True, needs=(IN_PLACE_RESIZE, POD_LEVEL_RESOURCES, NODE_DECLARED_FEATURES)
+    ),
+    NODE_DECLARED_FEATURES: Gate(Stage.BETA, True),
     CFS_QUOTA_PERIOD: Gate(Stage.GA, True),
     DYNAMIC_RESOURCE_ALLOCATION: Gate(Stage.GA, True, locked=True),
     "AllAlpha": Gate(Stage.ALPHA, False),

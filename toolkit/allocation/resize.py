@@ -1,0 +1,166 @@
+"""In-place resize of a running pod's CPUs and memory: whether a node can do it, and which CPUs it then has.
+
+Without the gates a Guaranteed pod beside a static manager cannot be resized at all. With the gate
+``InPlacePodVerticalScalingExclusiveCPUs`` the CPUs of its creation ("promised") are never taken away: growing adds to
+what it has, shrinking keeps a part of it that contains the promised ones. Memory blocks are not resized.
+Source: KEP-1287 "Resize Status"; KEP-5554 "Handling CPU Limit Increase" and "Decrease"; ``../shared/field.md`` F65.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from toolkit.allocation.cpu_assignment import CpuShortageError, take_cpus, take_cpus_near
+from toolkit.allocation.cpu_manager import StaticPolicy
+from toolkit.allocation.node import Node
+from toolkit.allocation.topology_manager import BEST_EFFORT, NONE, SINGLE_NUMA_NODE
+from toolkit.model import feature_gates as gates
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.pod import CPU, MEMORY, Pod, ResourceList, aggregate
+from toolkit.model.quantity import ZERO
+
+
+class ResizeStatus(StrEnum):
+    """What becomes of a resize request."""
+
+    DONE = "Done"
+    DEFERRED = "Deferred"
+    """Not possible now, tried again later."""
+    INFEASIBLE = "Infeasible"
+    """Never possible on this node."""
+
+
+class Resize(NamedTuple):
+    """The answer. ``cpus``: container name -> new exclusive CPUs, where they change."""
+
+    status: ResizeStatus
+    message: str = ""
+    cpus: dict[str, CpuSet] = {}  # noqa: RUF012 - read only
+
+
+STATIC_CPU = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
+STATIC_MEMORY = "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy"
+
+
+def resize(node: Node, wanted: Pod, promised: dict[str, CpuSet] | None = None) -> Resize:
+    """Decide a resize, and carry it out on the node if it can be done.
+
+    :param wanted: the running pod with its new resources. :param promised: each container's exclusive CPUs at its
+        creation; those it has now where nothing is given.
+    """
+    current = node.active.get(wanted.uid)
+    if current is None or [c.name for c in current.containers] != [c.name for c in wanted.containers]:
+        return Resize(ResizeStatus.INFEASIBLE, "only resources of a running pod's containers can change")
+    if current.qos_class is not wanted.qos_class:
+        return Resize(ResizeStatus.INFEASIBLE, "Pod QOS Class may not change as a result of resizing")
+    if wanted.guaranteed:
+        if node.cpu_policy.name == "static" and not node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_CPUS]:
+            return Resize(ResizeStatus.INFEASIBLE, STATIC_CPU)
+        if node.memory.active and not node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_MEMORY]:
+            return Resize(ResizeStatus.INFEASIBLE, STATIC_MEMORY)
+        if node.memory.active and any(_memory_differs(current, wanted)):
+            return Resize(ResizeStatus.INFEASIBLE, "memory blocks cannot be resized")
+    answer = _capacity(node, wanted)
+    if answer.status is ResizeStatus.DONE and isinstance(node.cpu_policy, StaticPolicy) and wanted.guaranteed:
+        answer = _exclusive(node, node.cpu_policy, wanted, promised or {})
+    if answer.status is ResizeStatus.DONE:
+        for name, cpus in answer.cpus.items():
+            old = node.cpu_state.assigned(wanted.uid, name) or CpuSet()
+            state = node.cpu_state.with_entry(wanted.uid, name, cpus)
+            node.cpu_state = state._replace(default=(state.default | old) - cpus)
+        node.active[wanted.uid] = wanted
+    return answer
+
+
+def _memory_differs(current: Pod, wanted: Pod) -> Iterable[bool]:
+    for old, new in zip(current.containers, wanted.containers, strict=True):
+        yield old.request(MEMORY).nano != new.request(MEMORY).nano
+
+
+def _requests(pod: Pod) -> ResourceList:
+    budget = pod.resources.requests if pod.pod_level and pod.resources is not None else {}
+    return {**aggregate(pod), **budget}
+
+
+def _capacity(node: Node, wanted: Pod) -> Resize:
+    """Compare with what the node has for pods at all, then with what the other pods leave."""
+    capacity = node.allocatable
+    asked = _requests(wanted)
+    memory, cpu = asked.get(MEMORY, ZERO).value, asked.get(CPU, ZERO).milli
+    has_memory, has_cpu = capacity[MEMORY].value, capacity[CPU].milli
+    if memory > has_memory:
+        detail = f"memory, requested: {memory}, capacity: {has_memory}"
+        return Resize(ResizeStatus.INFEASIBLE, f"Node didn't have enough capacity: {detail}")
+    if cpu > has_cpu:
+        detail = f"cpu, requested: {cpu}, capacity: {has_cpu}"
+        return Resize(ResizeStatus.INFEASIBLE, f"Node didn't have enough capacity: {detail}")
+    others = [_requests(pod) for uid, pod in node.active.items() if uid != wanted.uid]
+    used_cpu = sum(requests.get(CPU, ZERO).milli for requests in others)
+    used_memory = sum(requests.get(MEMORY, ZERO).value for requests in others)
+    if used_cpu + cpu > has_cpu:
+        detail = f"cpu, requested: {cpu}, used: {used_cpu}, capacity: {has_cpu}"
+        return Resize(ResizeStatus.DEFERRED, f"Node didn't have enough resource: {detail}")
+    if used_memory + memory > has_memory:
+        detail = f"memory, requested: {memory}, used: {used_memory}, capacity: {has_memory}"
+        return Resize(ResizeStatus.DEFERRED, f"Node didn't have enough resource: {detail}")
+    return Resize(ResizeStatus.DONE)
+
+
+def _exclusive(node: Node, policy: StaticPolicy, wanted: Pod, promised: dict[str, CpuSet]) -> Resize:
+    """Find the new CPUs of every container whose exclusive number changes."""
+    found: dict[str, CpuSet] = {}
+    free = policy.available(node.cpu_state, wanted, None)
+    for container in wanted.containers:
+        owned = node.cpu_state.assigned(wanted.uid, container.name)
+        count = policy.requested(wanted, container)
+        if owned is None or not count:
+            if bool(owned) != bool(count):
+                text = f"container {container.name} cannot change between exclusive and shared CPUs"
+                return Resize(ResizeStatus.INFEASIBLE, text)
+            continue
+        if count == len(owned):
+            continue
+        if policy.options.full_pcpus_only and count % node.machine.cpus_per_core:
+            threads = node.machine.cpus_per_core
+            text = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
+            return Resize(ResizeStatus.INFEASIBLE, text)
+        kept = promised.get(container.name, owned)
+        if count < len(kept):
+            text = f"container {container.name} cannot have {count} CPUs: {kept} were promised at its creation"
+            return Resize(ResizeStatus.INFEASIBLE, text)
+        try:
+            if count < len(owned):
+                part = take_cpus(node.machine, owned - kept, count - len(kept), policy.options)
+                found[container.name] = kept | part
+            else:
+                found[container.name] = _grown(node, policy, owned, count, free)
+        except CpuShortageError as error:
+            return Resize(ResizeStatus.DEFERRED, str(error))
+        free -= found[container.name]
+        if not _topology_holds(node, owned, found[container.name]):
+            text = f"container {container.name}: {count} CPUs are not to be had as {node.topology.policy} wants"
+            return Resize(ResizeStatus.INFEASIBLE, text)
+    return Resize(ResizeStatus.DONE, cpus=found)
+
+
+def _grown(node: Node, policy: StaticPolicy, owned: CpuSet, count: int, free: CpuSet) -> CpuSet:
+    """Add CPUs to those owned: of the NUMA nodes that it uses first."""
+    used = tuple(numa for numa, mask in node.machine.numa_masks.items() if mask & owned.mask)
+    return owned | take_cpus_near(node.machine, free, count - len(owned), policy.options, used)
+
+
+def _topology_holds(node: Node, before: CpuSet, after: CpuSet) -> bool:
+    """Check the promise of the Topology Manager's policy for the new CPUs."""
+    policy = node.topology.policy
+    if policy in (NONE, BEST_EFFORT):
+        return True
+    used = [mask for mask in node.machine.numa_masks.values() if mask & after.mask]
+    if policy == SINGLE_NUMA_NODE:
+        return len(used) == 1
+    if any(mask & after.mask and not mask & before.mask for mask in node.machine.numa_masks.values()):
+        sizes = sorted((mask.bit_count() for mask in node.machine.numa_masks.values()), reverse=True)
+        fewest = next((n for n in range(1, len(sizes) + 1) if sum(sizes[:n]) >= len(after)), len(sizes))
+        return len(used) <= fewest
+    return True
