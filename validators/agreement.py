@@ -24,6 +24,7 @@ SWITCH_EDGE_NS = 1_000
 IRQ_TIME_RATIO = 0.02
 SAMPLES_EXPECTED = 50
 """With 50 samples expected, none at all has a probability below e^-50."""
+ROWLESS_RUN_NS = 100_000_000
 UNMASKED_RUN_NS = 1_000_000_000
 UNMASKED_SCANS = 10
 
@@ -45,7 +46,8 @@ def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, .
     found: list[Disagreement] = []
     for claim in claims.claims:
         rows = use.get(claim.name, [])
-        text = _cpu_time(evidence, rows, view.level(bandwidth.get(claim.name, []), 0))
+        own = view.level(bandwidth.get(claim.name, []), 0)
+        text = _cpu_time(evidence, rows, own) or _rows(claims, claim, own, use)
         if text:
             found.append(_of(claim, text, Witness.SWITCHES, Witness.BANDWIDTH))
         found += [_of(claim, text, Witness.SWITCHES) for text in _samples(evidence, rows)]
@@ -85,6 +87,17 @@ def _cpu_time(evidence: Evidence, rows: list[CpuUse], own: BandwidthUse | None) 
         f"CPU time by the ledger {own.bpf_usage_ns / 1e6:.1f} ms, by the cgroup {own.usage_ns / 1e6:.1f} ms "
         f"(allowed ±{allowed / 1e6:.1f} ms)"
     )
+
+
+def _rows(claims: ClaimSet, claim: Claim, own: BandwidthUse | None, use: dict[str, list[CpuUse]]) -> str:
+    """The ledger's own sum needs rows to come from: the claim's, or those of claims below it."""
+    inside = claim.cgroup.rstrip("/") + "/"
+    family = [other.name for other in claims.claims if (other.cgroup.rstrip("/") + "/").startswith(inside)]
+    if own is None or (own.bpf_usage_ns or 0) < ROWLESS_RUN_NS:
+        return ""
+    if any(row.run_ns > 0 for name in family for row in use.get(name, [])):
+        return ""
+    return f"the ledger tells {(own.bpf_usage_ns or 0) / 1e6:.1f} ms of CPU time but not on which CPU"
 
 
 def _samples(evidence: Evidence, rows: list[CpuUse]) -> list[str]:

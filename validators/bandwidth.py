@@ -18,7 +18,8 @@ sleeper returns its slices (all but 1 ms), and what comes back late in the perio
 period; and a load with long kernel sections may carry ``n*P`` of debt in. A timer that is late by several periods (a
 stopped virtual machine) counts each of them as throttled: steal is allowed for.
 
-Under a demand that is known to exceed the quota, the usage must reach k*Q less the same ``n*s + 2*n*t`` and steal.
+Under a demand that is known to exceed the quota, the usage must reach k*Q less the same ``n*s + 2*n*t``. Steal does not
+lower that: time that the hypervisor took makes a verdict undecided, not easier to pass.
 
 Since 6.18 a task is throttled on its return to user mode; a long kernel section runs on and is repaid later. Where the
 load is not known to be user-mode work, usage up to n*P above the bound is therefore not proof of a violation.
@@ -84,7 +85,7 @@ def upper_ns(limit: Limit, conditions: Conditions, nr_periods: int | None) -> in
 def demanded_ns(limit: Limit, conditions: Conditions) -> int:
     """Return the CPU time that a load which always wants more than the limit must have had."""
     quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
-    return conditions.window_ns // period * quota - conditions.edges_ns - conditions.steal_ns
+    return conditions.window_ns // period * quota - conditions.edges_ns
 
 
 def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, *, sleeps: bool) -> int:

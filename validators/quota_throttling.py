@@ -111,7 +111,7 @@ RULE = Rule(
             Q quota, P period, B burst, n CPUs used, s slice (sched_cfs_bandwidth_slice_us), t tick, W = k*P + r. Above:
             min(Q*(nr_periods + 1), k*Q + min(2Q, max(Q, r*n))) + B + n*s (slices drawn before the window) + 2*n*t
             (overrun until the tick that notices it; lag of the usage counter). Below, under known demand:
-            k*Q - n*s - 2*n*t - steal. Below, by throttling: Q*(nr_throttled - 1 - steal/P) - n*s - 2*n*t for user-mode
+            k*Q - n*s - 2*n*t. Below, by throttling: Q*(nr_throttled - 1 - steal/P) - n*s - 2*n*t for user-mode
             loads; a load that may sleep can lose n*s of every period and may carry n*P of debt in. Since kernel 6.18
             tasks are throttled on return to user mode: an unknown load may run n*P longer in the kernel, which is
             undecided, not failed. Bins: 2Q + B + n*s + 2*n*t + one sampler period per CPU + 2 % + steal. Periods:

@@ -1,0 +1,205 @@
+"""Healthy evidence of a small machine, made by hand, for the rules' tests to spoil one piece at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import (
+    BandwidthUse,
+    Canary,
+    CgroupFiles,
+    Coverage,
+    CpuUse,
+    Environment,
+    Evidence,
+    ThreadMask,
+)
+
+SECOND = 1_000_000_000
+WINDOW_NS = 10 * SECOND
+
+
+def cpus(text: str) -> CpuSet:
+    return CpuSet.parse(text)
+
+
+def claim_db(**changes: object) -> Claim:
+    """``db``: exclusive on CPUs 2-3, no quota."""
+    claim = Claim(
+        name="db", cgroup="/kubepods/poda/db", pod="a", cpus=cpus("2-3"), isolation=Isolation.CONTAINER, quota_us=-1
+    )
+    return replace(claim, **changes)  # type: ignore[arg-type]
+
+
+def claim_web(**changes: object) -> Claim:
+    """``web``: half a CPU on the shared pool 0-1, busy with two threads."""
+    claim = Claim(
+        name="web",
+        cgroup="/kubepods/podb/web",
+        pod="b",
+        cpus=cpus("0-1"),
+        quota_us=50_000,
+        period_us=100_000,
+        demand_cpus=2.0,
+    )
+    return replace(claim, **changes)  # type: ignore[arg-type]
+
+
+def claim_set(*claims: Claim, **changes: object) -> ClaimSet:
+    value = ClaimSet(claims=claims or (claim_db(), claim_web()), policy=ExclusivePolicy.K8S, pods_root="/kubepods")
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def use(claim: str, cpu: int, **changes: object) -> CpuUse:
+    row = CpuUse(claim=claim, cpu=cpu, switches=1000, run_ns=SECOND, samples=100)
+    return replace(row, **changes)  # type: ignore[arg-type]
+
+
+def mask(claim: str, allowed: str, **changes: object) -> ThreadMask:
+    value = ThreadMask(
+        claim=claim,
+        pid=100,
+        tid=100,
+        comm=claim,
+        cpus_allowed=cpus(allowed),
+        mems_allowed=cpus("0"),
+        times_seen=40,
+        first_at_ns=0,
+        last_at_ns=WINDOW_NS,
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def files(cgroup: str, **changes: object) -> CgroupFiles:
+    return replace(CgroupFiles(cgroup=cgroup, at_ns=0), **changes)  # type: ignore[arg-type]
+
+
+def db_files(**changes: object) -> CgroupFiles:
+    value = files(
+        "/kubepods/poda/db",
+        cpus=cpus("2-3"),
+        cpus_effective=cpus("2-3"),
+        mems=cpus("0"),
+        mems_effective=cpus("0"),
+        quota_us=-1,
+        period_us=100_000,
+        burst_us=0,
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def web_files(**changes: object) -> CgroupFiles:
+    value = files(
+        "/kubepods/podb/web",
+        cpus=cpus("0-1"),
+        cpus_effective=cpus("0-1"),
+        mems=cpus("0"),
+        mems_effective=cpus("0"),
+        quota_us=50_000,
+        period_us=100_000,
+        burst_us=0,
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def bandwidth(claim: str, cgroup: str, level: int = 0, **changes: object) -> BandwidthUse:
+    """One level without quota that used two seconds of CPU time."""
+    value = BandwidthUse(
+        claim=claim,
+        cgroup=cgroup,
+        level=level,
+        window_ns=WINDOW_NS,
+        usage_ns=2 * SECOND,
+        nr_periods=0,
+        nr_throttled=0,
+        throttled_ns=0,
+        quota_us=-1,
+        period_us=100_000,
+        burst_us=0,
+        bpf_usage_ns=2 * SECOND,
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def web_bandwidth(**changes: object) -> BandwidthUse:
+    """``web`` held at 0.4996 CPUs by its quota, in every period."""
+    value = bandwidth(
+        "web",
+        "/kubepods/podb/web",
+        usage_ns=4_996_000_000,
+        bpf_usage_ns=4_997_000_000,
+        nr_periods=100,
+        nr_throttled=100,
+        throttled_ns=15 * SECOND,
+        quota_us=50_000,
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+POSITIVE = Canary(
+    positive=True,
+    cpu=0,
+    planted_at_ns=1_000_000,
+    reported_at_ns=3_100_000,
+    planted_switches=500,
+    out_of_set_switches=500,
+    run_ns=50_000_000,
+    out_of_set_ns=50_000_000,
+)
+CLEAN = Canary(
+    positive=False,
+    cpu=0,
+    planted_at_ns=0,
+    reported_at_ns=None,
+    planted_switches=500,
+    out_of_set_switches=0,
+    run_ns=50_000_000,
+)
+
+
+def coverage(**changes: object) -> Coverage:
+    value = Coverage(
+        switches_judged=1_204_331,
+        switches_kernel=1_204_331,
+        switches_skew=4,
+        cpus_seen=cpus("0-3"),
+        cpus_online=cpus("0-3"),
+        sampler_hz=99,
+        proc_scans=40,
+        positive_control_latency_ms=2.1,
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def evidence(**changes: object) -> Evidence:
+    """Healthy evidence for ``claim_db()`` and ``claim_web()``."""
+    value = Evidence(
+        started_at="2026-11-22T01:00:00+00:00",
+        start_monotonic_ns=0,
+        duration_ns=WINDOW_NS,
+        environment=Environment(
+            kernel="6.18.0", cgroup="v2", cmdline="", cpus_online=cpus("0-3"), hz=250, bandwidth_slice_us=5000
+        ),
+        coverage=coverage(),
+        cpu_use=(
+            use("db", 2),
+            use("db", 3),
+            use("web", 0, run_ns=2_500_000_000),
+            use("web", 1, run_ns=2_500_000_000),
+        ),
+        thread_masks=(mask("db", "2-3"), mask("web", "0-1", pid=200, tid=200)),
+        files_before=(db_files(), web_files()),
+        files_after=(db_files(at_ns=WINDOW_NS), web_files(at_ns=WINDOW_NS)),
+        bandwidth=(
+            bandwidth("db", "/kubepods/poda/db"),
+            bandwidth("db", "/kubepods/poda", 1),
+            bandwidth("db", "/kubepods", 2, usage_ns=7 * SECOND, bpf_usage_ns=None),
+            web_bandwidth(),
+            web_bandwidth(cgroup="/kubepods/podb", level=1, bpf_usage_ns=None),
+            bandwidth("web", "/kubepods", 2, usage_ns=7 * SECOND, bpf_usage_ns=None),
+        ),
+        canaries=(POSITIVE, CLEAN),
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]

@@ -1,0 +1,57 @@
+"""The JSON Schemas of the run directory's files, generated from the dataclasses and shipped in ``toolkit/schemas``.
+
+``python -m toolkit.report.schemas`` writes them anew; a test compares the shipped ones with what this module generates.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+from toolkit.model.serde import json_schema
+from toolkit.report.compare import Comparison
+from toolkit.store import STAGES, VERSION
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+NAMES = (*STAGES, "comparison")
+
+
+def generate(name: str) -> dict[str, object]:
+    """Return the schema of one file: ``claims``, ``evidence``, ``result`` and so on, or of ``compare --json``."""
+    kind = Comparison if name == "comparison" else STAGES[name]
+    schema = json_schema(kind)
+    identity = f"pinproof.{name}/{VERSION}"
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    required = schema.get("required", [])
+    assert isinstance(required, list)
+    others = {key: value for key, value in properties.items() if key != "schema"}
+    return {
+        **schema,
+        "$schema": DIALECT,
+        "title": f"pinproof {name}",
+        "description": f"{name}.json of a run directory" if kind is not Comparison else "what compare --json prints",
+        "properties": {"schema": {"const": identity, "type": "string"}, **others},
+        "required": ["schema", *(key for key in required if key != "schema")],
+    }
+
+
+def shipped(name: str) -> dict[str, object]:
+    """Return the schema that the package carries."""
+    text = resources.files("toolkit").joinpath("schemas", f"{name}.json").read_text(encoding="utf-8")
+    schema = json.loads(text)
+    assert isinstance(schema, dict)
+    return schema
+
+
+def write(folder: Path) -> None:
+    """Write every schema into a folder."""
+    folder.mkdir(exist_ok=True)
+    for name in NAMES:
+        text = json.dumps(generate(name), indent=1, sort_keys=True, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(__file__).resolve().parent.parent / "schemas")
