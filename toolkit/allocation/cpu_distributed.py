@@ -42,10 +42,9 @@ def take_distributed(
     packed = partial(take_packed, machine, spread=spread, foreign=foreign, quirks=quirks)
     if count % group_size or not 0 < count <= available.bit_count():
         return packed(available, count)
-    nodes = cpu_groups(machine).numa_nodes(available)
-    if not quirks:
-        nodes = list(dict.fromkeys(nodes))
-    fewest, most = _range(machine, count, group_size, len({node for node, _ in nodes}))
+    # A node that spans sockets is listed once per socket.
+    nodes = list(dict.fromkeys(cpu_groups(machine).numa_nodes(available)))
+    fewest, most = _range(machine, count, group_size, len(nodes))
     balance = _Balance([(mask & available).bit_count() for _, mask in nodes], count, group_size, quirks)
     for size in range(fewest, most + 1):
         best = balance.best(size)

@@ -79,12 +79,12 @@ class _Walk:
         self.free &= ~mask
         self.need -= mask.bit_count()
 
-    def _take_whole(self, groups: Iterable[Group], size: int | None) -> None:
+    def _take_whole(self, groups: Iterable[Group], size: int | None, before: int) -> None:
         """Take groups that are wholly free as long as whole ones are needed.
 
         :param size: free CPUs that make a group "whole"; ``None``: its own number of CPUs.
+        :param before: what was free when the walk over such groups began.
         """
-        before = self.free
         for _, mask in groups:
             if (mask & before).bit_count() != (mask.bit_count() if size is None else size):
                 continue
@@ -95,22 +95,20 @@ class _Walk:
 
     def take_large_units(self) -> None:
         """Take whole sockets and whole NUMA nodes, the larger unit first."""
-        sockets = self.machine.cpus_per_socket
-        if self.groups.sockets_first:
-            self._take_whole(self.groups.sockets(self.free), sockets)
-            if self.need > 0:
-                self._take_whole(self.groups.numa_nodes(self.free), None)
-        else:
-            self._take_whole(self.groups.numa_nodes(self.free), None)
-            if self.need > 0:
-                self._take_whole(self.groups.sockets(self.free), sockets)
+        for sockets in (self.groups.sockets_first, not self.groups.sockets_first):
+            if self.need <= 0:
+                return
+            if sockets:
+                self._take_whole(self.groups.sockets(self.free), self.machine.cpus_per_socket, self.free)
+            else:
+                self._take_whole(self.groups.numa_nodes(self.free), None, self.free)
 
     def take_uncores(self) -> None:
         """Take whole caches while a cache's worth is needed, then the rest from one cache that can hold all of it."""
         per_uncore = self.machine.cpus_per_uncore
         for _, mask in self.groups.uncores(self.free):
             if self.need >= per_uncore:
-                self._take_whole(self.groups.uncores(self.free), None)
+                self._take_whole(self.groups.uncores(self.free), None, self.free)
             if self.need > 0:
                 self._take_part_of(mask)
             if self.need <= 0:
@@ -136,26 +134,26 @@ class _Walk:
     def take_cores(self) -> None:
         """Take whole cores while a core's worth is needed."""
         threads = self.machine.cpus_per_core
-        for cores in self.groups.core_lists(self.free):
+        before = self.free
+        for cores in self.groups.core_lists(before):
             if self.need < threads:
                 return
             # Whole cores of one unit have equally many free threads, so ascending ids are their order.
-            self._take_whole(cores, threads)
+            self._take_whole(cores, threads, before)
 
     def take_single(self, spread: bool) -> None:
         """Take single CPUs: from the cores with the fewest free threads, or (spread) ascending within a socket."""
+        before = self.free
         if spread:
-            for _, mask in self.groups.sockets(self.free):
-                self._take_lowest(mask)
-                if self.need <= 0:
-                    return
+            self._take_lowest(self.groups.sockets(before), before)
             return
-        free = self.free
-        for cores in self.groups.core_lists(free):
-            for _, mask in fullest(cores, free):
-                self._take_lowest(mask)
-                if self.need <= 0:
-                    return
+        for cores in self.groups.core_lists(before):
+            self._take_lowest(fullest(cores, before), before)
+            if self.need <= 0:
+                return
 
-    def _take_lowest(self, mask: int) -> None:
-        self._take(lowest(mask & self.free, self.need))
+    def _take_lowest(self, groups: Iterable[Group], before: int) -> None:
+        for _, mask in groups:
+            self._take(lowest(mask & (before if self.quirks else self.free), self.need))
+            if self.need <= 0:
+                return

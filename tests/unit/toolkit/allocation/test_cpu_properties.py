@@ -18,17 +18,21 @@ QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCh
 
 @st.composite
 def machines(draw: st.DrawFn, *, irregular: bool = False) -> Machine:
-    """Draw sockets of nodes of cores of threads, siblings side by side or apart; irregular: some CPUs are offline."""
+    """Draw sockets of nodes of cores of threads, siblings side by side or apart, now and then nodes across sockets.
+
+    :param irregular: some CPUs are offline.
+    """
     sockets, nodes = draw(st.integers(1, 3)), draw(st.integers(1, 4))
     cores, threads = draw(st.integers(1, 3)), draw(st.sampled_from((1, 2, 2, 4)))
     apart, per_cache = draw(st.booleans()), draw(st.integers(1, 4))
+    crossing = draw(st.integers(0, 4)) == 0
     total = sockets * nodes * cores
     rows = [
         MachineCpu(
             cpu=core + thread * total if apart else core * threads + thread,
             core=core,
             socket=core // (nodes * cores),
-            numa=core // cores,
+            numa=core % nodes if crossing else core // cores,
             uncore=core // per_cache,
         )
         for core in range(total)
