@@ -1,0 +1,162 @@
+"""Real jobs through the role, over a local connection: the real command, real cgroups, the real kernel.
+
+What a job concludes on a busy machine may be `undecided`; what is under test is that the play says exactly what the job
+concluded, that the evidence on the controller gives the same verdict again, and that a broken claim fails the play.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.ansible_runs import Play, play
+from toolkit.host import cgroupfs
+
+pytestmark = pytest.mark.integration
+
+CODES = {"passed": 0, "failed": 1, "undecided": 3}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Ansible keeps its own files."""
+    return tmp_path_factory.mktemp("home")
+
+
+def wait_until(condition: object, what: str) -> None:
+    """Wait for a condition with a deadline."""
+    assert callable(condition)
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"not within 30 s: {what}"
+        time.sleep(0.02)  # between two looks at a condition
+
+
+@contextmanager
+def directory(path: Path) -> Iterator[Path]:
+    """A cgroup directory that is gone afterwards."""
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        wait_until(lambda: not (path / "cgroup.procs").read_text().strip(), f"{path} is empty")
+        path.rmdir()
+
+
+@contextmanager
+def cpuset_controller(root: Path) -> Iterator[None]:
+    """The cpuset controller below a v2 root, as it was before afterwards."""
+    control = root / "cgroup.subtree_control"
+    had = "cpuset" in control.read_text().split()
+    if not had:
+        control.write_text("+cpuset")
+    try:
+        yield
+    finally:
+        if not had:
+            control.write_text("-cpuset")
+
+
+@pytest.fixture
+def spinner() -> Iterator[str]:
+    """A cgroup of somebody else's making with one busy task on the first allowed CPU; yields its path."""
+    name = f"ansible-test-{os.getpid()}"
+    hierarchy = cgroupfs.detect()
+    cpu = min(os.sched_getaffinity(0))
+    with ExitStack() as stack:
+        identity = cgroupfs.identity_dir(hierarchy, f"/{name}")
+        legacy = dict(hierarchy.legacy).get("cpuset")
+        if legacy is None:
+            stack.enter_context(cpuset_controller(hierarchy.unified or Path("/sys/fs/cgroup")))
+        places = [stack.enter_context(directory(identity))]
+        if legacy is not None:
+            places.append(stack.enter_context(directory(legacy / name)))
+        (places[-1] / "cpuset.cpus").write_text(str(cpu))
+        (places[-1] / "cpuset.mems").write_text("0")
+        # It spins only once it stands where the claim says.
+        task = subprocess.Popen(["sh", "-c", "read go; while :; do :; done"], stdin=subprocess.PIPE)
+        stack.callback(task.wait)
+        stack.callback(task.kill)
+        for place in reversed(places):
+            (place / "cgroup.procs").write_text(str(task.pid))
+        assert task.stdin is not None
+        task.stdin.write(b"\n")
+        task.stdin.close()
+        yield f"/{name}"
+
+
+def inventory(place: Path, **variables: object) -> Path:
+    """One node, this machine, with the command of the environment that runs the tests."""
+    everyone = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "pinproof_run_command": str(Path(sys.executable).parent / "pinproof"),
+        "pinproof_run_work_dir": str(place / "work"),
+        "pinproof_run_fetch_dir": str(place / "fetched"),
+        **variables,
+    }
+    path = place / "hosts.json"
+    path.write_text(json.dumps({"pinproof_nodes": {"hosts": {"here": {}}, "vars": everyone}}))
+    return path
+
+
+def conclusion(place: Path, done: Play) -> tuple[Path, str]:
+    """The job's folder on the controller and the outcome that the play told; both must say the same."""
+    (folder,) = (place / "fetched/here").iterdir()
+    written = json.loads((folder / "outcome.json").read_text())
+    assert done.says(f"here: {written['outcome'].upper()}")
+    assert CODES.get(written["outcome"]) == written["exit_code"], (folder / "output.txt").read_text()
+    assert (done.code == 0) == (written["outcome"] == "passed")
+    return folder, written["outcome"]
+
+
+def write_claim(place: Path, cgroup: str, cpu: int) -> Path:
+    """A claims file with one claim about one CPU."""
+    path = place / "claims.yaml"
+    path.write_text(
+        "apiVersion: pinproof/v1\nkind: Claims\nclaims:\n"
+        f'  - {{name: db, cgroup: {cgroup}, cpus: "{cpu}", isolation: host}}\n'
+    )
+    return path
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["claim-kept", "claim-broken"])
+def test_check_judges_a_cgroup_that_exists(home: Path, spinner: str, tmp_path: Path, kept: bool) -> None:
+    """A kept claim is never `failed`; a broken one fails the play; the fetched run gives the same verdict again."""
+    mine = min(os.sched_getaffinity(0))
+    others = sorted(os.sched_getaffinity(0) - {mine})
+    if not kept and not others:
+        pytest.skip("needs a second CPU to make a false claim about")
+    claims = write_claim(tmp_path, spinner, mine if kept else others[0])
+    hosts = inventory(tmp_path, pinproof_run_claims=str(claims), pinproof_run_duration_s=3)
+
+    done = play("check.yml", hosts, home)
+
+    folder, outcome = conclusion(tmp_path, done)
+    assert outcome in ({"passed", "undecided"} if kept else {"failed"}), done.text
+    (run,) = (folder / "runs").iterdir()
+    again = subprocess.run(
+        [Path(sys.executable).parent / "pinproof", "judge", run], capture_output=True, text=True, check=False
+    )
+    assert again.returncode == CODES[outcome], again.stdout + again.stderr
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_conformance_of_this_machine(home: Path, tmp_path: Path) -> None:
+    """A conformance job ends with the outcome of its scenario; JUnit and run directories are on the controller."""
+    hosts = inventory(tmp_path, pinproof_run_select="qos-best-effort")
+
+    done = play("conformance.yml", hosts, home)
+
+    folder, outcome = conclusion(tmp_path, done)
+    assert outcome in {"passed", "undecided"}, done.text
+    assert "qos-best-effort" in (folder / "junit.xml").read_text()
+    assert list(folder.glob("runs/*/result.json"))
