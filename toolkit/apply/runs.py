@@ -116,6 +116,8 @@ def _sweep(root: Path, hierarchy: Hierarchy) -> CleanupReport:
                 removed.append(entry.name)
         except PinproofError as error:
             problems.append(str(error))
+        except OSError as error:
+            problems.append(f"{entry}: {error.strerror}")
     return CleanupReport(removed=tuple(removed), alive=tuple(alive), problems=tuple(problems))
 
 

@@ -12,6 +12,7 @@ Everything is below ``/pinproof-<run_id>``; :mod:`toolkit.apply.runs` writes the
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -273,3 +274,5 @@ def check(hierarchy: Hierarchy, runtime: str) -> None:
         raise HostUnsupportedError("--runtime crun needs a cgroup v2 host; runc works on this one")
     for name in ("cpu", "cpuset"):
         hierarchy.controller_dir(name)
+    if os.geteuid() != 0:
+        raise HostUnsupportedError("making cgroups needs root: run it with sudo")

@@ -100,10 +100,11 @@ def test_a_link_beside_the_runs_is_not_followed(root: Path) -> None:
     (victim / "file").write_text("x")
     (root / "run/pinproof/evil").symlink_to(victim)
     (root / "run/pinproof/stray").write_text("x")
+    (root / "run/pinproof/odd/journal.jsonl.new").mkdir(parents=True, mode=0o700)
     dead_run(root, "r1")
     report = runs.cleanup(root)
     assert report.removed == ("r1",)
-    assert len(report.problems) == 2
+    assert len(report.problems) == 3
     assert (victim / "file").exists()
 
 
