@@ -1,0 +1,104 @@
+"""Which verbs work follows from what is missing; each missing thing has a cause and a remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.unit.toolkit.host.sysroots import write
+from toolkit.cli import doctor
+from toolkit.host import bpf_syscalls, capabilities
+from toolkit.host.capabilities import Capability, HostReport, read_capabilities, working_verbs
+
+
+@pytest.fixture
+def all_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that refuses every call."""
+    for name in ("try_array_map", "try_ring_buffer", "try_raw_tracepoint", "try_cpu_clock_event"):
+        monkeypatch.setattr(bpf_syscalls, name, lambda *_, **__: 1)
+
+
+def by_name(report: HostReport) -> dict[str, Capability]:
+    """Look facts up."""
+    return {capability.name: capability for capability in report.capabilities}
+
+
+@pytest.mark.usefixtures("all_refused")
+def test_an_empty_host_has_a_cause_and_a_remedy_for_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is there `run` cannot work, and every "no" says why and how to get it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("BCC_KERNEL_SOURCE", raising=False)
+    report = read_capabilities(tmp_path)
+    missing = [capability for capability in report.capabilities if not capability.available]
+    assert {"bpf", "btf", "kernel-headers", "cgroup2", "cpuset-controller", "runc", "stress-ng"} <= {
+        capability.name for capability in missing
+    }
+    assert all(capability.detail and capability.remedy for capability in missing)
+    assert not report.can_run
+    assert report.verbs["topology"] == ()
+
+
+def test_a_pure_v1_host_is_told(tmp_path: Path) -> None:
+    """A pure v1 host cannot run or watch, and the reason is the missing v2 identity."""
+    write(tmp_path, {"proc/self/mountinfo": "31 1 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"})
+    report = read_capabilities(tmp_path)
+    assert "pure v1" in by_name(report)["cgroup2"].detail
+    assert by_name(report)["cpu-controller"].available
+    assert "cgroup2" in report.verbs["watch"]
+
+
+def test_confidentiality_lockdown_forbids_tracing(tmp_path: Path) -> None:
+    """Lockdown for integrity is no obstacle, lockdown for confidentiality is."""
+    lockdown = "sys/kernel/security/lockdown"
+    for text, allowed in (("none [integrity] confidentiality", True), ("none integrity [confidentiality]", False)):
+        report = read_capabilities(write(tmp_path, {lockdown: text}))
+        assert by_name(report)["lockdown"].available is allowed
+        assert ("lockdown" in report.verbs["run"]) is not allowed
+
+
+def test_the_wrong_bcc_is_recognised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The unrelated package of the same name, and a broken library, are told apart from a missing one."""
+
+    class Unrelated:
+        __file__ = "/site-packages/bcc/__init__.py"
+
+    monkeypatch.setattr(capabilities.importlib, "import_module", lambda _: Unrelated())
+    assert "another project's bcc" in by_name(read_capabilities(tmp_path))["bcc"].detail
+
+    def broken(_: str) -> None:
+        raise OSError("libbcc.so.0: cannot open shared object file")
+
+    monkeypatch.setattr(capabilities.importlib, "import_module", broken)
+    assert "libbcc.so.0" in by_name(read_capabilities(tmp_path))["bcc"].detail
+
+
+def test_verbs_follow_from_what_they_need() -> None:
+    """A verb lacks exactly the missing capabilities that name it; a variant lacks its verb's as well."""
+
+    def fact(name: str, available: bool, *verbs: str) -> Capability:
+        return Capability(name=name, available=available, detail="x", needed_by=verbs)
+
+    verbs = working_verbs((fact("a", False, "run"), fact("b", True, "run"), fact("c", False, "run --runtime runc")))
+    assert verbs["run"] == ("a",)
+    assert verbs["run --runtime runc"] == ("a", "c")
+    assert verbs["run --runtime crun"] == ("a",)
+    assert verbs["watch"] == ()
+
+
+@pytest.mark.parametrize(("available", "code"), [(True, 0), (False, 4)])
+def test_doctor_ends_with_the_hosts_answer(monkeypatch: pytest.MonkeyPatch, available: bool, code: int) -> None:
+    """Exit code 0 where `run` works, 4 where not; the table and the JSON say the same."""
+    fact = Capability(name="btf", available=available, detail="d", remedy="get it", needed_by=("run",))
+    report = HostReport(capabilities=(fact,), verbs=working_verbs((fact,)))
+    monkeypatch.setattr(doctor, "read_capabilities", lambda: report)
+
+    text = CliRunner().invoke(doctor.command, [])
+    assert text.exit_code == code
+    assert ("get it" in text.output) is not available
+
+    as_json = CliRunner().invoke(doctor.command, ["--json"])
+    assert as_json.exit_code == code
+    assert json.loads(as_json.output)["can_run"] is available
