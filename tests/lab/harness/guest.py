@@ -5,10 +5,15 @@ Requests may overlap (:meth:`Guest.start`); the agent answers each when it is do
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import io
 import itertools
+import json
+import marshal
 import queue
 import socket
+import sys
 import tarfile
 import threading
 import time
@@ -99,6 +104,7 @@ class Guest:
         self._ids = itertools.count(1)
         self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
+        self._same_bytecode = False
         self._socket: socket.socket = machine.connect("agent")
         threading.Thread(target=self._receive, daemon=True).start()
 
@@ -108,7 +114,9 @@ class Guest:
     def wait_ready(self, timeout_s: float) -> float:
         """Wait for the agent and set the guest's clock; return the guest's uptime in seconds."""
         answer = self._request({"op": "ping", "now": time.time()}, b"", "ping", timeout_s).result().check()
-        return float(answer.text.split()[0])
+        about = json.loads(answer.text)
+        self._same_bytecode = about["bytecode"] == importlib.util.MAGIC_NUMBER.hex()
+        return float(about["uptime_s"])
 
     def start(
         self,
@@ -139,12 +147,20 @@ class Guest:
         """Run a shell script that has to succeed; return its output without surrounding white space."""
         return self.run(["sh", "-euc", script], timeout_s=timeout_s).check().text.strip()
 
-    def python(self, source: str, args: Any = None, *, timeout_s: float = 60) -> Completed:
+    def python(
+        self,
+        source: str,
+        args: Any = None,
+        *,
+        argv: Sequence[str] = ("lab",),
+        cwd: str = "/root",
+        timeout_s: float = 60,
+    ) -> Completed:
         """Run Python source in a fork of the agent's warm interpreter; the project is importable.
 
         :param args: JSON-ready value, visible as ``ARGS``.
         """
-        head = {"op": "python", "args": args, "timeout": timeout_s, "path": [PROJECT]}
+        head = {"op": "python", "args": args, "argv": list(argv), "timeout": timeout_s, "path": [PROJECT], "cwd": cwd}
         return self._request(head, source.encode(), source.strip().splitlines()[0], timeout_s).result()
 
     def read(self, path: str) -> str:
@@ -159,23 +175,24 @@ class Guest:
         """Copy a file or a folder of the guest into a folder of the host; return its path there."""
         answer = self._request({"op": "get", "path": path}, b"", f"get {path}", 120).result().check()
         with tarfile.open(fileobj=io.BytesIO(answer.out)) as archive:
-            archive.extractall(folder, filter="data")
+            archive.extractall(folder)
         return folder / Path(path).name
 
     def put_project(self, *extra: str) -> None:
         """Put the current tree into the guest, with the ``pinproof`` command; ``extra`` names more of its folders."""
-        self._put(_packed(_project_files(("toolkit", "probes", "validators", *extra))), PROJECT)
+        folders = ("toolkit", "probes", "validators", *extra)
+        self._put(_packed(_project_files(folders, with_bytecode=self._same_bytecode)), PROJECT)
         self.put({"usr/local/bin/pinproof": LAUNCHER.encode()})
 
     def pinproof(self, *arguments: str, timeout_s: float = 120) -> Completed:
-        """Run the ``pinproof`` command, whatever its exit code."""
-        return self.run(["pinproof", *arguments], timeout_s=timeout_s)
+        """Run the ``pinproof`` command, whatever its exit code, in the warm interpreter."""
+        return self.python(COMMAND, argv=["pinproof", *arguments], timeout_s=timeout_s)
 
     def pytest(self, *arguments: str, timeout_s: float = 600) -> Completed:
         """Run the project's own tests inside the guest."""
         self.put_project("tests")
-        command = ["python3", "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-        return self.run(command, timeout_s=timeout_s, cwd=PROJECT)
+        source = "import pytest\nraise SystemExit(pytest.main(ARGS))"
+        return self.python(source, ["-p", "no:cacheprovider", *arguments], cwd=PROJECT, timeout_s=timeout_s)
 
     def close(self) -> None:
         """End the guest."""
@@ -215,16 +232,24 @@ class Guest:
                     )
 
 
+COMMAND = "from toolkit.cli.main import main\nraise SystemExit(main())"
+"""The entry point that pyproject.toml names."""
+
 LAUNCHER = f"""#!/bin/sh
 PYTHONPATH={PROJECT}:$PYTHONPATH exec /usr/bin/python3 -m toolkit "$@"
 """
 
 
-def _project_files(folders: Iterable[str]) -> Iterable[tuple[str, bytes, int]]:
+def _project_files(folders: Iterable[str], *, with_bytecode: bool) -> Iterable[tuple[str, bytes, int]]:
     for folder in folders:
         for path in sorted((settings.PROJECT / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield str(path.relative_to(settings.PROJECT)), path.read_bytes(), path.stat().st_mode & 0o777
+            if not path.is_file() or "__pycache__" in path.parts:
+                continue
+            name = str(path.relative_to(settings.PROJECT))
+            data = path.read_bytes()
+            yield name, data, path.stat().st_mode & 0o777
+            if path.suffix == ".py" and with_bytecode:
+                yield from _bytecode(name, data)
     text = (settings.PROJECT / "pyproject.toml").read_bytes()
     yield "pyproject.toml", text, 0o644
     # What an installation would register: the version, and pytest's and other tools' entry points.
@@ -237,6 +262,19 @@ def _project_files(folders: Iterable[str]) -> Iterable[tuple[str, bytes, int]]:
     folder = f"{project['name']}-{project['version']}.dist-info"
     yield f"{folder}/METADATA", metadata.encode(), 0o644
     yield f"{folder}/entry_points.txt", points.encode(), 0o644
+
+
+@functools.cache
+def _bytecode(name: str, source: bytes) -> tuple[tuple[str, bytes, int], ...]:
+    """Compile on the host what the guest would compile many times slower."""
+    try:
+        code = compile(source, f"{PROJECT}/{name}", "exec", dont_inherit=True)
+    except SyntaxError:
+        return ()
+    # PEP 552: flags 1 is a hash-based file that is never checked against its source.
+    data = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + importlib.util.source_hash(source)
+    target = Path(name).parent / "__pycache__" / f"{Path(name).stem}.{sys.implementation.cache_tag}.pyc"
+    return ((str(target), data + marshal.dumps(code), 0o644),)
 
 
 def _packed(files: Iterable[tuple[str, bytes, int]]) -> bytes:

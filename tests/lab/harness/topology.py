@@ -197,5 +197,17 @@ SPARSE = Topology(
 )
 """96 CPUs of which ten are online, with ids on both sides of 64."""
 
-CATALOGUE = (SMALL, TWO_SOCKETS, SPLIT_CACHE, EIGHT_NODES, MEMORY_ONLY, WIDE, SPARSE)
+ISOLATED = Topology(
+    name="isolated",
+    sockets=1,
+    dies=2,
+    cores=2,
+    threads=2,
+    nodes=even_nodes(2, 8, 768),
+    distances=((10, 20), (20, 10)),
+    cmdline=("isolcpus=managed_irq,domain,6-7", "nohz_full=6-7", "rcu_nocbs=6-7", "hugepages=16"),
+)
+"""The small machine with two CPUs isolated and tickless, and huge pages."""
+
+CATALOGUE = (SMALL, TWO_SOCKETS, SPLIT_CACHE, EIGHT_NODES, MEMORY_ONLY, ISOLATED, WIDE, SPARSE)
 BY_NAME = {topology.name: topology for topology in CATALOGUE}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import tarfile
 import tempfile
 import time
 import traceback
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,7 @@ def start_python(source: str, head: dict[str, Any], out: Any, err: Any) -> int:
         os.environ.update(head.get("env", {}))
         os.chdir(head.get("cwd", "/root"))
         sys.path[1:1] = head.get("path", [])
+        sys.argv = head.get("argv", ["lab"])
         sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", 0), write_through=True)
         sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb", 0), write_through=True)
         exec(compile(source, "<lab>", "exec"), {"__name__": "__main__", "ARGS": head.get("args")})
@@ -140,7 +143,8 @@ def get(head: dict[str, Any], body: bytes) -> Reply:
 def ping(head: dict[str, Any], body: bytes) -> Reply:
     """Set the wall clock, which a restored guest has from the time of its snapshot."""
     time.clock_settime(time.CLOCK_REALTIME, head["now"])
-    return 0, Path("/proc/uptime").read_bytes(), b""
+    about = {"uptime_s": float(Path("/proc/uptime").read_text().split()[0]), "bytecode": MAGIC_NUMBER.hex()}
+    return 0, json.dumps(about).encode(), b""
 
 
 OPERATIONS = {"run": execute, "python": execute, "put": put, "get": get, "ping": ping}

@@ -80,7 +80,9 @@ if [ -n "$online" ]; then
 fi
 
 export PATH=/usr/local/bin:/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8 PYTHONPATH=/opt/python
+# What requests import, loaded once before the snapshot: under emulation these imports take seconds.
+export LAB_IMPORTS="bcc click concurrent.futures ctypes json prometheus_client psutil pydantic pyudev tabulate yaml"
 # PID 1 stays a shell that reaps: busybox init's job, without an inittab.
 exec $b switch_root /root /bin/sh -c '
-    /usr/bin/python3 /opt/lab/agent.py json psutil pyudev ctypes concurrent.futures &
+    /usr/bin/python3 /opt/lab/agent.py $LAB_IMPORTS &
     while :; do wait; sleep 1; done' </dev/console >/dev/console 2>&1
