@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from tabulate import tabulate
+from tabulate import MIN_PADDING, tabulate
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
@@ -88,7 +88,8 @@ def fitted(
 ) -> str:
     """Fit a table into the width: the flexible columns share, by ``shares``, what the others leave, and wrap."""
     clean = [tuple(printable(cell) for cell in row) for row in rows]
-    widths: list[int] = [max(len(line[i]) for line in [headers, *clean]) for i in range(len(headers))]
+    # tabulate pads every header, so a column is at least that wide.
+    widths = [max(len(header) + MIN_PADDING, *(len(row[i]) for row in clean)) for i, header in enumerate(headers)]
     room = WIDTH - 2 * (len(headers) - 1) - sum(width for i, width in enumerate(widths) if i not in flexible)
     limits: list[int | None] = [None] * len(headers)
     left = max(room, 10 * len(flexible))

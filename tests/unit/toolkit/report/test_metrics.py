@@ -1,0 +1,115 @@
+"""Prometheus metrics: computed from a snapshot at scrape time, served on loopback, no global registry."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from dataclasses import replace
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.unit.validators.evidence_builder import claim_set, evidence, use
+from toolkit.errors import InputError
+from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from toolkit.report.metrics import MetricsServer, registry_of
+from validators.registry import judge
+
+
+def values(registry: CollectorRegistry) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Sample name and labels -> value, as a Prometheus server would read them."""
+    text = generate_latest(registry).decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_values() -> None:
+    """Counters have units and labels; each verdict is a state set with exactly one state."""
+    bad = replace(use("db", 0, switches=3, run_ns=41_200, samples=0), out_of_set_switches=3, out_of_set_ns=41_200)
+    guest = Intruder(
+        cpu=2,
+        tid=1,
+        comm="x",
+        owner=OwnerClass.SYSTEM,
+        cgroup="/",
+        switches=1,
+        total_ns=2_000_000,
+        longest_ns=1,
+        first_at_ns=1,
+    )
+    found = evidence(cpu_use=(*evidence().cpu_use, bad), intruders=(guest, replace(guest, tid=2)))
+    read = values(registry_of(claim_set(), lambda: found, judge))
+
+    assert read[("pinproof_switches_judged_total", ())] == 1_204_331
+    assert read[("pinproof_out_of_set_switches_total", (("claim", "db"), ("cpu", "0")))] == 3
+    assert read[("pinproof_run_seconds_total", (("claim", "db"), ("cpu", "2")))] == 1.0
+    assert read[("pinproof_intruder_seconds_total", (("cpu", "2"), ("owner", "system")))] == pytest.approx(0.004)
+    assert read[("pinproof_cfs_throttled_periods_total", (("claim", "web"), ("level", "0")))] == 100
+    assert read[("pinproof_positive_control_latency_seconds", ())] == pytest.approx(0.0021)
+    states = {
+        dict(labels)["pinproof_verdict"]: value
+        for (name, labels), value in read.items()
+        if name == "pinproof_verdict" and ("rule", "cpuset-containment") in labels and ("subject", "db") in labels
+    }
+    assert states == {"failed": 1, "passed": 0, "undecided": 0, "skipped": 0}
+
+
+def test_names_and_registry() -> None:
+    """Every name has the prefix, and nothing is registered globally."""
+    before = generate_latest(REGISTRY)
+    read = values(registry_of(claim_set(), evidence, judge))
+
+    assert {name for name, _ in read if not name.startswith("pinproof_")} == set()
+    assert b"pinproof" not in before
+    assert b"pinproof" not in generate_latest(REGISTRY)
+
+
+def test_hostile_names_stay_labels() -> None:
+    """A claim's name cannot break out of its label."""
+    found = evidence(cpu_use=(use('x"} 1\nevil 2', 0),))
+    read = values(registry_of(claim_set(), lambda: found, judge))
+
+    assert "evil" not in {name for name, _ in read}
+
+
+def test_server() -> None:
+    """It serves on loopback while the block runs, takes one snapshot for scrapes close together, and then stops."""
+    taken = []
+
+    def snapshot() -> Evidence:
+        taken.append(1)
+        return evidence()
+
+    with MetricsServer(claim_set(), snapshot, "127.0.0.1", 0) as server:
+        port = server.port
+        assert port
+        for _ in range(2):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                assert b"pinproof_switches_judged_total 1.204331e+06" in answer.read()
+    assert len(taken) == 1
+    with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
+        probe.connect(("127.0.0.1", port))
+
+
+def test_no_port_no_server() -> None:
+    """Without a port nothing is served and no snapshot is taken."""
+    with MetricsServer(claim_set(), evidence) as server:
+        assert server.port is None
+
+
+def test_a_taken_port_is_one_line() -> None:
+    """A port in use, or an address that is not ours, is an input error."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        with (
+            pytest.raises(InputError, match="metrics on 127"),
+            MetricsServer(claim_set(), evidence, "127.0.0.1", holder.getsockname()[1]),
+        ):
+            pass
+    with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set(), evidence, "192.0.2.1", 0):
+        pass

@@ -1,0 +1,197 @@
+"""The run directory: what is saved comes back, atomically, and a hostile one ends in one clear line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.validators.evidence_builder import claim_set, evidence
+from toolkit import store
+from toolkit.errors import InputError
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.plan import Plan
+from toolkit.model.result import make_result
+from toolkit.model.sandbox import Sandbox
+from toolkit.model.scenario import Scenario
+from toolkit.model.verdict import Outcome
+from validators.registry import judge
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = store.save_run(
+        tmp_path / "runs" / "one",
+        claims=claim_set(),
+        evidence=evidence(),
+        scenario=Scenario(name="s", title="t"),
+        plan=Plan(
+            cpu_manager_policy="static",
+            reserved_cpus=CpuSet.parse("0"),
+            strict_reservation=False,
+            default_cpus=CpuSet.parse("0-1"),
+        ),
+        sandbox=Sandbox(run_id="one", root="/pinproof-one", runtime="cgroupfs"),
+    )
+    store.save_result(path, judge(claim_set(), evidence()), evidence())
+    return path
+
+
+def message(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        store.load_run(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert len(text) < 500
+    return text
+
+
+def test_what_is_saved_comes_back(run: Path) -> None:
+    """Every stage is read back equal, and the verdicts of the read-back are those of the original."""
+    saved = store.load_run(run)
+
+    assert (saved.claims, saved.evidence) == (claim_set(), evidence())
+    assert saved.plan is not None
+    assert saved.plan.default_cpus == CpuSet.parse("0-1")
+    assert saved.sandbox == Sandbox(run_id="one", root="/pinproof-one", runtime="cgroupfs")
+    assert saved.scenario == Scenario(name="s", title="t")
+    assert saved.result == make_result(evidence(), judge(claim_set(), evidence()))
+    assert judge(saved.claims, saved.evidence) == judge(claim_set(), evidence())
+
+
+def test_each_file_names_its_schema(run: Path) -> None:
+    """Every stage file carries ``pinproof.<stage>/1``, and nothing else lies in the directory."""
+    files = {path.name: json.loads(path.read_text())["schema"] for path in run.iterdir()}
+
+    assert files == {f"{stage}.json": f"pinproof.{stage}/1" for stage in store.STAGES}
+
+
+def test_claims_and_evidence_are_enough(tmp_path: Path) -> None:
+    """A run of ``watch`` has no plan; a run without verdicts has no result."""
+    saved = store.load_run(store.save_run(tmp_path / "w", claims=claim_set(), evidence=evidence()))
+
+    assert (saved.plan, saved.sandbox, saved.scenario, saved.result) == (None, None, None, None)
+
+
+@pytest.mark.parametrize("stage", ["claims", "evidence"])
+def test_a_missing_stage_is_told(run: Path, stage: str) -> None:
+    """Without claims or evidence nothing can be judged."""
+    (run / f"{stage}.json").unlink()
+
+    assert f"no {stage}.json" in message(run)
+
+
+def test_not_a_directory(run: Path, tmp_path: Path) -> None:
+    """A missing path and a file are told apart."""
+    assert "no such directory" in message(tmp_path / "nothing")
+    assert "not a directory" in message(run / "claims.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[]", "a list"),
+        (b"{}", "no schema"),
+        (b'{"schema": "pinproof.claims/2", "claims": []}', "pinproof.claims/2"),
+        (b'{"schema": 7, "claims": []}', "schema '7'"),
+        (b'{"schema": "pinproof.claims/1", "claims": 7}', "claims"),
+        (b'{"schema": "pinproof.claims/1", "claims": [], "extra": 1}', "extra"),
+        (
+            b'{"schema": "pinproof.claims/1", "claims": [{"name": "a", "cgroup": "/a", "cpus": "9-1"}]}',
+            "reversed range",
+        ),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"schema": "pinproof.claims/1", "claims": [], "x": ' + b"[" * 100_000, "not JSON"),
+        (b'{"schema": "pinproof.claims/1", "claims": [], "strict_reservation": NaN}', "not JSON"),
+        (b"9" * 10_000, "out of range"),
+    ],
+    ids=lambda value: repr(value[:40]),
+)
+def test_hostile_content(run: Path, content: bytes, told: str) -> None:
+    """Whatever is in a stage file: one line that names the file and the problem."""
+    (run / "claims.json").write_bytes(content)
+
+    text = message(run)
+
+    assert told in text
+    assert "claims.json" in text
+
+
+def test_links_are_not_followed(run: Path, tmp_path: Path) -> None:
+    """A stage that is a link could lead out of the run directory."""
+    (tmp_path / "secret").write_text("{}")
+    (run / "claims.json").unlink()
+    (run / "claims.json").symlink_to(tmp_path / "secret")
+
+    assert "symbolic link" in message(run)
+
+
+def test_a_dangling_link_is_not_a_missing_stage(run: Path, tmp_path: Path) -> None:
+    """Also an optional stage that is a broken link is refused, not taken as absent."""
+    (run / "plan.json").unlink()
+    (run / "plan.json").symlink_to(tmp_path / "nowhere")
+
+    assert "symbolic link" in message(run)
+
+
+def test_pipes_do_not_block(run: Path) -> None:
+    """A named pipe is refused at once."""
+    (run / "claims.json").unlink()
+    os.mkfifo(run / "claims.json")
+
+    assert "not a regular file" in message(run)
+
+
+def test_huge_files_are_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size limit holds whatever the file says its size is."""
+    monkeypatch.setattr(store, "MAX_FILE_BYTES", 100)
+
+    assert "more than 100 bytes" in message(run)
+
+
+def test_writing_is_atomic(tmp_path: Path) -> None:
+    """A write that cannot be completed leaves the old file and no temporary one."""
+    path = store.write_atomically(tmp_path / "a.json", "old")
+    with pytest.raises(UnicodeEncodeError):
+        store.write_atomically(path, "lone surrogate \ud800")
+
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    """A run below a file is an input error, not a traceback."""
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(InputError, match="Not a directory"):
+        store.save_run(tmp_path / "file" / "run", claims=claim_set(), evidence=evidence())
+    with pytest.raises(InputError):
+        store.write_atomically(tmp_path / "none" / "x", "text")
+
+
+@pytest.mark.parametrize("bad", ["", "..", "a/b", ".hidden", "a" * 200, "a\0b", "a b"])
+def test_bad_run_ids(tmp_path: Path, bad: str) -> None:
+    """An id cannot lead out of the base directory."""
+    with pytest.raises(InputError, match="run id"):
+        store.create_run(tmp_path, bad)
+
+
+def test_run_directories_are_new(tmp_path: Path) -> None:
+    """Two runs never share a directory."""
+    store.create_run(tmp_path / "runs", "one")
+
+    with pytest.raises(InputError, match="exists already"):
+        store.create_run(tmp_path / "runs", "one")
+    assert store.new_run_id() != store.new_run_id()
+    store.create_run(tmp_path / "runs", store.new_run_id())
+
+
+def test_a_result_is_read_from_directory_or_file(run: Path) -> None:
+    """``compare`` takes both."""
+    assert store.load_result(run) == store.load_result(run / "result.json")
+    assert store.load_result(run).outcome is Outcome.PASSED
