@@ -1,0 +1,222 @@
+"""The state files: byte for byte, their checksums, versions, migrations, and hostile content."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.allocation.checkpoint_cpu import (
+    cpu_hashed_text,
+    read_cpu_checkpoint,
+    restore_cpu_state,
+    write_cpu_checkpoint,
+)
+from toolkit.allocation.checkpoint_format import CheckpointError, fnv32a
+from toolkit.allocation.checkpoint_memory import (
+    memory_hashed_text,
+    read_memory_checkpoint,
+    restore_memory_state,
+    write_memory_checkpoint,
+)
+from toolkit.allocation.cpu_state import CpuState
+from toolkit.errors import InputError
+from toolkit.model.cpuset import CpuSet
+
+DATA = Path(__file__).resolve().parents[3] / "data" / "vectors" / "checkpoint-checksums.json"
+EXAMPLES: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))["examples"]
+CPU = [e for e in EXAMPLES if e["file"] == "cpu_manager_state"]
+MEMORY = [e for e in EXAMPLES if e["file"] == "memory_manager_state"]
+
+
+def policy(example: dict[str, Any]) -> str:
+    """The policy in an example's file."""
+    return str(json.loads(example["content"])["policyName"])
+
+
+@pytest.mark.parametrize("example", CPU, ids=range(len(CPU)))
+def test_cpu_files_are_reproduced_byte_for_byte(example: dict[str, Any]) -> None:
+    """Reading and writing gives the same text, the hashed text and the checksum of the real kubelet."""
+    gate = example["PodLevelResourceManagers"]
+    state = restore_cpu_state(example["content"], policy(example), pod_level=gate)
+    assert state is not None
+    entries = {uid: {n: str(cpus) for n, cpus in names.items()} for uid, names in state.entries.items()}
+    hashed = cpu_hashed_text(state.policy_name, str(state.default), entries, state.pods if gate else None)
+
+    assert example["content"] == write_cpu_checkpoint(state, pod_level=gate)
+    assert example["hashed_text"] == hashed
+    assert example["checksum"] == fnv32a(hashed)
+
+
+@pytest.mark.parametrize("example", MEMORY, ids=range(len(MEMORY)))
+def test_memory_files_are_reproduced_byte_for_byte(example: dict[str, Any]) -> None:
+    """Reading and writing gives the same text, the hashed text and the checksum of the real kubelet."""
+    gate = example["PodLevelResourceManagers"]
+    state = restore_memory_state(example["content"], policy(example), pod_level=gate)
+    hashed = memory_hashed_text(policy(example), state, pod_level=gate)
+
+    assert example["content"] == write_memory_checkpoint(policy(example), state, pod_level=gate)
+    assert example["hashed_text"] == hashed
+    assert example["checksum"] == fnv32a(hashed)
+
+
+def test_fnv_reference_values() -> None:
+    """The published values of FNV-1a, 32 bit."""
+    assert fnv32a("") == 0x811C9DC5
+    assert fnv32a("a") == 0xE40C292C
+    assert fnv32a("foobar") == 0xBF9CF968
+
+
+def test_no_file_is_a_fresh_start() -> None:
+    """A kubelet without a file starts with nothing."""
+    assert restore_cpu_state(None, "static", pod_level=False) is None
+    assert restore_memory_state(None, "Static", pod_level=False).nodes == {}
+
+
+STATE = CpuState("static", CpuSet.parse("0,2-7"), {"p": {"c": CpuSet.parse("1")}})
+TAIL = (
+    ', please drain this node and delete the CPU manager checkpoint file "<kubelet-root-dir>/cpu_manager_state" '
+    "before restarting Kubelet"
+)
+
+
+def refused(text: str, *, name: str = "static", pod_level: bool = False, **more: Any) -> str:
+    """The message with which a kubelet refuses the text, without the constant parts."""
+    with pytest.raises(CheckpointError) as raised:
+        restore_cpu_state(text, name, pod_level=pod_level, **more)
+    message = str(raised.value)
+    assert message.startswith("could not restore state from checkpoint: ")
+    assert message.endswith(TAIL)
+    return message.removeprefix("could not restore state from checkpoint: ").removesuffix(TAIL)
+
+
+def test_a_flipped_digit_is_found() -> None:
+    """A change that the checksum does not know is refused."""
+    text = write_cpu_checkpoint(STATE, pod_level=True).replace('"1"', '"2"')
+
+    # The oldest version is tried last, and its complaint is the one that is told.
+    assert "cannot unmarshal object" in refused(text, pod_level=True)
+    empty = write_cpu_checkpoint(CpuState("static", CpuSet.parse("0-3")), pod_level=False).replace("0-3", "0-2")
+    assert refused(empty) == "checkpoint is corrupted"
+
+
+def test_another_policy_is_refused() -> None:
+    """The file belongs to the policy that wrote it."""
+    text = write_cpu_checkpoint(STATE, pod_level=False)
+
+    assert refused(text, name="none") == 'configured policy "none" differs from state checkpoint policy "static"'
+
+
+def test_the_gate_may_be_switched_on_but_not_off() -> None:
+    """A V2 file migrates to V3; a V3 file is unreadable without the gate, even without pod-level pods."""
+    old, new = (write_cpu_checkpoint(STATE, pod_level=gate) for gate in (False, True))
+
+    assert restore_cpu_state(old, "static", pod_level=True) == STATE
+    refused(new, pod_level=False)
+
+
+def test_v1_entries_are_found_by_container_id() -> None:
+    """V1 keys are container ids; without a checksum (0) it is accepted."""
+    text = '{"policyName":"static","defaultCpuSet":"0,2-7","entries":{"abc":"1"},"checksum":0}'
+
+    assert restore_cpu_state(text, "static", pod_level=False, containers={"abc": ("p", "c")}) == STATE
+    assert refused(text) == (
+        "failed to migrate checkpoint from v1 to v2: containerID 'abc' not found in initial containers list"
+    )
+
+
+def test_wrong_cpu_lists_are_named() -> None:
+    """A CPU list that cannot be read is told with its owner."""
+    text = '{"policyName":"static","defaultCpuSet":"0,2-7","entries":{"p":{"c":"x"}},"checksum":0}'
+
+    assert refused(text) == (
+        'could not parse cpuset "x" for container "c" in pod "p": strconv.Atoi: parsing "x": invalid syntax'
+    )
+
+
+HOSTILE = [
+    "",
+    "null",
+    "[]",
+    "{",
+    '"text"',
+    "[" * 100_000,
+    '{"policyName":3}',
+    '{"entries":[]}',
+    '{"entries":{"p":{"c":1}}}',
+    '{"podEntries":{"p":{"cpuSet":"0-99999999999999999999"}}}',
+    '{"defaultCpuSet":"0-4294967295","checksum":0}',
+    '{"checksum":-1}',
+    '{"checksum":1e400}',
+    '{"machineState":{"x":{}}}',
+    '{"machineState":{"99999999":{}}}',
+    '{"machineState":{"0":{"memoryMap":{"memory":{"free":-1}},"cells":[-1]}}}',
+    '{"entries":{"p":{"c":[{"numaAffinity":["0"],"size":1}]}}}',
+    '{"checksum":' + "9" * 5000 + "}",
+]
+
+
+def complaints(text: str, *, gate: bool) -> list[str]:
+    """What every reader says about a text, one message for each that refuses it."""
+    found = []
+    readers: list[Callable[[], object]] = [
+        lambda: restore_cpu_state(text, "static", pod_level=gate),
+        lambda: restore_memory_state(text, "Static", pod_level=gate),
+        lambda: read_cpu_checkpoint(text, "state"),
+        lambda: read_memory_checkpoint(text, "state"),
+    ]
+    for read in readers:
+        try:
+            read()
+        except (CheckpointError, InputError) as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_files_are_refused_in_one_line(text: str) -> None:
+    """Wrong types, sizes and depths cost one clear line, in the kubelet's words or in ours."""
+    found = complaints(text, gate=True)
+
+    assert found
+    assert not any("\n" in message or len(message) > 500 for message in found)
+
+
+def test_garbled_files_never_crash_a_reader() -> None:
+    """Random damage to real files ends in a value or in one of our errors."""
+    source = random.Random(20_261_122)
+    refusals = 0
+    for example in EXAMPLES:
+        for _ in range(40):
+            text = list(example["content"])
+            for _ in range(source.randint(1, 4)):
+                text[source.randrange(len(text))] = source.choice('{}[]",:0123456789-aN')
+            refusals += len(complaints("".join(text), gate=source.random() < 0.5))
+
+    assert refusals > 500
+
+
+def test_reading_for_judgement_tells_a_wrong_checksum() -> None:
+    """A reader that judges wants the content and the fact that the checksum is wrong."""
+    text = write_cpu_checkpoint(STATE, pod_level=True)
+    good, bad = read_cpu_checkpoint(text, "f"), read_cpu_checkpoint(text.replace('"1"', '"2"'), "f")
+
+    assert (good.version, good.checksum_ok, good.entries) == (3, True, {"p": {"c": "1"}})
+    assert (bad.checksum_ok, bad.entries) == (False, {"p": {"c": "2"}})
+
+
+def test_memory_refusals_name_the_file() -> None:
+    """The Memory Manager's messages have its own words."""
+    text = next(e["content"] for e in MEMORY if policy(e) == "None")
+    with pytest.raises(CheckpointError) as raised:
+        restore_memory_state(text, "Static", pod_level=False)
+
+    assert str(raised.value) == (
+        'could not restore state from checkpoint: [memorymanager] configured policy "Static" differs from state '
+        'checkpoint policy "None", please drain this node and delete the memory manager checkpoint file '
+        '"<kubelet-root-dir>/memory_manager_state" before restarting Kubelet'
+    )

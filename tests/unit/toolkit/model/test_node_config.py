@@ -1,0 +1,110 @@
+"""KubeletConfiguration files: what is read, what is tolerated, what is refused, and the feature gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.model.feature_gates import FeatureGates
+from toolkit.model.node_config import read_kubelet_configuration, read_settings
+
+DEPENDS = "but depends on features that are disabled:"
+HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+
+
+def test_an_empty_configuration_has_the_kubelets_defaults() -> None:
+    """Policies none, scope container, quotas on with 100 ms, 100Mi of memory kept by eviction."""
+    config = read_kubelet_configuration(dict(HEAD), "config")
+
+    assert config.cpu_manager_policy == "none"
+    assert config.memory_manager_policy == "None"
+    assert (config.topology_manager_policy, config.topology_manager_scope) == ("none", "container")
+    assert (config.cpu_cfs_quota, config.cpu_cfs_quota_period_us) == (True, 100_000)
+    assert config.eviction_hard == {"memory.available": "100Mi"}
+
+
+def test_a_vector_configuration_has_no_eviction_threshold() -> None:
+    """The vectors' format says that an absent evictionHard means none."""
+    assert read_settings({}, "kubelet").eviction_hard == {}
+
+
+def test_fields_of_other_parts_are_tolerated() -> None:
+    """A real file is full of settings that no resource manager looks at."""
+    config = read_kubelet_configuration(
+        {**HEAD, "authentication": {"anonymous": {"enabled": False}}, "cgroupDriver": "systemd", "maxPods": 110}, "c"
+    )
+
+    assert config.cgroup_driver == "systemd"
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"reservedSystemCPUs": 0}, "config.reservedSystemCPUs"),
+        ({"cpuManagerPolicyOptions": {"full-pcpus-only": True}}, "config.cpuManagerPolicyOptions.full-pcpus-only"),
+        ({"featureGates": {"PodLevelResources": "true"}}, "config.featureGates.PodLevelResources"),
+        ({"reservedMemory": {"numaNode": 0}}, "config.reservedMemory"),
+        ({"reservedMemory": [{"numaNode": -1}]}, "config.reservedMemory[0].numaNode"),
+        ({"reservedMemory": [{"numaNode": 0, "limits": {"memory": "lots"}}]}, "config.reservedMemory[0].limits.memory"),
+        ({"cpuCFSQuotaPeriod": "fast"}, "config.cpuCFSQuotaPeriod"),
+        ({"cpuCFSQuota": "yes"}, "config.cpuCFSQuota"),
+    ],
+)
+def test_wrong_types_are_refused_with_their_path(fields: dict[str, Any], place: str) -> None:
+    """The error says which field."""
+    with pytest.raises(InputError) as raised:
+        read_kubelet_configuration({**HEAD, **fields}, "config")
+
+    assert str(raised.value).startswith(f"{place}:")
+
+
+@pytest.mark.parametrize("document", [None, [], {"kind": "Pod"}, {**HEAD, "kind": "KubeProxyConfiguration"}])
+def test_another_kind_is_refused(document: object) -> None:
+    """Only a KubeletConfiguration of the known version is read."""
+    with pytest.raises(InputError, match="KubeletConfiguration"):
+        read_kubelet_configuration(document, "config")
+
+
+def test_durations() -> None:
+    """Go's duration texts are understood."""
+    assert read_settings({"cpuCFSQuotaPeriod": "10ms"}, "k").cpu_cfs_quota_period_us == 10_000
+    assert read_settings({"cpuCFSQuotaPeriod": "0.1s"}, "k").cpu_cfs_quota_period_us == 100_000
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, None),
+        ({"PodLevelResourceManagers": True}, None),
+        ({"SomethingOfAnotherComponent": True}, None),
+        (
+            {"InPlacePodVerticalScaling": False},
+            "cannot set feature gate InPlacePodVerticalScaling to false, feature is locked to true",
+        ),
+        (
+            {"PodLevelResources": False},
+            f"InPlacePodLevelResourcesVerticalScaling is enabled, {DEPENDS} [PodLevelResources]",
+        ),
+        (
+            {
+                "PodLevelResources": False,
+                "InPlacePodLevelResourcesVerticalScaling": False,
+                "PodLevelResourceManagers": True,
+            },
+            f"PodLevelResourceManagers is enabled, {DEPENDS} [PodLevelResources]",
+        ),
+    ],
+)
+def test_gates_that_a_kubelet_refuses(given: dict[str, bool], problem: str | None) -> None:
+    """Locked gates and missing dependencies stop the start; unknown gates are another component's."""
+    assert FeatureGates(given).problem() == problem
+
+
+def test_group_gates() -> None:
+    """AllAlpha switches the alpha gates of the table on, single settings win."""
+    gates = FeatureGates({"AllAlpha": True, "CPUManagerPolicyAlphaOptions": False})
+
+    assert gates["PodLevelResourceManagers"]
+    assert not gates["CPUManagerPolicyAlphaOptions"]
