@@ -71,7 +71,7 @@ def build(names: tuple[str, ...], settings: Mapping[str, int], root: Path, workd
         log = workdir / "compiler.log"
         try:
             with _environment("BCC_KERNEL_SOURCE", str(tree.path)), _stderr_to(log):
-                return bcc.BPF(text=text, cflags=flags)
+                return bcc.BPF(text=text.encode(), cflags=flags)
         except Exception as error:  # bcc raises bare Exception
             first = next((line for line in _read(log).splitlines() if "error:" in line), str(error))
             complaint = complaint or f"{first} (headers {tree.origin})"
@@ -87,7 +87,7 @@ def load(module: Any, name: str, kind: int, log: Path) -> int:
     """
     try:
         with _stderr_to(log):
-            return int(module.load_func(name, kind).fd)
+            return int(module.load_func(name.encode(), kind).fd)
     except Exception as error:  # bcc raises bare Exception
         said = " / ".join(_read(log).strip().splitlines()[-3:])
         raise HostUnsupportedError(f"the kernel refuses the program {name}: {error} {said}") from None

@@ -80,7 +80,9 @@ class Ledger:
             self._control = self.programs["on_control"]
             self._open_maps()
             self._control_run(records.CONTROL_GENERATION)
-            self._module["events"].open_ring_buffer(lambda _context, data, size: self._hand_over(on_detail, data, size))
+            self._module[b"events"].open_ring_buffer(
+                lambda _context, data, size: self._hand_over(on_detail, data, size)
+            )
             for tracepoint, function in _RAW_TRACEPOINTS.items():
                 self._attach(tracepoint, function)
             # A defined beginning: nothing that ran before is counted in any window.
@@ -96,7 +98,7 @@ class Ledger:
         tables = self._module
 
         def table(name: str, key: int, value: int, copies: int = 1) -> Map:
-            return Map(tables[name].map_fd, key, value, copies)
+            return Map(tables[name.encode()].map_fd, key, value, copies)
 
         self.roots = table("roots", 8, records.CLAIM_ROOT.size)
         self._config = table("config", 4, records.CONFIG.size)

@@ -159,7 +159,7 @@ MAX_CPUS = CPU_WORDS * 64
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=IIQII")
 CLAIM_ROOT = struct.Struct("=II")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 16 * 24
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 16 + 16 * 32
 
 
 def comm(raw: bytes) -> str:

@@ -41,6 +41,7 @@ struct place_entry {
         u16 slot;
         u16 place;
         u32 ident;
+        u64 pad;                        /* 32 bytes: two to a cache line, indexed by a shift */
 };
 
 struct place_cache {

@@ -95,6 +95,7 @@ struct cpu_state {
         u32 window;
         u32 busy;                       /* a split is under way in process context: the tick must not interfere */
         u32 closed_window;
+        u64 pad[2];
         struct place_cache places;
 };
 

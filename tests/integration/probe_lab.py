@@ -1,0 +1,123 @@
+"""Cgroups made by hand and a foreign program in them: what the probe tests plant and hold the observer against.
+
+An escape on a hybrid host is a task whose identity (v2 cgroup) is the claim's while its cpuset is wide; on v2 the claim
+is simply narrower than the cgroup.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.host import cgroupfs
+
+SOURCE = Path(__file__).resolve().parent.parent / "data/probes/planter.c"
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    """Wait for a condition; fail with its name when the deadline passes."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.001)
+
+
+def compile_planter(folder: Path) -> Path:
+    """Compile the foreign program."""
+    target = folder / "planter"
+    subprocess.run(["cc", "-O2", "-pthread", "-o", str(target), str(SOURCE)], check=True)
+    return target
+
+
+@contextlib.contextmanager
+def cgroup(name: str) -> Iterator[str]:
+    """Make ``/name`` in the hierarchy that gives identity; removed at the end, children first."""
+    hierarchy = cgroupfs.detect()
+    directory = cgroupfs.identity_dir(hierarchy, f"/{name}")
+    directory.mkdir()
+    try:
+        yield f"/{name}"
+    finally:
+        for below in sorted(directory.rglob("*/"), key=lambda path: -len(path.parts)):
+            remove(below)
+        remove(directory)
+
+
+def remove(directory: Path) -> None:
+    """Kill what is in a cgroup of ours and remove it."""
+    for pid in (directory / "cgroup.procs").read_text().split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), 9)
+    wait_for(lambda: not (directory / "cgroup.procs").read_text().strip(), f"{directory} empty")
+
+    def gone() -> bool:
+        try:
+            directory.rmdir()
+        except OSError:
+            return not directory.exists()
+        return True
+
+    wait_for(gone, f"{directory} removed")
+
+
+def join(cgroup_path: str, pid: int) -> None:
+    """Move a process into a cgroup of the identity hierarchy."""
+    directory = cgroupfs.identity_dir(cgroupfs.detect(), cgroup_path)
+    with (directory / "cgroup.procs").open("w") as file:
+        file.write(str(pid))
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the planter says it did."""
+
+    escapes: int
+    switches: int
+    outside_ns: int
+    tid: int
+
+
+class Planter:
+    """The foreign program: started and held, moved into its cgroup, let go, asked for the truth, ended."""
+
+    def __init__(self, program: Path, *args: object) -> None:
+        command = [str(program), *map(str, args)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._line() == "ready"
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def _say(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def go(self) -> None:
+        """Let it begin."""
+        self._say()
+
+    def truth(self) -> Truth:
+        """Wait until it is done."""
+        return Truth(**json.loads(self._line()))
+
+    def end(self) -> None:
+        """Let it exit."""
+        with contextlib.suppress(BrokenPipeError):
+            self._say()
+        self.process.communicate()
+
+    def __enter__(self) -> Planter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()

@@ -1,0 +1,234 @@
+"""Planted escapes of a foreign program: every one counted, timed and named, and reported while it goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes.observer import Observer
+from tests.integration.probe_lab import Planter, cgroup, compile_planter, join, wait_for
+from toolkit.host import cgroupfs
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CpuUse, Evidence
+
+pytestmark = pytest.mark.integration
+
+ONLINE = sorted(os.sched_getaffinity(0))
+IN, OUT = ONLINE[0], ONLINE[-1]
+
+
+@pytest.fixture(scope="module")
+def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled foreign program."""
+    if len(ONLINE) < 2:
+        pytest.skip("an escape needs two CPUs")
+    return compile_planter(tmp_path_factory.mktemp("planter"))
+
+
+@pytest.fixture(scope="module")
+def observer() -> Iterator[Observer]:
+    """One observer for all windows of this module; claims come and go."""
+    with Observer(ClaimSet(claims=())) as opened:
+        yield opened
+
+
+@pytest.fixture
+def place(observer: Observer) -> Iterator[str]:
+    """A cgroup with the claim that its tasks stay on ``IN``."""
+    with cgroup(f"pinproof-recall-{os.getpid()}") as path:
+        observer.add_claim(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN])))
+        yield path
+        observer.remove_claim("db")
+
+
+def total(evidence: Evidence, name: str = "db") -> CpuUse:
+    """Sum a claim's rows over the CPUs."""
+    rows = [row for row in evidence.cpu_use if row.claim == name]
+    return CpuUse(
+        claim=name,
+        cpu=-1,
+        **{
+            field: sum(getattr(row, field) for row in rows)
+            for field in CpuUse.__dataclass_fields__
+            if field not in ("claim", "cpu")
+        },
+    )
+
+
+def complete(evidence: Evidence) -> None:
+    """Assert that nothing was lost."""
+    coverage = evidence.coverage
+    assert (coverage.lost_events, coverage.map_full, coverage.missed_runs) == (0, 0, 0)
+    assert coverage.cpus_online <= coverage.cpus_seen
+
+
+@pytest.mark.parametrize(
+    ("mode", "count", "length_ns"),
+    [
+        ("hop", 1000, 10_000),
+        ("hop", 300, 100_000),
+        ("hop", 100, 1_000_000),
+        ("hop", 5, 100_000_000),
+        ("thread", 300, 20_000),
+        ("thread", 30, 5_000_000),
+        ("child", 100, 100_000),
+        ("child", 20, 10_000_000),
+    ],
+)
+def test_every_escape_is_counted_and_timed(
+    observer: Observer, place: str, planter: Path, mode: str, count: int, length_ns: int
+) -> None:
+    """Each escape is at least one switch outside, time outside is right to 5 % or 20 µs each, the offender is named."""
+    with Planter(planter, mode, IN, OUT, count, length_ns) as run:
+        join(place, run.process.pid)
+        observer.open_window()
+        run.go()
+        truth = run.truth()
+        evidence = observer.close_window()
+        run.end()
+    complete(evidence)
+    seen = total(evidence)
+    assert truth.escapes == count
+    assert seen.out_of_set_switches >= count
+    if mode == "hop":
+        # The scheduler's own count while it was outside; a little more: it may wait inside the syscall that leaves.
+        assert truth.switches - 1 <= seen.out_of_set_switches <= truth.switches * 1.01 + 20
+    # What a child ran before it moved is in its own account, but not outside: its spinning is the lower bound.
+    least = count * length_ns if mode == "child" else truth.outside_ns * 0.99
+    assert least <= seen.out_of_set_ns <= truth.outside_ns + max(truth.outside_ns * 0.05, count * 20_000)
+    named = {row.comm for row in evidence.offenders}
+    assert named == {"planter"}
+    assert sum(row.total_ns for row in evidence.offenders) == seen.out_of_set_ns
+    assert sum(row.switches for row in evidence.offenders) == seen.out_of_set_switches
+    assert {row.cpu for row in evidence.offenders} == {OUT}
+    assert seen.transition_ns == 0
+
+
+def test_escape_in_a_nested_child_cgroup_is_counted(observer: Observer, place: str, planter: Path) -> None:
+    """Tasks in cgroups below the claim's are covered, also when the child cgroup is made while we watch."""
+    directory = cgroupfs.identity_dir(cgroupfs.detect(), place)
+    observer.open_window()
+    (directory / "a").mkdir()
+    (directory / "a" / "b").mkdir()
+    with Planter(planter, "hop", IN, OUT, 50, 200_000) as run:
+        join(f"{place}/a/b", run.process.pid)
+        run.go()
+        truth = run.truth()
+        evidence = observer.close_window()
+        run.end()
+    complete(evidence)
+    assert total(evidence).out_of_set_switches >= 50
+    assert total(evidence).out_of_set_ns >= truth.outside_ns * 0.99
+
+
+def test_task_that_never_switches_again_is_reported_while_it_runs(
+    observer: Observer, place: str, planter: Path
+) -> None:
+    """A hog that moved once is reported within 100 ms of its escape, and the window charges what ran so far."""
+    with Planter(planter, "stay", IN, OUT, 1, 1_500_000_000) as run:
+        join(place, run.process.pid)
+        observer.open_window()
+        began = time.monotonic()
+        run.go()
+        found = observer.poll(10.0)
+        waited = time.monotonic() - began
+        wait_for(lambda: time.monotonic() - began > 0.5, "half a second of hogging")
+        evidence = observer.close_window()
+        run.end()
+    assert found
+    assert found[0].claim == "db"
+    assert found[0].tid == run.process.pid
+    assert (found[0].reported_at_ns - found[0].first_at_ns) / 1e6 < 100, f"reported after {waited * 1000:.1f} ms"
+    assert total(evidence).out_of_set_switches >= 1
+    assert total(evidence).out_of_set_samples >= 1
+    assert evidence.offenders[0].tid == run.process.pid
+
+
+def test_second_attach_while_outside_forgives_nothing(observer: Observer, place: str, planter: Path) -> None:
+    """An escaper that writes itself into its own cgroup again and again is a violation for its whole time outside."""
+    procs = cgroupfs.identity_dir(cgroupfs.detect(), place) / "cgroup.procs"
+    with Planter(planter, "attach", IN, OUT, 50, 1_000_000, procs) as run:
+        join(place, run.process.pid)
+        observer.open_window()
+        run.go()
+        truth = run.truth()
+        evidence = observer.close_window()
+        run.end()
+    assert total(evidence).out_of_set_ns >= truth.outside_ns * 0.99
+    assert total(evidence).transition_ns == 0
+
+
+def test_time_before_joining_is_transition_and_after_it_violation(
+    observer: Observer, place: str, planter: Path
+) -> None:
+    """A task that joins while it runs outside is charged from the moment of joining on, not before."""
+    procs = cgroupfs.identity_dir(cgroupfs.detect(), place) / "cgroup.procs"
+    with Planter(planter, "attach", IN, OUT, 1, 200_000_000, procs) as run:
+        observer.open_window()
+        run.go()
+        truth = run.truth()
+        evidence = observer.close_window()
+        run.end()
+    use = total(evidence)
+    assert use.out_of_set_ns == pytest.approx(truth.outside_ns / 2, rel=0.05)
+    assert use.transition_ns <= 20_000_000  # at most what ran since the last switch or tick
+
+
+def test_moving_out_and_back_charges_what_was_run_inside(observer: Observer, place: str, planter: Path) -> None:
+    """Leaving the claim's cgroup and coming back forgives nothing of the time in it."""
+    with Planter(planter, "stay", IN, OUT, 1, 600_000_000) as run:
+        join(place, run.process.pid)
+        observer.open_window()
+        run.go()
+        wait_for(lambda: bool(observer.poll(0.05)), "the escape is reported")
+        began = time.monotonic_ns()
+        spent_out = 0
+        for _ in range(20):
+            left = time.monotonic_ns()
+            join("/", run.process.pid)
+            join(place, run.process.pid)
+            spent_out += time.monotonic_ns() - left
+            time.sleep(0.005)
+        span = time.monotonic_ns() - began
+        truth = run.truth()
+        evidence = observer.close_window()
+        run.end()
+    use = total(evidence)
+    # What the planter ran, less the time that it was elsewhere (at most), within the sampler's period per crossing.
+    assert use.out_of_set_ns >= truth.outside_ns - spent_out - 20 * 11_000_000
+    assert use.out_of_set_ns <= truth.outside_ns * 1.05
+    assert span > 0
+
+
+def test_claim_kept_is_clean(observer: Observer, place: str, planter: Path) -> None:
+    """A task that stays on its CPU is never reported, however often it switches."""
+    with Planter(planter, "ping", IN, OUT, 20_000, 0) as run:
+        join(place, run.process.pid)
+        observer.open_window()
+        run.go()
+        run.truth()
+        evidence = observer.close_window()
+        run.end()
+    use = total(evidence)
+    assert use.switches >= 20_000
+    assert (use.out_of_set_switches, use.out_of_set_ns, use.transition_ns) == (0, 0, 0)
+    assert evidence.offenders == ()
+
+
+def test_known_workload_is_counted_exactly(observer: Observer, place: str, planter: Path) -> None:
+    """23 sleeps are 23 voluntary switches; the ledger's count equals the scheduler's own."""
+    with Planter(planter, "nap", IN, OUT, 23, 2_000_000) as run:
+        join(place, run.process.pid)
+        observer.open_window()
+        run.go()
+        truth = run.truth()
+        evidence = observer.close_window()
+        run.end()
+    assert truth.switches >= 23
+    # One more while it waits for us to say go, one while it waits for the end.
+    assert 0 <= total(evidence).switches - truth.switches <= 2
