@@ -260,6 +260,28 @@ class StaticPolicy:
             return Isolation.POD
         return Isolation.CONTAINER
 
+    def defects(self, state: CpuState) -> tuple[str, ...]:
+        """Say which promises a state breaks: CPUs of two pods, reserved CPUs given away, CPUs that nobody gets back.
+
+        On regular machines, with pods that the API accepts, it breaks none.
+        """
+        found: list[str] = []
+        owners: dict[str, int] = {}
+        for uid in sorted({*state.entries, *state.pods}):
+            mask = state.pods.get(uid, EMPTY).mask
+            for cpus in state.entries.get(uid, {}).values():
+                mask |= cpus.mask
+            for other, taken in owners.items():
+                if mask & taken:
+                    found.append(f"CPUs {CpuSet(mask & taken)} belong to pod {other} and to pod {uid}")
+            owners[uid] = mask
+            if mask & self.reserved.mask:
+                found.append(f"reserved CPUs {CpuSet(mask & self.reserved.mask)} were given to pod {uid}")
+        leaked = state.leaked(frozenset(state.entries))
+        if leaked:
+            found.append(f"CPUs {leaked} are held by a pod that has no container")
+        return tuple(found)
+
 
 def _unexpected(error: CpuShortageError, state: CpuState) -> CpuAdmissionError:
     return CpuAdmissionError(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {error}, which is unexpected", state)

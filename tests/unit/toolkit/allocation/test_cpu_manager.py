@@ -76,6 +76,18 @@ def test_reserved_cpus_stay_in_the_shared_pool_unless_strict() -> None:
     assert str(strict.allocatable) == "1-7"
 
 
+def test_strict_reservation_as_the_proposal_shows_it() -> None:
+    """KEP-4540's example: 64 CPUs, six of them reserved, with and without the option."""
+    machine = Machine.from_vector(
+        {"cpus": [[c, c % 32, c % 32 // 16, c % 32 // 16, None] for c in range(64)], "numa": []}
+    )
+    reserved = CpuSet.parse("0,32,1,33,16,48")
+    for value, shared in (("false", "0-63"), ("true", "2-15,17-31,34-47,49-63")):
+        options = {"strict-cpu-reservation": value}
+        static = make_policy("static", options, machine, reserved_milli=6000, reserved_list=reserved)
+        assert str(static.start(None).default) == shared
+
+
 def test_refusal_leaves_the_state_alone() -> None:
     """A refused container changes nothing, and the message counts what was free."""
     static = policy()
@@ -290,6 +302,22 @@ def test_hints_of_an_allocated_container() -> None:
     assert static.hints(state, changed, changed.containers[0]) == {"cpu": ()}
     assert static.pod_hints(state, changed) == {"cpu": ()}
     assert static.pod_hints(state, owner) == {"cpu": hints}
+
+
+def test_broken_promises_are_named() -> None:
+    """Reserved CPUs given away (an irregular core brings them along), double owners and leaks are told."""
+    lone = Machine.from_vector({"cpus": [[c, c % 4, 0, 0, None] for c in range(7)], "numa": []})
+    static = make_policy("static", {}, lone, reserved_milli=1000, reserved_list=CpuSet.of([0]))
+    assert isinstance(static, StaticPolicy)
+    state = admit(static, static.start(None), pod("a", container("c", "2")))
+    assert static.defects(state) == ("reserved CPUs 0 were given to pod a",)
+    regular = policy()
+    assert regular.defects(admit(regular, regular.start(None), pod("a", container("c", "4")))) == ()
+    double = CpuState("static", CpuSet(), {"a": {"c": CpuSet.parse("1-2")}, "b": {"c": CpuSet.parse("2-3")}})
+    assert regular.defects(double) == ("CPUs 2 belong to pod a and to pod b",)
+    assert regular.defects(CpuState("static", pods={"a": CpuSet.parse("1")})) == (
+        "CPUs 1 are held by a pod that has no container",
+    )
 
 
 def test_none_policy_does_nothing() -> None:

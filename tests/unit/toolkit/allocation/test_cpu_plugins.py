@@ -10,6 +10,8 @@ import pytest
 
 from toolkit.allocation.cpu_manager import CpuAdmissionError, CpuState, StaticPolicy, make_policy
 from toolkit.allocation.machine import Machine
+from toolkit.allocation.node import Node
+from toolkit.allocation.planner import plan_of
 from toolkit.allocation.plugins import registry
 from toolkit.allocation.plugins.core_classes import CoreClassPlugin, classes_by_kernel, classes_by_threads
 from toolkit.allocation.plugins.policy import PluginPolicy
@@ -18,6 +20,7 @@ from toolkit.allocation.plugins.registry import load_plugin, plugin_names
 from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod, Resources
 from toolkit.model.quantity import Quantity
 from toolkit.model.topology import CoreType
@@ -186,6 +189,24 @@ def test_a_plugin_cannot_break_exclusiveness() -> None:
     plugged = policy(SMT8, Greedy())
     with pytest.raises(InputError, match="greedy: proposes CPUs 3; expected 1 out of 0-2"):
         admit(plugged, plugged.start(None), pod("a", "1"))
+
+
+def test_a_node_with_plugins() -> None:
+    """A node with core classes plans whole pods: managers, checkpoints and refusals go on as before."""
+    config = NodeConfig(cpu_manager_policy="static", reserved_system_cpus="15", topology_manager_policy="best-effort")
+    node = Node(config, HYBRID)
+    assert isinstance(node.cpu_policy, StaticPolicy)
+    wishes = {"db": "performance", "logs": "efficiency"}
+    classes = load_plugin("core-classes", HYBRID, {"required": wishes})
+    node.cpu_policy = PluginPolicy.around(node.cpu_policy, [classes, load_plugin("static", HYBRID)])
+    wanted = (pod("db", "4"), pod("logs", "3"), pod("free", "1"))
+    results = [(item, node.admit(item), node.cpu_state.default) for item in wanted]
+    planned = {item.name: item.containers[0] for item in plan_of(node, results).pods}
+    assert {name: str(item.assigned) for name, item in planned.items()} == {"db": "0-3", "logs": "8-10", "free": "11"}
+    twin = Pod(uid="db2", name="db", containers=pod("db2", "6").containers)
+    assert not node.admit(twin).admitted
+    assert node.cpu_policy.defects(node.cpu_state) == ()
+    assert Node(config, HYBRID, checkpoints=node.checkpoints()).cpu_state.entries == node.cpu_state.entries
 
 
 def test_registry(monkeypatch: pytest.MonkeyPatch) -> None:
