@@ -1,25 +1,25 @@
 # The lab of virtual machines. Included by the Makefile; see tests/lab/README.md.
-LAB_PYTHON ?= .venv/bin/python
 LAB_TOPOLOGY ?= small
 LAB_KERNEL ?= 6.1
-LAB_TESTS ?= tests/lab
+# The words of the guest's command line for lab-run.
+RUN ?= pinproof doctor
 
-.PHONY: lab lab-quick lab-setup lab-image lab-run lab-clean
+.PHONY: lab lab-ci lab-setup lab-image lab-run lab-clean
 
-lab: lab-image ## every lab test over all topologies and kernels
-	$(LAB_PYTHON) -m pytest $(LAB_TESTS) --require-lab
+lab: lab-image ## every lab test over all topologies and kernels, in QEMU guests (root)
+	@$(BIN)/python -m pytest tests/lab --require-lab $(ARGS)
 
-lab-quick: lab-image ## the subset for every change: the small guest on two kernels
-	$(LAB_PYTHON) -m pytest $(LAB_TESTS) --require-lab -m "lab and not slow"
+lab-ci: lab-image ## the lab's short run: the small guest on every kernel (root)
+	@$(BIN)/python -m pytest tests/lab --require-lab -k "harness or small" $(ARGS)
 
-lab-setup: ## install the host programs that the lab needs from Debian's packages
-	$(LAB_PYTHON) -m tests.lab.harness setup
+lab-setup: root setup-test ## install the host programs that the lab needs
+	@$(BIN)/python -m tests.lab.harness setup
 
 lab-image: lab-setup ## build the guest image unless the present recipe has one
-	$(LAB_PYTHON) -m tests.lab.harness image
+	@$(BIN)/python -m tests.lab.harness image
 
-lab-run: lab-image ## one command in a guest: make lab-run RUN="pinproof topology" LAB_TOPOLOGY=wide LAB_KERNEL=6.12
-	$(LAB_PYTHON) -m tests.lab.harness run --topology $(LAB_TOPOLOGY) --kernel $(LAB_KERNEL) -- $(RUN)
+lab-run: lab-image ## RUN="pinproof topology" in a guest of LAB_TOPOLOGY and LAB_KERNEL
+	@$(BIN)/python -m tests.lab.harness run --topology $(LAB_TOPOLOGY) --kernel $(LAB_KERNEL) $(RUN)
 
-lab-clean: ## remove images, kernels and snapshots
-	$(LAB_PYTHON) -m tests.lab.harness clean
+lab-clean: ## remove the lab's images, kernels and snapshots
+	@$(BIN)/python -m tests.lab.harness clean

@@ -73,7 +73,7 @@ def main() -> int:
         verb.add_argument("--kernel", choices=debian.KERNELS, default="6.1")
         verb.add_argument("--cgroup", choices=snapshot.CGROUP_WORDS, default="v2")
         if name == "run":
-            verb.add_argument("argv", nargs=argparse.REMAINDER)
+            verb.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
     words = parser.parse_args()
     try:
         if words.verb == "setup":
