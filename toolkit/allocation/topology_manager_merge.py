@@ -63,20 +63,16 @@ def _best(masks: Iterable[int], count: int, key: MaskKey) -> int:
 
 
 def _agreed(hints: Sequence[Sequence[TopologyHint]], all_nodes: int) -> set[int]:
-    """Return the masks on which every resource has a preferred hint."""
-    agreed: set[int] | None = None
+    """Return the masks on which every resource has a preferred hint; a don't-care agrees with whatever others say."""
+    anything, named = True, set[int]()
     for resource in hints:
         masks = {h.numa for h in resource if h.preferred}
-        if None in masks:
-            # A preferred don't-care agrees with whatever the others say, so it restricts nothing.
-            continue
-        named = {mask for mask in masks if mask is not None}
-        agreed = named if agreed is None else agreed & named
-        if not agreed:
+        mine = {mask for mask in masks if mask is not None}
+        named = (named & mine) | (named if None in masks else set()) | (mine if anything else set())
+        anything = anything and None in masks
+        if not named and not anything:
             return set()
-    if agreed is None:
-        return {all_nodes}
-    return {mask & all_nodes for mask in agreed} - {0}
+    return ({mask & all_nodes for mask in named} | ({all_nodes} if anything else set())) - {0}
 
 
 def _reachable(hints: Sequence[Sequence[TopologyHint]], all_nodes: int) -> set[int]:

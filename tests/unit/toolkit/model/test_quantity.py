@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
@@ -67,6 +67,7 @@ def test_wide_amounts_have_no_64_bit_view() -> None:
     assert Quantity.parse("9" * 30).value == MAX_VALUE
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**40), 2**40), st.sampled_from(["", "m", "k", "M", "Ki", "Mi", "u"]))
 def test_the_canonical_form_is_the_same_amount(number: int, suffix: str) -> None:
     """Writing and reading again changes neither amount nor text."""
@@ -77,6 +78,7 @@ def test_the_canonical_form_is_the_same_amount(number: int, suffix: str) -> None
     assert str(quantity) == str(again)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**62), st.integers(0, 2**62))
 def test_sums_are_exact(left: int, right: int) -> None:
     """No digit is lost in a sum."""
