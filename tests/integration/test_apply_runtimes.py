@@ -97,10 +97,21 @@ def test_a_hundred_containers_come_and_go(runtime: str) -> None:
     _cycle(runtime, 100)
 
 
+def test_a_hundred_plain_containers_come_and_go() -> None:
+    """The same without a container runtime."""
+    _cycle("cgroupfs", 100)
+
+
 @pytest.mark.slow
 def test_a_thousand_containers_come_and_go(runtime: str) -> None:
     """1,000 starts and stops in a row."""
     _cycle(runtime, 1000)
+
+
+@pytest.mark.slow
+def test_a_thousand_plain_containers_come_and_go() -> None:
+    """The same without a container runtime."""
+    _cycle("cgroupfs", 1000)
 
 
 def test_a_refusal_of_the_runtime_is_one_line(runtime: str) -> None:
