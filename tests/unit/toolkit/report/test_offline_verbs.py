@@ -1,0 +1,108 @@
+"""The verbs that need no root: judge, report, compare, rules, explain, on recorded and hand-made run directories."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.unit.validators.evidence_builder import claim_set, coverage, evidence, use
+from toolkit import store
+from toolkit.model.evidence import Evidence
+from validators.registry import RULES, judge
+
+PROJECT = Path(__file__).resolve().parents[4]
+RECORDED = sorted(path for path in (PROJECT / "tests" / "data" / "runs").iterdir() if path.is_dir())
+
+
+def pinproof(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user would."""
+    command = [sys.executable, "-m", "toolkit", *map(str, words)]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def saved(path: Path, found: Evidence) -> Path:
+    return store.save_run(path, claims=claim_set(), evidence=found)
+
+
+ESCAPE = replace(use("db", 0, switches=1, run_ns=9, samples=0), out_of_set_switches=1, out_of_set_ns=9)
+STORIES = {
+    0: evidence(),
+    1: evidence(cpu_use=(*evidence().cpu_use, ESCAPE)),
+    3: evidence(coverage=coverage(lost_events=1)),
+}
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.name)
+def test_recorded_runs_are_judged_as_they_were(recorded: Path) -> None:
+    """The rules say about a recorded run what they said when it was recorded."""
+    run = store.load_run(recorded)
+
+    assert run.result is not None
+    assert judge(run.claims, run.evidence) == run.result.verdicts
+
+
+@pytest.mark.parametrize("code", STORIES)
+def test_judge_exit_codes(tmp_path: Path, code: int) -> None:
+    """0 all passed, 1 something failed, 3 something undecided; the JSON is the result, and nothing is written."""
+    run = saved(tmp_path / "run", STORIES[code])
+    before = sorted(run.iterdir())
+    done = pinproof("judge", run, "--json")
+
+    assert done.returncode == code
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["schema"] == "pinproof.result/1"
+    assert sorted(run.iterdir()) == before
+
+
+def test_bad_run_is_one_line(tmp_path: Path) -> None:
+    """A path that is no run: one line, exit code 2."""
+    for verb in ("judge", "report"):
+        done = pinproof(verb, tmp_path / "none")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    done = pinproof("compare", tmp_path, tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_report_formats(tmp_path: Path) -> None:
+    """The same run as table, JSON and JUnit XML, to standard output or a file."""
+    run = saved(tmp_path / "run", STORIES[1])
+    output = tmp_path / "report.xml"
+
+    assert "failed" in pinproof("report", run).stdout
+    assert json.loads(pinproof("report", run, "--format", "json").stdout)["outcome"] == "failed"
+    done = pinproof("report", run, "--format", "junit", "--output", output)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert ElementTree.parse(output).getroot().get("failures") == "1"
+
+
+def test_compare_is_the_gate(tmp_path: Path) -> None:
+    """A run that became worse exits with 1, better or equal with 0; run directories and result files mix."""
+    good, bad = saved(tmp_path / "good", STORIES[0]), saved(tmp_path / "bad", STORIES[1])
+    store.save_result(good, judge(claim_set(), STORIES[0]), STORIES[0])
+
+    worse = pinproof("compare", good / "result.json", bad)
+    assert worse.returncode == 1
+    assert "REGRESSED" in worse.stdout
+    assert pinproof("compare", bad, good).returncode == 0
+    same = pinproof("compare", good, good, "--json")
+    assert (same.returncode, json.loads(same.stdout)["regressed"]) == (0, False)
+
+
+def test_rules_and_explain() -> None:
+    """Every rule is listed; its page tells tolerance and negative control; an unknown one lists the known."""
+    listed = pinproof("rules").stdout
+    page = pinproof("explain", "quota-throttling").stdout
+
+    assert all(rule.id in listed for rule in RULES)
+    assert [rule["id"] for rule in json.loads(pinproof("rules", "--json").stdout)] == [rule.id for rule in RULES]
+    assert "Tolerance" in page
+    assert "must come out failed" in page
+    assert max(len(line) for line in (listed + page).splitlines()) <= 100
+    unknown = pinproof("explain", "nope")
+    assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
