@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Time is measured in benchmarks; on a busy machine a deadline per example would only fail by chance.
+settings.register_profile("pinproof", deadline=None)
+settings.load_profile("pinproof")
 
 PROJECT = Path(__file__).resolve().parent.parent
 

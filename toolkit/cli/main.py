@@ -49,7 +49,8 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; errors that users can cause end in one line and their exit code."""
     try:
-        cli.main(standalone_mode=False)
+        # Without standalone mode click returns the code of `context.exit(code)`.
+        sys.exit(cli.main(standalone_mode=False) or 0)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.Abort:
