@@ -24,7 +24,7 @@ from toolkit.scenario_file import load_catalogue
 SCHEMA = "pinproof.conformance/1"
 
 
-@click.command("conformance")
+@click.command("conformance", short_help="Run the catalogue on this machine.")
 @click.option("--select", "selected", multiple=True, metavar="ID", help="Scenario name or catalogue id; repeatable.")
 @click.option("--list", "only_list", is_flag=True, help="Say what the catalogue holds and what each scenario needs.")
 @click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)

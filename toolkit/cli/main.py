@@ -40,10 +40,17 @@ class _Verbs(click.Group):
         return command
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Verbs,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(toolkit.__version__, prog_name="pinproof")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Prove, on real hardware, that CPU and memory isolation holds."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main() -> None:

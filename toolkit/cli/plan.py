@@ -19,7 +19,7 @@ from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.scenario_file import load_scenario
 
 
-@click.command("plan")
+@click.command("plan", short_help="Compute an allocation and explain it.")
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @click.option(
     "--sysroot",

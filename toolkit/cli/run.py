@@ -20,7 +20,7 @@ from toolkit.scenario_file import load_scenario
 from toolkit.store import load_result, load_run
 
 
-@click.command("run")
+@click.command("run", short_help="Apply scenarios here, watch and judge them.")
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
 @click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds to observe, instead of the scenario's own.")

@@ -29,7 +29,7 @@ from toolkit.report.table import render_run
 from validators.registry import judge
 
 
-@click.command("watch")
+@click.command("watch", short_help="Watch and judge existing cgroups.")
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), required=True, help="Claims file (YAML).")
 @click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds to watch; without it until interrupted.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
