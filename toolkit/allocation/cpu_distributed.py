@@ -39,9 +39,9 @@ def take_distributed(
 
     :raises CpuShortageError: as :func:`toolkit.allocation.cpu_packed.take_packed`.
     """
-    packed = partial(take_packed, machine, spread=spread, foreign=foreign, quirks=quirks)
+    take = partial(take_packed, machine, spread=spread, quirks=quirks)
     if count % group_size or not 0 < count <= available.bit_count():
-        return packed(available, count)
+        return take(available, count, foreign=foreign)
     # A node that spans sockets is listed once per socket.
     nodes = list(dict.fromkeys(cpu_groups(machine).numa_nodes(available)))
     fewest, most = _range(machine, count, group_size, len(nodes))
@@ -49,8 +49,10 @@ def take_distributed(
     for size in range(fewest, most + 1):
         best = balance.best(size)
         if best is not None:
-            return _take(packed, available, [nodes[i] for i in best[0]], [nodes[i] for i in best[1]], count, group_size)
-    return packed(available, count)
+            hand = _Hand(take, available, foreign, quirks)
+            hand.deal([nodes[i] for i in best[0]], [nodes[i] for i in best[1]], count, group_size)
+            return hand.result
+    return take(available, count, foreign=foreign)
 
 
 def _range(machine: Machine, count: int, group_size: int, nodes: int) -> tuple[int, int]:
@@ -61,42 +63,51 @@ def _range(machine: Machine, count: int, group_size: int, nodes: int) -> tuple[i
     return (needed - 1) // per_node + 1, min(needed, nodes)
 
 
-def _take(
-    packed: Callable[[int, int], int],
-    available: int,
-    nodes: Sequence[Group],
-    remainder_nodes: Sequence[Group],
-    count: int,
-    group_size: int,
-) -> int:
-    share = count // len(nodes) // group_size * group_size
-    result = 0
-    left = count - share * len(nodes)
-    for _, mask in nodes:
-        result |= _or_nothing(packed, available & ~result & mask, share)
-    while left > 0:
-        before = left
-        for _, mask in remainder_nodes:
-            free = available & ~result & mask
-            if left <= 0 or free.bit_count() < group_size:
-                continue
-            result |= _or_nothing(packed, free, group_size)
-            left -= group_size
-        if left == before:
-            break
-    missing = count - result.bit_count()
-    if missing:
-        word = "not enough" if missing > 0 else "too many"
-        raise CpuShortageError(f"accounting error, {word} CPUs allocated, remaining: {missing}")
-    return result
+class _Hand:
+    """CPUs as they are dealt out of the chosen nodes."""
 
+    __slots__ = ("available", "foreign", "given", "quirks", "result", "take")
 
-def _or_nothing(packed: Callable[[int, int], int], free: int, count: int) -> int:
-    """A node that cannot give its share gives nothing; the count at the end tells."""
-    try:
-        return packed(free, count)
-    except CpuShortageError:
-        return 0
+    def __init__(self, take: Callable[..., int], available: int, foreign: int, quirks: bool) -> None:
+        self.take = take
+        self.available = available
+        self.foreign = foreign
+        self.quirks = quirks
+        self.result = 0
+        self.given = 0
+
+    def deal(self, nodes: Sequence[Group], remainder_nodes: Sequence[Group], count: int, group_size: int) -> None:
+        """Take an even share from each node, and what is left in groups from some of them.
+
+        :raises CpuShortageError: a node did not have what it seemed to have.
+        """
+        share = count // len(nodes) // group_size * group_size
+        for _, mask in nodes:
+            self._take_from(mask, share)
+        left = count - share * len(nodes)
+        while left > 0:
+            before = left
+            for _, mask in remainder_nodes:
+                if left > 0 and (mask & self.available).bit_count() >= group_size:
+                    self._take_from(mask, group_size)
+                    left -= group_size
+            if left == before:
+                break
+        missing = count - self.given
+        if missing:
+            word = "not enough" if missing > 0 else "too many"
+            raise CpuShortageError(f"accounting error, {word} CPUs allocated, remaining: {missing}")
+
+    def _take_from(self, mask: int, count: int) -> None:
+        kept = 0 if self.quirks else self.foreign | self.result
+        try:
+            taken = self.take(self.available & mask, count, foreign=kept)
+        except CpuShortageError:
+            # A node that cannot give its share gives nothing; the count at the end tells.
+            return
+        self.result |= taken
+        self.available &= ~taken
+        self.given += taken.bit_count()
 
 
 class _Balance:

@@ -12,6 +12,11 @@ from weakref import WeakKeyDictionary
 
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology_hint import TopologyHint
+from toolkit.errors import InputError
+
+
+MAX_NUMA_NODES = 16
+"""The kubelet has no limit of its own once ``max-allowable-numa-nodes`` is raised; it would run for hours."""
 
 
 class _Combination(NamedTuple):
@@ -37,6 +42,7 @@ def cpu_hints(
 
     :param available: mask of free CPUs. :param reusable: mask of CPUs that must be used again, so every hint's nodes
         hold all of them.
+    :raises InputError: more than :data:`MAX_NUMA_NODES` nodes have CPUs.
     """
     table = _table(machine)
     nodes = machine.num_numa
@@ -60,6 +66,12 @@ def _table(machine: Machine) -> _Table:
 
 
 def _build(machine: Machine) -> _Table:
+    if machine.num_numa > MAX_NUMA_NODES:
+        raise InputError(
+            "topology hints",
+            f"{machine.num_numa} NUMA nodes with CPUs, that is 2^{machine.num_numa} combinations",
+            f"at most {MAX_NUMA_NODES} (the kubelet's own default limit is 8)",
+        )
     found: list[_Combination] = []
     most = [0] * (machine.num_numa + 1)
     sockets = tuple(machine.socket_masks.values())

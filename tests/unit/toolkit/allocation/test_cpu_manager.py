@@ -10,6 +10,7 @@ from toolkit.allocation.cpu_options import CpuPolicyError
 from toolkit.allocation.cpu_requests import exclusive_cpus, pod_exclusive_cpus
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology_hint import TopologyHint
+from toolkit.errors import InputError
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerRole
@@ -287,6 +288,13 @@ def test_align_by_socket_prefers_whole_sockets() -> None:
     aligned = cpu_hints(FOUR_NODES, 0xFF, 0, 2, align_by_socket=True)
     assert TopologyHint(0b0011, True) in aligned
     assert TopologyHint(0b0110, False) in aligned
+
+
+def test_hints_of_absurdly_many_nodes_are_refused() -> None:
+    """The number of combinations doubles with each node: a hostile machine must not eat all memory."""
+    many = Machine.from_vector({"cpus": [[c, c, 0, c, None] for c in range(64)], "numa": []})
+    with pytest.raises(InputError, match="64 NUMA nodes with CPUs"):
+        cpu_hints(many, many.cpus.mask, 0, 1)
 
 
 def test_hints_of_an_allocated_container() -> None:
