@@ -14,7 +14,6 @@ from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology_hint import TopologyHint
 from toolkit.errors import InputError
 
-
 MAX_NUMA_NODES = 16
 """The kubelet has no limit of its own once ``max-allowable-numa-nodes`` is raised; it would run for hours."""
 
