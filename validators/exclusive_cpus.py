@@ -77,11 +77,11 @@ def _shares(owner: Claim, other: Claim, cpu: int) -> bool:
 
 
 def _gained(claim: Claim, evidence: Evidence) -> CpuSet:
-    """CPUs that became this claim's while we watched."""
+    """CPUs that became this claim's while we watched: its set changed, or it was made."""
     gained = CpuSet()
-    for change in view.mask_changes(claim.name, evidence.transitions):
-        if change.cpus_before is not None and change.cpus_after is not None:
-            gained = gained | (change.cpus_after - change.cpus_before)
+    for change in evidence.transitions:
+        if change.claim == claim.name and change.cpus_after is not None:
+            gained = gained | (change.cpus_after - (change.cpus_before or CpuSet()))
     return gained
 
 

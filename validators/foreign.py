@@ -63,7 +63,8 @@ def guests(
 ) -> Guests:
     """Collect everyone who ran on ``cpus`` without owning the CPU.
 
-    :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated.
+    :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated. ``None``:
+        the CPUs never change hands, so all time counts.
     """
     by_name = {claim.name: claim for claim in claims.claims}
     details = view.by_claim(evidence.offenders)
@@ -75,8 +76,11 @@ def guests(
         if claim is None:
             found.blurred.append(f"{row.claim}, which is not among the claims, ran on CPU {row.cpu}")
         elif not is_owner(claim, row.cpu):
-            _claimed(found, claim, row, details.get(claim.name, []), gained or CpuSet())
-    for intruder in evidence.intruders:
+            had = CpuSet()
+            if gained is not None:
+                had = view.ever_allowed(claim, view.mask_changes(claim.name, evidence.transitions))
+            _claimed(found, claim, row, details.get(claim.name, []), gained or CpuSet(), had)
+    for intruder in sorted(evidence.intruders, key=lambda row: (row.cpu, row.tid, row.owner, row.comm, row.total_ns)):
         if intruder.cpu in cpus:
             _unclaimed(found, claims, intruder, is_owner)
     return found
@@ -86,12 +90,12 @@ def _ran(row: CpuUse) -> bool:
     return bool(any(view.settled_use(row)) or row.out_of_set_samples)
 
 
-def _claimed(found: Guests, claim: Claim, row: CpuUse, details: list[Offender], gained: CpuSet) -> None:
+def _claimed(found: Guests, claim: Claim, row: CpuUse, details: list[Offender], gained: CpuSet, had: CpuSet) -> None:
+    """Add a claim's time on a CPU that is not its own. ``had``: CPUs that it was promised at some time."""
     allowed = claim.cpus is None or row.cpu in claim.cpus
-    if allowed or not gained:
-        switches, ns = view.settled_use(row)
-    if not allowed and gained:
-        # Its set changed hands: only what came after the change was judged as outside.
+    switches, ns = view.settled_use(row)
+    if not allowed and row.cpu in had:
+        # It lost the CPU while we watched: only what came after that was judged as outside.
         switches, ns = row.out_of_set_switches, row.out_of_set_ns
     if allowed and row.cpu in gained:
         found.blurred.append(f"{claim.name} ran on CPU {row.cpu}, which changed hands while we watched")

@@ -47,11 +47,14 @@ def online(evidence: Evidence) -> CpuSet:
 
 
 def mask_changes(claim: str, transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """Return the planned changes of the claim's CPU set, in order of time."""
+    """Return the planned changes of the claim's CPU set, in order of time; not its making and its end."""
     changes = [
         change
         for change in transitions
-        if change.claim == claim and change.cpus_after is not None and change.cause in PLANNED_CAUSES
+        if change.claim == claim
+        and change.cpus_before is not None
+        and change.cpus_after is not None
+        and change.cause in PLANNED_CAUSES
     ]
     return tuple(sorted(changes, key=lambda change: (change.end_at_ns, change.start_at_ns)))
 
@@ -61,8 +64,7 @@ def set_at_epoch(claim: Claim, changes: tuple[Transition, ...], epoch: int) -> C
     if not changes:
         return claim.cpus
     if epoch <= 0:
-        before = changes[0].cpus_before
-        return claim.cpus if before is None else before
+        return changes[0].cpus_before
     return changes[min(epoch, len(changes)) - 1].cpus_after
 
 

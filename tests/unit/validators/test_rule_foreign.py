@@ -140,6 +140,18 @@ def test_a_cpu_that_changed_hands() -> None:
     assert exclusive(with_rows(use("web", 2), transitions=changes), claim_db(), unpinned).outcome is Outcome.UNDECIDED
 
 
+def test_an_exclusive_container_made_while_we_watched() -> None:
+    """What the shared pool did on the CPU before the exclusive container was made is legal; later time is not."""
+    made = Transition(claim="db", what="claim-added", start_at_ns=1, end_at_ns=2, cpus_after=cpus("2-3"))
+    shrunk = Transition(
+        claim="web", what="mask-change", start_at_ns=0, end_at_ns=1, cpus_before=cpus("0-3"), cpus_after=cpus("0-1")
+    )
+    late = use("web", 2, out_of_set_switches=1, out_of_set_ns=50)
+
+    assert exclusive(with_rows(use("web", 2), transitions=(made, shrunk))).outcome is Outcome.PASSED
+    assert exclusive(with_rows(late, transitions=(made, shrunk))).outcome is Outcome.FAILED
+
+
 def test_a_row_of_nobody_is_undecided() -> None:
     """Time of a claim that is not among the claims cannot be attributed."""
     assert exclusive(with_rows(use("ghost", 2))).outcome is Outcome.UNDECIDED

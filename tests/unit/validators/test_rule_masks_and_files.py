@@ -62,6 +62,14 @@ def test_masks_are_compared_with_the_set_of_their_epoch() -> None:
     assert masks(mask("db", "1-3", epoch=1), transitions=(CHANGE,)).outcome is Outcome.FAILED
 
 
+def test_the_making_of_a_claim_is_no_change_of_its_set() -> None:
+    """A claim that was added while we watched starts at epoch 0 with its own set."""
+    made = Transition(claim="db", what="claim-added", start_at_ns=0, end_at_ns=1, cpus_after=cpus("1-3"))
+
+    assert masks(mask("db", "1-3", epoch=0), transitions=(made, CHANGE)).outcome is Outcome.PASSED
+    assert masks(mask("db", "1-3", epoch=1), transitions=(made, CHANGE)).outcome is Outcome.FAILED
+
+
 def test_no_threads_read_is_undecided() -> None:
     """No mask, or no scan, is no evidence."""
     assert masks().outcome is Outcome.UNDECIDED
