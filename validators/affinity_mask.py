@@ -51,11 +51,11 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         if claim.cpus <= CpuSet.of(event.cpu for event in evidence.hotplug if not event.online):
             return verdict(Outcome.UNDECIDED, f"all its CPUs {claim.cpus} went offline: the kernel lends the parent's")
         worst, promised = min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid, pair[0].cpus_allowed.mask))
-        count = len({(mask.pid, mask.tid) for mask, _ in wide})
+        wide_count = len({(mask.pid, mask.tid) for mask, _ in wide})
         return verdict(
             Outcome.FAILED,
             f"thread {worst.tid} ({worst.comm}) may run on {worst.cpus_allowed}, promised is {promised}"
-            + (f"; {count} threads in all" if count > 1 else ""),
+            + (f"; {wide_count} threads in all" if wide_count > 1 else ""),
         )
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: there is no evidence")
