@@ -71,7 +71,7 @@ def run_scenario(
     with apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root) as live:
         claims = promises.claim_set(plan, scenario, live.value)
         if control is not None:
-            faults.apply_fault(control, live, online)
+            faults.apply_fault(control, live, request, online)
         _settle(claims, settings.root)
         window = observe.Window(
             run_id=run_id,
