@@ -18,6 +18,7 @@ from toolkit.model.pod_reader import read_vector_pod
 from toolkit.model.quantity import Quantity
 
 GIB = 1 << 30
+BY_NODE_ALLOCATABLE = "determined by Node Allocatable feature"
 
 
 def machine(nodes: int = 2, gib: int = 8, hugepages: int = 0) -> Machine:
@@ -207,8 +208,10 @@ def reserve(*entries: tuple[int, str]) -> tuple[MemoryReservation, ...]:
             "Static",
             ((0, "1Gi"),),
             "1124Mi",
-            'the total amount "1Gi" of type "memory" is not equal to the value "1124Mi" '
-            + "determined by Node Allocatable feature",
+            (
+                'the total amount "1Gi" of type "memory" is not equal to the value "1124Mi" '
+                "determined by Node Allocatable feature"
+            ),
         ),
         (
             "Static",

@@ -17,6 +17,7 @@ from toolkit.allocation.topology_manager import TopologyManager
 from toolkit.allocation.topology_manager_merge import collect, merge
 
 GIB = 1 << 30
+NOT_A_NUMBER = 'strconv.Atoi: parsing "many": invalid syntax'
 
 
 def machine(ids: Sequence[int] = (0, 1), distances: Sequence[Sequence[int]] | None = None) -> Machine:
@@ -160,8 +161,10 @@ def test_ids_with_gaps_crash_the_real_component_only() -> None:
         ),
         (
             {"max-allowable-numa-nodes": "many"},
-            'unable to convert policy option to integer "max-allowable-numa-nodes": '
-            + 'strconv.Atoi: parsing "many": invalid syntax',
+            (
+                'unable to convert policy option to integer "max-allowable-numa-nodes": '
+                'strconv.Atoi: parsing "many": invalid syntax'
+            ),
         ),
         (
             {"max-allowable-numa-nodes": "4"},

@@ -1,0 +1,352 @@
+"""Plans: the seeds' examples, the reasons, devices, resize, adjusters and DRA claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolkit.allocation.device_manager import read_devices
+from toolkit.allocation.machine import Machine
+from toolkit.allocation.node import Node
+from toolkit.allocation.planner import plan
+from toolkit.allocation.resize import STATIC_CPU, STATIC_MEMORY, ResizeStatus, resize
+from toolkit.allocation.sources import ClearCfs, adjust, read_dra_cpus, with_dra_claims
+from toolkit.errors import InputError
+from toolkit.model.claims import NO_QUOTA, Alignment, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.node_config import NodeConfig, read_settings
+from toolkit.model.plan import Plan, QosClass
+from toolkit.model.pod import Pod
+from toolkit.model.pod_reader import read_pod
+from toolkit.model.serde import from_json, to_json
+
+GIB = 1 << 30
+
+
+def machine(nodes: int = 2, cores: int = 4) -> Machine:
+    """``nodes`` NUMA nodes of ``cores`` cores with two threads: CPU i and its sibling i + nodes * cores."""
+    total = nodes * cores
+    return Machine.from_vector(
+        {
+            "cpus": [[cpu, cpu % total, 0, cpu % total // cores, cpu % total // cores] for cpu in range(2 * total)],
+            "numa": [{"id": i, "memory": 16 * GIB} for i in range(nodes)],
+        }
+    )
+
+
+def config(**fields: Any) -> NodeConfig:
+    """A static policy that reserves CPU 0 and its sibling 8, and more fields."""
+    return read_settings({"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,8", **fields}, "kubelet")
+
+
+def both(cpu: str, memory: str = "1Gi", **more: str) -> dict[str, Any]:
+    """Equal requests and limits."""
+    amounts = {"cpu": cpu, "memory": memory, **more}
+    return {"requests": amounts, "limits": amounts}
+
+
+def pod(name: str, *resources: dict[str, Any], **spec: Any) -> Pod:
+    """A pod with containers c0, c1, …"""
+    body = {"containers": [{"name": f"c{i}", "resources": r} for i, r in enumerate(resources)], **spec}
+    return read_pod({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}, name)
+
+
+def test_exclusive_and_shared_containers() -> None:
+    """A whole Guaranteed request owns CPUs and has no quota; the rest shares what is left, reserved CPUs included."""
+    made = plan([pod("db", both("2")), pod("web", both("1500m")), pod("batch", {})], config(), machine())
+    db, web, batch = (p.containers[0] for p in made.pods)
+
+    assert (str(db.cpus), db.isolation, db.quota_us) == ("1,9", Isolation.CONTAINER, NO_QUOTA)
+    assert made.pods[0].quota_us == NO_QUOTA
+    assert str(web.cpus) == str(batch.cpus) == str(made.default_cpus) == "0,2-8,10-15"
+    assert (web.isolation, web.quota_us) == (Isolation.HOST, 150_000)
+    assert (made.pods[2].qos_class, made.pods[2].shares) == (QosClass.BEST_EFFORT, 2)
+
+
+def test_the_shared_pool_is_the_one_after_the_last_pod() -> None:
+    """A container that came first follows the pool as it shrinks."""
+    made = plan([pod("web", {}), pod("db", both("2"))], config(), machine())
+
+    assert made.pods[0].containers[0].cpus == made.default_cpus
+    assert made.default_cpus.isdisjoint(made.pods[1].containers[0].cpus)
+
+
+def test_strict_reservation_keeps_everybody_off() -> None:
+    """With strict-cpu-reservation shared containers do not get the reserved CPUs."""
+    made = plan([pod("web", {})], config(cpuManagerPolicyOptions={"strict-cpu-reservation": "true"}), machine())
+
+    assert made.strict_reservation
+    assert str(made.reserved_cpus) == "0,8"
+    assert str(made.pods[0].containers[0].cpus) == "1-7,9-15"
+
+
+def test_policy_none_hands_nothing_over() -> None:
+    """Every container may run anywhere, with its quota."""
+    made = plan([pod("db", both("2"))], NodeConfig(), machine())
+    container = made.pods[0].containers[0]
+
+    assert (container.cpus, container.assigned, container.quota_us) == (CpuSet(), None, 200_000)
+    assert made.default_cpus == machine().cpus
+
+
+def test_an_empty_pool_is_warned_about() -> None:
+    """Strict reservation and exclusive containers can leave nothing for the others."""
+    strict = config(cpuManagerPolicyOptions={"strict-cpu-reservation": "true"})
+    made = plan([pod("big", both("14")), pod("web", {})], strict, machine())
+
+    assert made.pods[1].containers[0].cpus == CpuSet()
+    assert any("shared pool is empty" in text for text in made.warnings)
+
+
+def test_alignments_that_the_options_promise() -> None:
+    """Whole cores under full-pcpus-only, one node under single-numa-node, a cache where one could hold it all."""
+    options = {"full-pcpus-only": "true", "prefer-align-cpus-by-uncorecache": "true"}
+    fields: dict[str, Any] = {"cpuManagerPolicyOptions": options, "topologyManagerPolicy": "single-numa-node"}
+    made = plan([pod("db", both("4")), pod("web", both("500m"))], config(**fields), machine())
+
+    assert made.pods[0].containers[0].alignments == (Alignment.SMT, Alignment.LLC, Alignment.NUMA)
+    assert made.pods[1].containers[0].alignments == ()
+
+
+def test_refusals_are_explained() -> None:
+    """A refused pod has the kubelet's reason and message, and a sentence of ours."""
+    strict = config(topologyManagerPolicy="single-numa-node", cpuManagerPolicyOptions={"full-pcpus-only": "true"})
+    made = plan([pod("odd", both("3")), pod("wide", both("10"))], strict, machine())
+
+    assert [p.reason for p in made.pods] == ["SMTAlignmentError", "TopologyAffinityError"]
+    assert "whole cores" in made.pods[0].reasons[0]
+    assert "on one NUMA node" in made.pods[1].reasons[0]
+
+
+def test_every_decision_has_a_reason() -> None:
+    """CPUs, quota and weight are explained for every container, memory and topology where they are managed."""
+    fields: dict[str, Any] = {
+        "memoryManagerPolicy": "Static",
+        "kubeReserved": {"memory": "1Gi"},
+        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+        "topologyManagerPolicy": "restricted",
+    }
+    made = plan([pod("db", both("2"), both("500m")), pod("web", {})], config(**fields), machine())
+    exclusive, fractional = (c.reasons for c in made.pods[0].containers)
+
+    for word in (
+        "CPUs 1,9",
+        "topology: NUMA node 0",
+        "memory: the Memory Manager",
+        "quota: none",
+        "weight: cpu.shares",
+    ):
+        assert any(line.startswith(word) for line in exclusive), word
+    assert any("not a whole number" in line for line in fractional)
+    assert any("only Guaranteed pods" in line for line in made.pods[1].containers[0].reasons)
+
+
+def test_a_kubelet_that_would_not_start_is_bad_input() -> None:
+    """The message is the kubelet's, with the stage."""
+    with pytest.raises(InputError, match=r"does not start \(cpu-manager\): unknown policy"):
+        plan([], config(cpuManagerPolicy="dynamic"), machine())
+    with pytest.raises(InputError, match="twice"):
+        plan([pod("a", {}), pod("a", {})], config(), machine())
+
+
+def test_plans_survive_json() -> None:
+    """A plan read back from its JSON text is the same plan."""
+    made = plan([pod("db", both("2")), pod("web", {})], config(), machine())
+
+    assert from_json(Plan, to_json(made), "plan") == made
+
+
+BUDGET = {"requests": {"cpu": "4", "memory": "4Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}}
+PLR: dict[str, Any] = {
+    "featureGates": {"PodLevelResourceManagers": True},
+    "topologyManagerPolicy": "restricted",
+    "topologyManagerScope": "pod",
+}
+
+
+def test_kep_5526_mixed_allocation() -> None:
+    """KEP-5526 example 2: an exclusive slice of 2, and the other 2 shared by the rest of the pod, with a quota."""
+    made = plan([pod("mixed", both("2", "2Gi"), {}, {}, resources=BUDGET)], config(**PLR), machine())
+    own, left, right = made.pods[0].containers
+
+    assert made.pods[0].cpus == own.cpus | left.cpus
+    assert left.cpus == right.cpus
+    assert own.cpus.isdisjoint(left.cpus)
+    assert (own.isolation, left.isolation) == (Isolation.CONTAINER, Isolation.POD)
+    assert (own.quota_us, left.quota_us, made.pods[0].quota_us) == (NO_QUOTA, 400_000, 400_000)
+
+
+def test_kep_5526_shared_only_and_empty_pool() -> None:
+    """KEP-5526 examples 1 and 3: everything shared; and a budget used up by exclusive containers is refused."""
+    made = plan([pod("shared", {}, {}, resources=BUDGET), pod("full", both("4", "2Gi"), {}, resources=BUDGET)],
+                config(**PLR), machine())  # fmt: skip
+
+    assert [str(c.cpus) for c in made.pods[0].containers] == [str(made.pods[0].cpus)] * 2
+    assert not made.pods[1].admitted
+
+
+def test_kep_5526_container_scope() -> None:
+    """In container scope only the Guaranteed container is exclusive, the others run in the node's pool."""
+    fields = {**PLR, "topologyManagerScope": "container"}
+    made = plan([pod("mixed", both("2", "2Gi"), {}, resources=BUDGET)], config(**fields), machine())
+    own, other = made.pods[0].containers
+
+    assert (own.isolation, other.isolation) == (Isolation.CONTAINER, Isolation.HOST)
+    assert other.cpus == made.default_cpus
+
+
+def test_without_the_gate_a_budget_means_no_exclusive_cpus() -> None:
+    """Pod-level pods are admitted and share, even if their containers look Guaranteed."""
+    made = plan([pod("mixed", both("2", "2Gi"), resources=BUDGET)], config(), machine())
+
+    assert made.pods[0].admitted
+    assert made.pods[0].containers[0].isolation is Isolation.HOST
+
+
+# Devices
+
+
+def test_devices_pull_cpus_to_their_node() -> None:
+    """With a NIC on node 1 the CPUs come from node 1, though node 0 is free."""
+    devices = read_devices([{"resource": "example.com/nic", "id": "eth1", "numa": 1}], "devices")
+    wanted = pod("net", both("2", **{"example.com/nic": "1"}))
+    made = plan([wanted, wanted_again()], config(topologyManagerPolicy="single-numa-node"), machine(), devices=devices)
+
+    assert str(made.pods[0].containers[0].cpus) == "4,12"
+    assert any("devices: eth1 of example.com/nic" in line for line in made.pods[0].containers[0].reasons)
+    assert not made.pods[1].admitted, "the only NIC is taken"
+
+
+def wanted_again() -> Pod:
+    """A second pod that wants the NIC."""
+    return pod("net2", both("2", **{"example.com/nic": "1"}))
+
+
+@pytest.mark.parametrize("data", [{}, [3], [{"resource": "nic", "id": "a"}],
+                                  [{"resource": "a/b", "id": "x", "numa": "0"}],
+                                  [{"resource": "a/b", "id": "x"}] * 2])  # fmt: skip
+def test_bad_device_lists_are_refused(data: object) -> None:
+    """One line for whatever is wrong."""
+    with pytest.raises(InputError):
+        read_devices(data, "devices")
+
+
+# Resize
+
+
+def node(**fields: Any) -> Node:
+    """A started node with one exclusive pod ``db`` of 2 CPUs."""
+    made = Node(config(**fields), machine())
+    assert made.admit(pod("db", both("2"))).admitted
+    return made
+
+
+GATE = {"featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}
+
+
+def test_resize_beside_static_managers_is_infeasible() -> None:
+    """K-gate: a Guaranteed pod cannot be resized unless the gates say so, with the kubelet's words."""
+    assert resize(node(), pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_CPU)
+    memory = Node(
+        read_settings(
+            {
+                "memoryManagerPolicy": "Static",
+                "kubeReserved": {"memory": "1Gi"},
+                "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+            },
+            "kubelet",
+        ),
+        machine(),
+    )
+    memory.admit(pod("db", both("2")))
+    assert resize(memory, pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_MEMORY)
+
+
+def test_resize_grows_around_the_promised_cpus_and_shrinks_back_to_them() -> None:
+    """KEP-5554: 2 -> 6 -> 4 keeps the CPUs of the creation; below them is infeasible."""
+    subject = node(**GATE)
+    promised = subject.cpu_state.cpus_of("db", "c0")
+    grown = resize(subject, pod("db", both("6")))
+    after = subject.cpu_state.cpus_of("db", "c0")
+    shrunk = resize(subject, pod("db", both("4")), {"c0": promised})
+
+    assert (grown.status, shrunk.status) == (ResizeStatus.DONE, ResizeStatus.DONE)
+    assert promised < after
+    assert promised <= shrunk.cpus["c0"] < after
+    assert subject.cpu_state.default | subject.cpu_state.owned() == machine().cpus
+    below = resize(subject, pod("db", both("1")), {"c0": promised})
+    assert below.status is ResizeStatus.INFEASIBLE
+
+
+def test_resize_waits_for_others_and_gives_up_on_the_impossible() -> None:
+    """Too much for now is deferred; more than the node has, or another QoS class, is infeasible."""
+    subject = node(**GATE)
+    subject.admit(pod("other", both("10")))
+
+    assert resize(subject, pod("db", both("6"))).status is ResizeStatus.DEFERRED
+    assert resize(subject, pod("db", both("40"))).status is ResizeStatus.INFEASIBLE
+    assert resize(subject, pod("db", {"requests": {"cpu": "1"}})).status is ResizeStatus.INFEASIBLE
+    assert resize(subject, pod("stranger", both("2"))).status is ResizeStatus.INFEASIBLE
+
+
+def test_resize_keeps_to_one_node_under_single_numa_node() -> None:
+    """Growing over a second node breaks the policy's promise."""
+    subject = node(**GATE, topologyManagerPolicy="single-numa-node")
+
+    assert resize(subject, pod("db", both("6"))).status is ResizeStatus.DONE
+    assert resize(subject, pod("db", both("8"))).status is ResizeStatus.INFEASIBLE
+
+
+def test_a_pod_that_is_not_guaranteed_is_resized_freely() -> None:
+    """The static managers do not hold what they never gave."""
+    subject = node()
+    burst = {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}
+    subject.admit(pod("web", burst))
+
+    assert (
+        resize(subject, pod("web", {"requests": {"cpu": "200m"}, "limits": {"cpu": "2"}})).status is ResizeStatus.DONE
+    )
+
+
+# Adjusters and DRA claims
+
+
+def test_clearcfs_takes_quotas_away_by_qos_class() -> None:
+    """The NRI example: before the start, containers of the chosen classes lose their quota."""
+    made = adjust(plan([pod("g", both("500m")), pod("b", {"limits": {"cpu": "1"}})], config(), machine()), [ClearCfs()])
+    guaranteed, burstable = (p.containers[0] for p in made.pods)
+
+    assert (guaranteed.quota_us, burstable.quota_us) == (NO_QUOTA, 100_000)
+    assert "adjusted before start by clearcfs: quota_us 50000 -> -1" in guaranteed.reasons
+
+
+def test_dra_cpus_are_exclusive_and_leave_the_pool() -> None:
+    """A claim's CPUs belong to its container; shared containers lose them."""
+    made = plan([pod("dra", {}), pod("web", {})], config(), machine())
+    claimed = with_dra_claims(made, {"dra/c0": ["PATH=/bin", "DRA_CPUSET_uid1=2-3", "DRA_CPUSET_uid2=5"]})
+    owner, other = (p.containers[0] for p in claimed.pods)
+
+    assert (str(owner.cpus), owner.isolation) == ("2-3,5", Isolation.CONTAINER)
+    assert str(other.cpus) == str(claimed.default_cpus) == "0-1,4,6-15"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [["DRA_CPUSET_a=x"], ["DRA_CPUSET_a"], ["DRA_CPUSET_=1"], ["DRA_CPUSET_a="], ["DRA_CPUSET_a=1", "DRA_CPUSET_b=1-2"],
+     ["DRA_CPUSET_a=1", "DRA_CPUSET_a=2"]],
+)  # fmt: skip
+def test_malformed_dra_environments_are_refused(environment: list[str]) -> None:
+    """Malformed, empty, repeated and overlapping claims are bad input."""
+    with pytest.raises(InputError):
+        read_dra_cpus(environment, "container")
+
+
+def test_dra_claims_cannot_take_owned_cpus_or_be_shared() -> None:
+    """CPUs of the CPU Manager's containers are not free, and a claim has one owner."""
+    made = plan([pod("db", both("2")), pod("a", {}), pod("b", {})], config(), machine())
+
+    for environments in ({"a/c0": ["DRA_CPUSET_x=1"]}, {"a/c0": ["DRA_CPUSET_x=2"], "b/c0": ["DRA_CPUSET_x=3"]},
+                         {"nobody/c0": []}, {"db/c0": ["DRA_CPUSET_x=2"]}):  # fmt: skip
+        with pytest.raises(InputError):
+            with_dra_claims(made, environments)
