@@ -185,6 +185,22 @@ def test_irregular_core_does_not_bring_other_pods_cpus_along() -> None:
     assert take(LONE_SIBLING, "1-6", 2, foreign=foreign, quirks=True) == "0,4"
 
 
+def test_units_listed_twice_do_not_count_twice() -> None:
+    """Where nodes and sockets cross, the real component counts a core twice and gives too few CPUs; the model does not."""
+    places = ((1, 1), (0, 1), (1, 1), (0, 0))
+    crossing = Machine.build(
+        [
+            MachineCpu(cpu=2 * core + thread, core=core, socket=socket, numa=node, uncore=0)
+            for core, (socket, node) in enumerate(places)
+            for thread in range(2)
+        ],
+        (),
+    )
+    assert not crossing.irregular
+    assert take(crossing, "1-3,7", 4) == "1-3,7"
+    assert take(crossing, "1-3,7", 4, quirks=True) == "2-3"
+
+
 def test_aliased_combinations() -> None:
     """Combinations of four share storage after the third item, those of up to three and of five do not."""
     for size, shared_from in ((1, 1), (2, 2), (3, 3), (4, 3), (5, 5), (6, 5), (7, 5)):
