@@ -186,7 +186,7 @@ def test_irregular_core_does_not_bring_other_pods_cpus_along() -> None:
 
 
 def test_units_listed_twice_do_not_count_twice() -> None:
-    """Where nodes and sockets cross, the real component counts a core twice and gives too few CPUs; the model does not."""
+    """Where nodes and sockets cross, the real component counts a core twice and gives too few CPUs; the model never."""
     places = ((1, 1), (0, 1), (1, 1), (0, 0))
     crossing = Machine.build(
         [
