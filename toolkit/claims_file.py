@@ -90,7 +90,9 @@ class _Claim(_Entry):
         )
 
 
-class _Document(BaseModel):
+class ClaimsDocument(BaseModel):
+    """The file as it is written; its JSON Schema ships with pinproof."""
+
     model_config = ConfigDict(extra="forbid")
     api_version: Literal["pinproof/v1"] = Field(alias="apiVersion")
     kind: Literal["Claims"]
@@ -110,7 +112,7 @@ def parse_claims(text: str, where: str) -> ClaimSet:
     if not isinstance(data, dict):
         raise InputError(where, f"a {type(data).__name__}", EXPECTED)
     try:
-        document = _Document.model_validate(data)
+        document = ClaimsDocument.model_validate(data)
     except ValidationError as error:
         raise InputError(where, first_problem(error), EXPECTED) from None
     claims = ClaimSet(

@@ -53,7 +53,9 @@ class _Control(_Part):
     period_us: int | None = None
 
 
-class _Document(_Part):
+class ScenarioDocument(_Part):
+    """The file as it is written; its JSON Schema ships with pinproof."""
+
     api_version: Literal["pinproof/v1"]
     kind: Literal["Scenario"]
     name: Name
@@ -79,7 +81,7 @@ def parse_scenario(text: str, where: str) -> Scenario:
     if not isinstance(data, dict):
         raise InputError(where, f"a {type(data).__name__}", EXPECTED)
     try:
-        document = _Document.model_validate(data)
+        document = ScenarioDocument.model_validate(data)
     except ValidationError as error:
         raise InputError(where, first_problem(error), EXPECTED) from None
     scenario = Scenario(

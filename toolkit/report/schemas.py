@@ -1,4 +1,4 @@
-"""The JSON Schemas of the run directory's files, generated from the dataclasses and shipped in ``toolkit/schemas``.
+"""The JSON Schemas of all files, generated from the dataclasses and shipped in ``toolkit/schemas``.
 
 ``python -m toolkit.report.schemas`` writes them anew; a test compares the shipped ones with what this module generates.
 """
@@ -9,16 +9,22 @@ import json
 from importlib import resources
 from pathlib import Path
 
+from toolkit.claims_file import ClaimsDocument
 from toolkit.model.serde import json_schema
 from toolkit.report.compare import Comparison
+from toolkit.scenario_file import ScenarioDocument
 from toolkit.store import STAGES, VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-NAMES = (*STAGES, "comparison")
+FILES = {"claims-file": ClaimsDocument, "scenario-file": ScenarioDocument}
+"""Files that users write (YAML), as against those of the run directory."""
+NAMES = (*STAGES, "comparison", *FILES)
 
 
 def generate(name: str) -> dict[str, object]:
     """Return the schema of one file: ``claims``, ``evidence``, ``result`` and so on, or of ``compare --json``."""
+    if name in FILES:
+        return {**json_schema(FILES[name]), "$schema": DIALECT, "title": f"pinproof {name}"}
     kind = Comparison if name == "comparison" else STAGES[name]
     schema = json_schema(kind)
     identity = f"pinproof.{name}/{VERSION}"
