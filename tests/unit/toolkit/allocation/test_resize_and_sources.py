@@ -1,0 +1,168 @@
+"""In-place resize, adjusters between create and start, and CPUs claimed through DRA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolkit.allocation.machine import Machine
+from toolkit.allocation.node import Node
+from toolkit.allocation.planner import plan
+from toolkit.allocation.resize import STATIC_CPU, STATIC_MEMORY, ResizeStatus, resize
+from toolkit.allocation.sources import ClearCfs, adjust, read_dra_cpus, with_dra_claims
+from toolkit.errors import InputError
+from toolkit.model.claims import NO_QUOTA, Isolation
+from toolkit.model.node_config import NodeConfig, read_settings
+from toolkit.model.pod import Pod
+from toolkit.model.pod_reader import read_pod
+
+GIB = 1 << 30
+
+
+def machine(nodes: int = 2, cores: int = 4) -> Machine:
+    """``nodes`` NUMA nodes of ``cores`` cores with two threads: CPU i and its sibling i + nodes * cores."""
+    total = nodes * cores
+    return Machine.from_vector(
+        {
+            "cpus": [[cpu, cpu % total, 0, cpu % total // cores, cpu % total // cores] for cpu in range(2 * total)],
+            "numa": [{"id": i, "memory": 16 * GIB} for i in range(nodes)],
+        }
+    )
+
+
+def config(**fields: Any) -> NodeConfig:
+    """A static policy that reserves CPU 0 and its sibling 8, and more fields."""
+    return read_settings({"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,8", **fields}, "kubelet")
+
+
+def both(cpu: str, memory: str = "1Gi", **more: str) -> dict[str, Any]:
+    """Equal requests and limits."""
+    amounts = {"cpu": cpu, "memory": memory, **more}
+    return {"requests": amounts, "limits": amounts}
+
+
+def pod(name: str, *resources: dict[str, Any], **spec: Any) -> Pod:
+    """A pod with containers c0, c1, …"""
+    body = {"containers": [{"name": f"c{i}", "resources": r} for i, r in enumerate(resources)], **spec}
+    return read_pod({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}, name)
+
+
+# Resize
+
+
+def node(**fields: Any) -> Node:
+    """A started node with one exclusive pod ``db`` of 2 CPUs."""
+    made = Node(config(**fields), machine())
+    assert made.admit(pod("db", both("2"))).admitted
+    return made
+
+
+GATE = {"featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}
+
+
+def test_resize_beside_static_managers_is_infeasible() -> None:
+    """K-gate: a Guaranteed pod cannot be resized unless the gates say so, with the kubelet's words."""
+    assert resize(node(), pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_CPU)
+    memory = Node(
+        read_settings(
+            {
+                "memoryManagerPolicy": "Static",
+                "kubeReserved": {"memory": "1Gi"},
+                "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+            },
+            "kubelet",
+        ),
+        machine(),
+    )
+    memory.admit(pod("db", both("2")))
+    assert resize(memory, pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_MEMORY)
+
+
+def test_resize_grows_around_the_promised_cpus_and_shrinks_back_to_them() -> None:
+    """KEP-5554: 2 -> 6 -> 4 keeps the CPUs of the creation; below them is infeasible."""
+    subject = node(**GATE)
+    promised = subject.cpu_state.cpus_of("db", "c0")
+    grown = resize(subject, pod("db", both("6")))
+    after = subject.cpu_state.cpus_of("db", "c0")
+    shrunk = resize(subject, pod("db", both("4")), {"c0": promised})
+
+    assert (grown.status, shrunk.status) == (ResizeStatus.DONE, ResizeStatus.DONE)
+    assert promised < after
+    assert promised <= shrunk.cpus["c0"] < after
+    assert subject.cpu_state.default | subject.cpu_state.owned() == machine().cpus
+    below = resize(subject, pod("db", both("1")), {"c0": promised})
+    assert below.status is ResizeStatus.INFEASIBLE
+
+
+def test_resize_waits_for_others_and_gives_up_on_the_impossible() -> None:
+    """Too much for now is deferred; more than the node has, or another QoS class, is infeasible."""
+    subject = node(**GATE)
+    subject.admit(pod("other", both("10")))
+
+    assert resize(subject, pod("db", both("6"))).status is ResizeStatus.DEFERRED
+    assert resize(subject, pod("db", both("40"))).status is ResizeStatus.INFEASIBLE
+    assert resize(subject, pod("db", {"requests": {"cpu": "1"}})).status is ResizeStatus.INFEASIBLE
+    assert resize(subject, pod("stranger", both("2"))).status is ResizeStatus.INFEASIBLE
+
+
+def test_resize_keeps_to_one_node_under_single_numa_node() -> None:
+    """Growing over a second node breaks the policy's promise."""
+    subject = node(**GATE, topologyManagerPolicy="single-numa-node")
+
+    assert resize(subject, pod("db", both("6"))).status is ResizeStatus.DONE
+    assert resize(subject, pod("db", both("8"))).status is ResizeStatus.INFEASIBLE
+
+
+def test_a_pod_that_is_not_guaranteed_is_resized_freely() -> None:
+    """The static managers do not hold what they never gave."""
+    subject = node()
+    burst = {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}
+    subject.admit(pod("web", burst))
+
+    assert (
+        resize(subject, pod("web", {"requests": {"cpu": "200m"}, "limits": {"cpu": "2"}})).status is ResizeStatus.DONE
+    )
+
+
+# Adjusters and DRA claims
+
+
+def test_clearcfs_takes_quotas_away_by_qos_class() -> None:
+    """The NRI example: before the start, containers of the chosen classes lose their quota."""
+    made = adjust(plan([pod("g", both("500m")), pod("b", {"limits": {"cpu": "1"}})], config(), machine()), [ClearCfs()])
+    guaranteed, burstable = (p.containers[0] for p in made.pods)
+
+    assert (guaranteed.quota_us, burstable.quota_us) == (NO_QUOTA, 100_000)
+    assert "adjusted before start by clearcfs: quota_us 50000 -> -1" in guaranteed.reasons
+
+
+def test_dra_cpus_are_exclusive_and_leave_the_pool() -> None:
+    """A claim's CPUs belong to its container; shared containers lose them."""
+    made = plan([pod("dra", {}), pod("web", {})], config(), machine())
+    claimed = with_dra_claims(made, {"dra/c0": ["PATH=/bin", "DRA_CPUSET_uid1=2-3", "DRA_CPUSET_uid2=5"]})
+    owner, other = (p.containers[0] for p in claimed.pods)
+
+    assert (str(owner.cpus), owner.isolation) == ("2-3,5", Isolation.CONTAINER)
+    assert str(other.cpus) == str(claimed.default_cpus) == "0-1,4,6-15"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [["DRA_CPUSET_a=x"], ["DRA_CPUSET_a"], ["DRA_CPUSET_=1"], ["DRA_CPUSET_a="], ["DRA_CPUSET_a=1", "DRA_CPUSET_b=1-2"],
+     ["DRA_CPUSET_a=1", "DRA_CPUSET_a=2"]],
+)  # fmt: skip
+def test_malformed_dra_environments_are_refused(environment: list[str]) -> None:
+    """Malformed, empty, repeated and overlapping claims are bad input."""
+    with pytest.raises(InputError):
+        read_dra_cpus(environment, "container")
+
+
+def test_dra_claims_cannot_take_owned_cpus_or_be_shared() -> None:
+    """CPUs of the CPU Manager's containers are not free, and a claim has one owner."""
+    made = plan([pod("db", both("2")), pod("a", {}), pod("b", {})], config(), machine())
+
+    for environments in ({"a/c0": ["DRA_CPUSET_x=1"]}, {"a/c0": ["DRA_CPUSET_x=2"], "b/c0": ["DRA_CPUSET_x=3"]},
+                         {"nobody/c0": []}, {"db/c0": ["DRA_CPUSET_x=2"]}):  # fmt: skip
+        with pytest.raises(InputError):
+            with_dra_claims(made, environments)
