@@ -11,6 +11,7 @@ from probes import tally
 from probes.owners import classify, own_processes
 from probes.sampling.bandwidth import bandwidth_use
 from probes.sampling.system import run_delay
+from probes.sampling.untraced import untraced
 from probes.window import Edge, Window
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.cpuset import CpuSet
@@ -84,6 +85,9 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         judged = sum(state.judged for state in states if state.window == window.number)
         seen = CpuSet.of(cpu for cpu, state in enumerate(states) if state.window == window.number)
     spots = list(dict.fromkeys(observer.blind_spots))
+    hidden = untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
+    if hidden.names:
+        spots.append(f"this kernel hides threads from its tracepoints: {', '.join(hidden.names[:8])}")
     unsampled = online - observer.sampled
     if unsampled:
         spots.append(
@@ -95,6 +99,7 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         switches_judged=judged,
         switches_kernel=max(least, min(most, (least + most) // 2)),
         switches_skew=(most - least + 1) // 2,
+        switches_untraced=hidden.switches,
         lost_events=edge.lost - first.lost,
         map_full=edge.full - first.full,
         missed_runs=edge.missed - first.missed,

@@ -79,7 +79,7 @@ class Ledger:
             self.programs["on_tick"] = compiler.load(self._module, "on_tick", bpf.PERF_EVENT, log)
             self._control = self.programs["on_control"]
             self._open_maps()
-            self._control_run(records.CONTROL_GENERATION)
+            self.bump()
             self._module[b"events"].open_ring_buffer(
                 lambda _context, data, size: self._hand_over(on_detail, data, size)
             )
@@ -110,6 +110,7 @@ class Ledger:
         self.intruders = table("intruders", 16, records.IntruderSums.LAYOUT.size)
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
+        self._seen = table("seen", 4, 8)
         self._zero_row = bytes(self._rows.value_size * cpus)
 
     def _attach(self, tracepoint: str, function: str) -> None:
@@ -183,15 +184,12 @@ class Ledger:
 
     def bump(self) -> None:
         """Make every CPU look its cached answers up again."""
-        # Twice: a CPU with weak ordering may have taken the new generation with an old mask; what it kept then is
-        # dropped by the second bump, which comes a system call later, when the mask has long been visible.
-        self._control_run(records.CONTROL_GENERATION)
-        self._control_run(records.CONTROL_GENERATION)
+        self._everywhere(None, records.CONTROL_FLUSH)
 
     def set_pods_root(self, cgroup_id: int, level: int) -> None:
         """Tell below which cgroup everything is a pod."""
-        generation, epoch, *_ = records.CONFIG.unpack(self._config.lookup(_U32.pack(0)) or b"")
-        self._config.update(_U32.pack(0), records.CONFIG.pack(generation, epoch, cgroup_id, level, 0))
+        _, epoch, *_ = records.CONFIG.unpack(self._config.lookup(_U32.pack(0)) or b"")
+        self._config.update(_U32.pack(0), records.CONFIG.pack(0, epoch, cgroup_id, level, 0))
 
     def add_root(self, cgroup_id: int, slot: int, ident: int) -> None:
         """Put a cgroup under a slot; its mask must have been published."""
@@ -227,6 +225,7 @@ class Ledger:
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
+        self._everywhere(CpuSet.of([cpu]), records.CONTROL_FLUSH)
         self._everywhere(CpuSet.of([cpu]), records.CONTROL_WINDOW, self.window)
 
     def next_epoch(self) -> int:
@@ -251,6 +250,11 @@ class Ledger:
         """Return every possible CPU's own counters."""
         data = self._state.lookup(_U32.pack(0)) or b""
         return [records.CpuState.decode(piece) for piece in records.per_cpu(data, self._state.value_size)]
+
+    def seen(self, tid: int) -> bool:
+        """Say whether the ledger ever saw this thread switched out."""
+        word = self._seen.lookup(_U32.pack((tid >> 6) % records.SEEN_WORDS)) or b""
+        return bool(int.from_bytes(word, "little") >> (tid & 63) & 1)
 
     def missed_runs(self) -> int:
         """Return how many program runs the kernel skipped."""

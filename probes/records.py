@@ -119,10 +119,12 @@ class Detail(_Record):
 class CpuState(_Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=12Q4I")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q2I9Q4I")
     start_ns: int
     charged_ns: int
     judged: int
+    generation: int
+    window: int
     ticks: int
     opened_ns: int
     closed_ns: int
@@ -133,7 +135,7 @@ class CpuState(_Record):
     map_full: int
     counted_start_ns: int
     counted: int
-    window: int
+    pad0: int
     busy: int
     closed_window: int
 
@@ -152,7 +154,7 @@ FOREVER_NS = (1 << 64) - 1
 """``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
 
 DETAIL_OUTSIDE, DETAIL_PENDING, DETAIL_JOIN_THREAD, DETAIL_JOIN_PROCESS = range(1, 5)
-CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_GENERATION, CONTROL_EPOCH = range(1, 6)
+CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH = range(1, 6)
 CPU_WORDS = 16
 MASK_BUFFERS = 4
 MAX_CPUS = CPU_WORDS * 64
@@ -160,6 +162,7 @@ MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=IIQII")
 CLAIM_ROOT = struct.Struct("=II")
 CPU_STATE_BYTES = CpuState.LAYOUT.size + 16 + 16 * 32
+SEEN_WORDS = 65536
 
 
 def comm(raw: bytes) -> str:

@@ -12,6 +12,7 @@ from probes.sampling.bandwidth import lineage, read_stats
 from probes.sampling.bins import Bins
 from probes.sampling.system import SystemCounters, read_run_delay, read_system
 from probes.sampling.threads import ThreadMasks
+from probes.sampling.untraced import read_counts
 from probes.subjects import Subject
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import CpuStat
@@ -33,6 +34,8 @@ class Edge:
     before: SystemCounters
     after: SystemCounters
     run_delay: dict[str, dict[int, int]]
+    switches: dict[int, int]
+    members: frozenset[int]
     process_ns: int
     bpf_ns: int
     missed: int
@@ -224,9 +227,12 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
     ledger, hierarchy, root = observer.ledger, observer.hierarchy, observer.root
     claims = [subject.claim for subject in observer.subjects.values()]
     files = read_claim_files(observer, claims)
-    delays = {claim.name: read_run_delay(cgroupfs.tids(hierarchy, claim.cgroup), root) for claim in claims}
+    members = {claim.name: cgroupfs.tids(hierarchy, claim.cgroup) for claim in claims}
+    delays = {name: read_run_delay(tids, root) for name, tids in members.items()}
     if turn:
         ledger.prepare_window()
+    # At the end only those that the ledger never saw: nobody else is looked up there.
+    counts = read_counts(root, lambda tid: not ledger.seen(tid)) if turn else {}
     stats = read_stats(hierarchy, claims)
     before = read_system(root)
     now = time.monotonic_ns()
@@ -241,6 +247,8 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         before=before,
         after=after,
         run_delay=delays,
+        switches=counts,
+        members=frozenset(tid for tids in members.values() for tid in tids),
         process_ns=time.process_time_ns(),
         bpf_ns=ledger.run_time_ns(),
         missed=ledger.missed_runs(),

@@ -4,8 +4,9 @@
  * Shared by every probe: the maps that user space publishes claims in, and the per-CPU cache that makes the answer
  * cheap. The caller's own per-CPU state embeds `struct place_cache`.
  *
- * Publication. A mask is written to a buffer that no reader uses; then `live[slot]` is flipped and the generation bumped
- * by a program (single stores, never a torn copy). Readers cache their answer per generation.
+ * Publication. A mask is written to a buffer that no reader uses; then `live[slot]` is flipped by a program (one store,
+ * never a torn copy), and an interrupt on every CPU drops the answers that this CPU keeps (`generation`). When that has
+ * returned, the new mask binds everywhere; no barrier and no shared cache line is needed where it is asked for.
  *
  * Settings (-D): MAX_CLAIMS, MAX_CGROUPS (entries of `roots`), and the OFF_* offsets taken from the kernel's BTF.
  */
@@ -49,7 +50,7 @@ struct place_cache {
 };
 
 struct config {
-        u32 generation;                 /* starts at 1, so that a zeroed cache entry never matches */
+        u32 pad0;
         u32 epoch;                      /* 0-255, in the key of every detail map: user space drains old epochs */
         u64 pods_root;                  /* cgroup id below which everything is a pod, or 0 */
         u32 pods_level;
@@ -102,23 +103,13 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
 }
 
 /* Where is the current task? One compare where it was asked before on this CPU. */
-static __always_inline struct place_entry *current_place(struct place_cache *cache)
+static __always_inline struct place_entry *current_place(struct place_cache *cache, u32 generation)
 {
-        int zero = 0;
-        struct config *c = config.lookup(&zero);
         u64 cgroup = bpf_get_current_cgroup_id();
         struct place_entry *e = &cache->entry[(cgroup ^ cgroup >> 4) & (CACHE_SIZE - 1)];
 
-        if (!c)
-                return e;
-        u32 generation = *(volatile u32 *)&c->generation;
-
-        if (e->cgroup != cgroup || e->generation != generation) {
+        if (e->cgroup != cgroup || e->generation != generation)
                 find_place(e, cgroup, generation);
-                /* A publication passed by meanwhile: use the answer once, do not keep it. */
-                if (*(volatile u32 *)&c->generation != generation)
-                        e->generation = 0;
-        }
         return e;
 }
 

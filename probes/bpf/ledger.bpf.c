@@ -18,6 +18,9 @@ BPF_TABLE("hash", struct offence_key, struct offence, offenders, MAX_OFFENDERS);
 BPF_TABLE("hash", struct offence_key, struct offence, pending, MAX_OFFENDERS);
 BPF_TABLE("hash", struct intruder_key, struct intruder, intruders, MAX_INTRUDERS);
 
+#define SEEN_WORDS 65536                /* PID_MAX_LIMIT / 64 */
+BPF_ARRAY(seen, u64, SEEN_WORDS);
+
 /* The running interval [from, now], and what caused us to look at it. */
 struct span {
         u64 from;
@@ -190,7 +193,7 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
 /* Count the running interval up to now. Written for registers: a task without a claim costs a compare and two stores. */
 static __always_inline void charge(struct cpu_state *st, u64 now, int ended, int tick)
 {
-        struct place_entry *e = current_place(&st->places);
+        struct place_entry *e = current_place(&st->places, st->generation);
         u32 place = e->place;
 
         if (place != PLACE_FREE) {
@@ -214,6 +217,20 @@ static __always_inline void charge(struct cpu_state *st, u64 now, int ended, int
         st->charged_ns = now;
 }
 
+/*
+ * Some hosts hide threads from tracepoints, while ctxt in /proc/stat counts them. A bit for every tid that was ever seen
+ * here lets user space name the others. Two CPUs may lose each other's bit: the next switch sets it again.
+ */
+static __always_inline void mark_seen(void)
+{
+        u32 tid = bpf_get_current_pid_tgid();
+        int index = tid >> 6 & (SEEN_WORDS - 1);
+        u64 *word = seen.lookup(&index), bit = 1ULL << (tid & 63);
+
+        if (word && !(*word & bit))
+                *word |= bit;
+}
+
 static __always_inline struct cpu_state *my_state(void)
 {
         int zero = 0;
@@ -231,6 +248,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         st->judged++;
         charge(st, now, 1, 0);
         st->start_ns = now;
+        mark_seen();
         return 0;
 }
 
@@ -279,8 +297,8 @@ int on_control(struct bpf_raw_tracepoint_args *ctx)
                 if (!buffer)
                         return -1;
                 *(volatile u32 *)buffer = ctx->args[2];
-        } else if (command == CONTROL_GENERATION) {
-                *(volatile u32 *)&c->generation = c->generation + 1;
+        } else if (command == CONTROL_FLUSH) {
+                st->generation++;
         } else if (command == CONTROL_EPOCH) {
                 *(volatile u32 *)&c->epoch = value;
         }

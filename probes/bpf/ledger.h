@@ -82,6 +82,8 @@ struct cpu_state {
         u64 start_ns;                   /* the running interval began */
         u64 charged_ns;                 /* and is counted up to here */
         u64 judged;                     /* switches in this window */
+        u32 generation;                 /* of the answers in `places` that are good; the first line is the hot one */
+        u32 window;
         u64 ticks;
         u64 opened_ns;                  /* this CPU's window began */
         u64 closed_ns;                  /* the last closed window: its end and its counters */
@@ -92,7 +94,7 @@ struct cpu_state {
         u64 map_full;                   /* an entry could not be made; since the programs were loaded */
         u64 counted_start_ns;           /* the interval that `counted` is about */
         u32 counted;                    /* bits of enum counted: classes in which it has been counted */
-        u32 window;
+        u32 pad0;
         u32 busy;                       /* a split is under way in process context: the tick must not interfere */
         u32 closed_window;
         u64 pad[2];
@@ -102,4 +104,4 @@ struct cpu_state {
 enum counted { COUNTED_OUTSIDE = 1, COUNTED_TRANSITION = 2, COUNTED_PENDING = 4, COUNTED_INTRUDER = 8 };
 
 /* Commands to on_control, run by BPF_PROG_TEST_RUN; arguments follow as u64. */
-enum control { CONTROL_SPLIT = 1, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_GENERATION, CONTROL_EPOCH };
+enum control { CONTROL_SPLIT = 1, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH };

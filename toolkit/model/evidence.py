@@ -188,6 +188,9 @@ class Coverage:
     switches_judged: int = 0
     switches_kernel: int = 0
     switches_skew: int = 0
+    switches_untraced: int = 0
+    """Switches in the kernel's count that its tracepoint never tells: of threads without a claim that it never named, by
+    their own counters in /proc. ``switches_judged + switches_untraced`` is to be compared with ``switches_kernel``."""
     lost_events: int = 0
     map_full: int = 0
     missed_runs: int = 0
