@@ -59,21 +59,35 @@ def parse(data: bytes, wanted: dict[str, tuple[str, ...]]) -> dict[str, int]:
     if magic != _MAGIC:
         raise ValueError("not BTF data of this machine's byte order")
     strings = data[header + strings_at : header + strings_at + strings_len]
-    position, end = header + types_at, min(header + types_at + types_len, len(data))
-    places: list[int] = [0]
     names = {strings.find(b"\0" + name.encode() + b"\0") + 1: name for name in wanted}
     names.pop(0, None)
-    left = dict.fromkeys(wanted, position)
-    unpack = struct.Struct("<III").unpack_from
-    found: dict[str, int] = {}
-    while position < end and left:
-        name_at, info, _ = unpack(data, position)
+    begin, end = header + types_at, min(header + types_at + types_len, len(data))
+    try:
+        return _look_up(data, strings, wanted, *_index(data, begin, end, names, early=True))
+    except ValueError:
+        # An anonymous part may be described after the struct that holds it (RANDSTRUCT kernels): read all types.
+        return _look_up(data, strings, wanted, *_index(data, begin, end, names, early=False))
+
+
+def _index(
+    data: bytes, begin: int, end: int, names: dict[int, str], *, early: bool
+) -> tuple[list[int], dict[str, int]]:
+    """Return where every type stands (by id) and where the wanted structs stand; ``early``: end at the last of them."""
+    places, found, position = [0], dict[str, int](), begin
+    unpack = struct.Struct("<II").unpack_from
+    while position < end and not (early and len(found) == len(names)):
+        name_at, info = unpack(data, position)
         kind, count = info >> 24 & 0x1F, info & 0xFFFF
         places.append(position)
         if kind == _STRUCT and name_at in names:
-            left.pop(names[name_at], None)
-            found[names[name_at]] = position
+            found.setdefault(names[name_at], position)
         position += 12 + (_PER_MEMBER[kind] * count if kind in _PER_MEMBER else _EXTRA.get(kind, 0))
+    return places, found
+
+
+def _look_up(
+    data: bytes, strings: bytes, wanted: dict[str, tuple[str, ...]], places: list[int], found: dict[str, int]
+) -> dict[str, int]:
     result = {}
     for name, members in wanted.items():
         if name not in found:
@@ -96,7 +110,7 @@ def _members(
         bits = offset & 0xFFFFFF if info >> 31 else offset
         if name_at:
             listed.append((strings[name_at : strings.index(b"\0", name_at)].decode(), base + bits // 8))
-        elif depth < 8 and kind_id < len(places):  # anonymous; those that stand later in the file are not needed here
+        elif depth < 8 and kind_id < len(places):  # anonymous
             inner = places[kind_id]
             if struct.unpack_from("<III", data, inner)[1] >> 24 & 0x1F in (_STRUCT, _UNION):
                 listed += _members(data, strings, places, inner, base + bits // 8, depth + 1)

@@ -1,0 +1,235 @@
+"""The loaded programs against the kernel: record layout, completeness, exact windows, nothing left after SIGKILL."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes import compiler, records
+from probes.ledger import Ledger
+from probes.observer import Observer
+from probes.options import ObserveOptions
+from tests.integration.probe_lab import Planter, cgroup, compile_planter, join, wait_for
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import OwnerClass
+
+pytestmark = pytest.mark.integration
+
+ONLINE = sorted(os.sched_getaffinity(0))
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Iterator[Ledger]:
+    """One loaded ledger."""
+    with tempfile.TemporaryDirectory() as folder:
+        opened = Ledger(Path("/"), ObserveOptions())
+        opened.open(Path(folder), lambda detail: None)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled foreign program."""
+    return compile_planter(tmp_path_factory.mktemp("planter"))
+
+
+@pytest.mark.parametrize(
+    ("table", "part", "record"),
+    [
+        (b"rows", "Leaf", records.Row),
+        (b"offenders", "Key", records.OffenceKey),
+        (b"offenders", "Leaf", records.Offence),
+        (b"intruders", "Key", records.IntruderKey),
+        (b"intruders", "Leaf", records.IntruderSums),
+        (b"threads", "Leaf", records.Member),
+        (b"state", "Leaf", records.CpuState),
+    ],
+)
+def test_records_have_the_layout_that_bcc_generated(ledger: Ledger, table: bytes, part: str, record: type) -> None:
+    """Field names, order, offsets and sizes agree between the C structs and the Python records."""
+    leaf = getattr(ledger._module[table], part)
+    leaf = getattr(leaf, "_type_", leaf)  # per-CPU tables have arrays of the struct
+    described = [(field[0], getattr(leaf, field[0]).offset, getattr(leaf, field[0]).size) for field in leaf._fields_]
+    codes = list(record.LAYOUT.format.lstrip("="))
+    wanted, offset, digits = [], 0, ""
+    names = (field.name for field in dataclasses.fields(record))
+    for code in codes:
+        if code.isdigit():
+            digits += code
+            continue
+        count, size = int(digits or 1), {"Q": 8, "I": 4, "s": 1}[code]
+        digits = ""
+        for length in [count] if code == "s" else [size] * count:
+            wanted.append((next(names), offset, length))
+            offset += length
+    assert described[: len(wanted)] == wanted
+
+
+def test_sizes_of_what_is_written_as_bytes(ledger: Ledger) -> None:
+    """Structs that user space writes or skips over are as large as it believes."""
+
+    def size(table: bytes) -> int:
+        leaf = ledger._module[table].Leaf
+        return ctypes.sizeof(getattr(leaf, "_type_", leaf))
+
+    assert size(b"masks") == records.MASK_BYTES
+    assert size(b"roots") == records.CLAIM_ROOT.size
+    assert size(b"config") == records.CONFIG.size
+    assert size(b"state") == records.CPU_STATE_BYTES
+
+
+def test_every_switch_of_the_kernel_is_judged() -> None:
+    """Under a switch storm the ledger's count is the kernel's (ctxt) to 1 in 10,000, and nothing is lost."""
+    with Observer(ClaimSet(claims=())) as observer:
+        observer.open_window()
+        subprocess.run(["perf", "bench", "sched", "pipe", "-l", "100000"], check=True, stdout=subprocess.DEVNULL)
+        coverage = observer.close_window().coverage
+    assert coverage.switches_judged > 100_000
+    missing = abs(coverage.switches_kernel - coverage.switches_judged - coverage.switches_untraced)
+    assert missing <= coverage.switches_skew + coverage.switches_kernel * 1e-4
+    assert coverage.switches_judged / coverage.switches_kernel >= 0.9999
+    assert (coverage.lost_events, coverage.map_full, coverage.missed_runs) == (0, 0, 0)
+    assert coverage.cpus_seen == coverage.cpus_online
+
+
+def test_window_is_exact_for_a_task_that_never_switches(planter: Path) -> None:
+    """CPU time of a claim is the kernel's own account over the window to 1 %, whatever was running at its ends."""
+    with (
+        cgroup(f"pinproof-exact-{os.getpid()}") as path,
+        Planter(planter, "stay", ONLINE[0], ONLINE[0], 1, 5 * 10**9) as run,
+    ):
+        join(path, run.process.pid)
+        claim = Claim(name="hog", cgroup=path, cpus=CpuSet.of(ONLINE))
+        with Observer(ClaimSet(claims=(claim,))) as observer:
+            run.go()
+            clock = ~run.process.pid << 3 | 2
+            wait_for(lambda: time.clock_gettime_ns(clock) > 50_000_000, "the hog runs")
+            for _ in range(5):
+                before_out = time.clock_gettime_ns(clock)
+                observer.open_window()
+                before_in = time.clock_gettime_ns(clock)
+                deadline = time.monotonic() + 0.25
+                wait_for(lambda end=deadline: time.monotonic() > end, "a quarter of a second")
+                after_in = time.clock_gettime_ns(clock)
+                evidence = observer.close_window()
+                after_out = time.clock_gettime_ns(clock)
+                used = sum(row.run_ns for row in evidence.cpu_use)
+                # The truth lies between the inner and the outer pair of readings.
+                assert (after_in - before_in) * 0.99 <= used <= (after_out - before_out) * 1.01
+
+
+def test_mask_change_is_transition_and_then_binds(planter: Path) -> None:
+    """While a change is under way the old CPUs are tolerated; once it is complete they are outside."""
+    if len(ONLINE) < 2:
+        pytest.skip("a change needs two CPUs")
+    first, last = ONLINE[0], ONLINE[-1]
+    with cgroup(f"pinproof-change-{os.getpid()}") as path, Planter(planter, "stay", last, last, 1, 10**9) as run:
+        join(path, run.process.pid)
+        with Observer(ClaimSet(claims=(Claim(name="db", cgroup=path, cpus=CpuSet.of(ONLINE)),))) as observer:
+            observer.open_window()
+            run.go()
+            clock = ~run.process.pid << 3 | 2
+            wait_for(lambda: time.clock_gettime_ns(clock) > 10_000_000, "it runs")
+            with observer.changing("db", CpuSet.of([first])):
+                began = time.clock_gettime_ns(clock)
+                wait_for(lambda: time.clock_gettime_ns(clock) > began + 50_000_000, "it runs during the change")
+                assert observer.poll() == ()
+            changed = time.clock_gettime_ns(clock)
+            wait_for(lambda: time.clock_gettime_ns(clock) > changed + 50_000_000, "it runs after the change")
+            assert observer.poll(1.0)
+            evidence = observer.close_window()
+            run.end()
+    (transition,) = evidence.transitions
+    assert (transition.what, transition.cpus_after) == ("mask-change", CpuSet.of([first]))
+    use = {row.cpu: row for row in evidence.cpu_use}[last]
+    assert use.transition_ns >= 45_000_000
+    assert use.out_of_set_ns >= 45_000_000
+    assert use.run_ns >= use.transition_ns + use.out_of_set_ns
+
+
+def test_watched_cpu_names_who_ran_there(planter: Path) -> None:
+    """A task without a claim on an exclusive CPU is an intruder with its class; the claim's own tasks are none."""
+    with cgroup(f"pinproof-owner-{os.getpid()}") as path:
+        claim = Claim(name="db", cgroup=path, cpus=CpuSet.of([ONLINE[-1]]), isolation=Isolation.CONTAINER)
+        with (
+            Observer(ClaimSet(claims=(claim,), pods_root=path)) as observer,
+            Planter(planter, "nap", ONLINE[-1], ONLINE[-1], 20, 1_000_000) as stranger,
+            Planter(planter, "nap", ONLINE[-1], ONLINE[-1], 20, 1_000_000) as owner,
+        ):
+            join(path, owner.process.pid)
+            observer.open_window()
+            for run in (stranger, owner):
+                run.go()
+                run.truth()
+            evidence = observer.close_window()
+            for run in (stranger, owner):
+                run.end()
+    found = {row.tid: row for row in evidence.intruders}
+    assert found[stranger.process.pid].switches >= 20
+    assert found[stranger.process.pid].owner is OwnerClass.TOOLKIT  # our own child
+    assert found[stranger.process.pid].comm == "planter"
+    assert owner.process.pid not in found
+    assert {row.cpu for row in evidence.intruders} == {ONLINE[-1]}
+    assert 0 not in found, "the idle task is nobody"
+
+
+def test_claims_that_cannot_be_watched_are_refused() -> None:
+    """The root cgroup, a missing cgroup and a second claim on one cgroup: one clear line each, nothing left loaded."""
+    with pytest.raises(InputError, match="root"), Observer(ClaimSet(claims=(Claim(name="all", cgroup="/"),))):
+        pass
+    with pytest.raises(InputError, match="no-such"), Observer(ClaimSet(claims=(Claim(name="x", cgroup="/no-such"),))):
+        pass
+    with cgroup(f"pinproof-twice-{os.getpid()}") as path:
+        claims = ClaimSet(claims=(Claim(name="a", cgroup=path), Claim(name="b", cgroup=path)))
+        with pytest.raises(InputError, match="claim already"), Observer(claims):
+            pass
+
+
+def test_sigkill_leaves_no_program_behind() -> None:
+    """Nothing is pinned: when the process is killed its programs are gone."""
+    script = (
+        "from probes.observer import Observer\nfrom toolkit.model.claims import ClaimSet\nimport sys, time\n"
+        "with Observer(ClaimSet(claims=())) as o:\n"
+        "    print(*o.ledger.programs.values(), flush=True)\n"
+        "    o.open_window()\n    sys.stdin.read()\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    fds = child.stdout.readline().split()
+    ids = {
+        line.split()[1]
+        for fd in fds
+        for line in Path(f"/proc/{child.pid}/fdinfo/{fd}").read_text().splitlines()
+        if line.startswith("prog_id:")
+    }
+    assert len(ids) == 6
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+
+    def left() -> set[str]:
+        shown = subprocess.run(["bpftool", "prog", "show"], capture_output=True, text=True, check=True).stdout
+        return {line.split(":")[0] for line in shown.splitlines() if line[:1].isdigit()} & ids
+
+    wait_for(lambda: not left(), "the kernel frees the programs")
+
+
+def test_wrong_source_is_told_in_one_line(tmp_path: Path) -> None:
+    """A unit that does not compile ends as 'host unsupported' with the compiler's first complaint."""
+    with pytest.raises(HostUnsupportedError, match="do not compile"):
+        compiler.build(("ledger.bpf.c",), {}, Path("/"), tmp_path)
