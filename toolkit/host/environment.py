@@ -17,6 +17,7 @@ from toolkit.host.kernel_config import read_kernel_config
 from toolkit.host.sysfs import SysTree
 from toolkit.host.topology import read_topology
 from toolkit.host.virtualization import read_virtualization
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment
 from toolkit.model.topology import Topology
 
@@ -78,7 +79,7 @@ def throttle_model(root: Path = Path("/")) -> str:
 
 
 def summary(topology: Topology) -> dict[str, object]:
-    """Return the counts that matter when two results are compared."""
+    """Return the counts that matter when two results are compared, and the groups that alignment is judged by."""
     return {
         "arch": topology.arch,
         "cpu_model": topology.cpu_model,
@@ -89,8 +90,15 @@ def summary(topology: Topology) -> dict[str, object]:
         "sockets": len(topology.sockets),
         "l3_domains": len(topology.l3_groups),
         "numa_nodes": {str(node.id): str(node.cpus) for node in topology.numa},
+        "core_cpus": _lists(topology.cores),
+        "l3_cpus": _lists(topology.l3_groups),
+        "socket_cpus": _lists(topology.sockets),
         "mem_total_bytes": topology.mem_total_bytes,
     }
+
+
+def _lists(groups: dict[int, CpuSet]) -> list[str]:
+    return [str(cpus) for cpus in groups.values()]
 
 
 def _sched_ext(tree: SysTree) -> str:

@@ -112,6 +112,12 @@ class ClaimSet:
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     pods_root: str | None = None
     """cgroup below which everything is a pod (``/kubepods``): tasks there without a claim are foreign pods."""
+    transition_limit_ms: float | None = None
+    """How long a change of a claim may take until it holds; ``None``: measured only."""
+    noise_budget_ns_per_s: int | None = None
+    """Time that system tasks, kernel threads, interrupts and the hypervisor may take on each exclusive CPU."""
+    reconcile_period_s: float | None = None
+    """The kubelet's reconcile period, within which its layers may differ; ``None``: no kubelet, none may differ."""
 
     @property
     def exclusive_cpus(self) -> CpuSet:

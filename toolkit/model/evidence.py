@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.interrupts import IrqUse
+from toolkit.model.layers import LayerView
+from toolkit.model.placement import DevicePlace, HugetlbUse, PageReading
 from toolkit.model.serde import stage_value
+from toolkit.model.state_files import StateReading
 from toolkit.model.verdict import Offender
 
 
@@ -154,6 +158,8 @@ class Transition:
     cpus_before: CpuSet | None = None
     cpus_after: CpuSet | None = None
     cause: str = "toolkit"
+    held_at_ns: int | None = None
+    """When the last task had left the old set, where that was followed."""
 
 
 @stage_value
@@ -216,6 +222,15 @@ class HotplugEvent:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What made the containers' cgroups: ``cgroupfs`` (pinproof itself), ``runc`` or ``crun`` with its version."""
+
+    name: str
+    version: str = ""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """The machine that the observation was made on: facts only."""
 
@@ -268,3 +283,15 @@ class Evidence:
     """CPU time of the toolkit itself during the window."""
     bpf_run_ns: int | None = None
     """Run time of our BPF programs by the kernel's statistics, where they are on."""
+    runtime: Runtime | None = None
+    pages: tuple[PageReading, ...] | None = None
+    """Resident memory of the claims that were promised NUMA nodes; ``None``: not read."""
+    hugetlb: tuple[HugetlbUse, ...] | None = None
+    """Huge pages of the claims that were promised some; ``None``: not read."""
+    devices: tuple[DevicePlace, ...] | None = None
+    """The devices that claims name; ``None``: not read."""
+    irq_use: tuple[IrqUse, ...] | None = None
+    """Interrupts on the exclusive CPUs; ``None``: not observed."""
+    steal_by_cpu_ns: dict[int, int] | None = None
+    layers: tuple[LayerView, ...] = ()
+    state_files: tuple[StateReading, ...] = ()

@@ -1,0 +1,45 @@
+"""What each layer of a node says about one claim: the model, the kubelet's checkpoint, its pod-resources API, the
+runtime, the cgroup, the kernel's scheduler. Facts only; rule ``layers-agree`` compares.
+
+Source: field.md section 5 point 4 ("four layers compared, not two").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+class Layer(StrEnum):
+    """Who says it, in the order in which a decision travels."""
+
+    MODEL = "model"
+    """What the resource managers should have decided."""
+    CHECKPOINT = "checkpoint"
+    """``cpu_manager_state`` and ``memory_manager_state``."""
+    POD_RESOURCES = "pod-resources"
+    """The kubelet's pod-resources API."""
+    CLAIM = "claim"
+    """What was promised (``claims.json``)."""
+    CGROUP = "cgroup"
+    """The control files, effective values."""
+    OBSERVED = "observed"
+    """Where tasks ran and may run."""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerView:
+    """One layer's word about one claim at one moment; ``None``: the layer does not speak about this.
+
+    :param at_ns: nanoseconds since the observation began; before it: negative.
+    """
+
+    claim: str
+    layer: Layer
+    at_ns: int
+    cpus: CpuSet | None = None
+    mems: CpuSet | None = None

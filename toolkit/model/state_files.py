@@ -1,0 +1,113 @@
+"""The kubelet's state files as they were found: the text, and what a reader of that format made of it. Facts only.
+
+CPU sets stay texts where the file may hold nonsense: rule ``checkpoint`` says so instead of a reader that gives up.
+Source: field.md K-kubelet-4, K-kubelet-5; KEP-5526 "State File".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuEntry:
+    """CPUs of one container (``container`` ``""``: of a pod as a whole)."""
+
+    pod_uid: str
+    container: str
+    cpus: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuStateFile:
+    """``cpu_manager_state``. :param problem: why it is no checkpoint of any version; empty: it is one.
+
+    Version 1 knows containers by runtime id only: its entries have an empty ``pod_uid``.
+    """
+
+    text: str
+    problem: str = ""
+    version: int = 0
+    policy: str = ""
+    default: str = ""
+    checksum_ok: bool = False
+    entries: tuple[CpuEntry, ...] = ()
+    pods: tuple[CpuEntry, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEntry:
+    """One block of a container (``container`` ``""``: of a pod as a whole) on a group of nodes."""
+
+    pod_uid: str
+    container: str
+    nodes: CpuSet
+    kind: str
+    size_bytes: int
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRow:
+    """One kind of memory on one node in ``machineState``."""
+
+    node: int
+    kind: str
+    total_bytes: int
+    system_reserved_bytes: int
+    allocatable_bytes: int
+    reserved_bytes: int
+    free_bytes: int
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStateFile:
+    """``memory_manager_state``. :param problem: as in :class:`CpuStateFile`."""
+
+    text: str
+    problem: str = ""
+    version: int = 0
+    policy: str = ""
+    checksum_ok: bool = False
+    rows: tuple[MemoryRow, ...] = ()
+    entries: tuple[MemoryEntry, ...] = ()
+    pods: tuple[MemoryEntry, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownContainer:
+    """A container that the node knows. :param running: it has a process now."""
+
+    pod_uid: str
+    container: str
+    running: bool
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateReading:
+    """One reading of the state files, and what the node said about itself at the same time.
+
+    :param at_ns: nanoseconds since the observation began; before it: negative.
+    :param cpus_online: CPUs that the kubelet's machine has: online ones when it started.
+    :param cpu_policy, memory_policy: as configured; ``None``: not known.
+    :param containers: of active pods; ``None``: not known.
+    :param node_bytes: memory of each NUMA node as the running kernel tells; ``None``: not read.
+    """
+
+    at_ns: int
+    cpus_online: CpuSet
+    cpu: CpuStateFile | None = None
+    memory: MemoryStateFile | None = None
+    cpu_policy: str | None = None
+    memory_policy: str | None = None
+    containers: tuple[KnownContainer, ...] | None = None
+    node_bytes: dict[int, int] | None = None
