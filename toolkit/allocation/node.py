@@ -158,7 +158,10 @@ class Node:
         except CpuAdmissionError as error:
             self.cpu_state = error.state
             raise AdmissionError(error.reason, error.message) from None
+        finally:
+            self._forget_changed()
         self.memory.allocate(pod, container, hint)
+        self._forget_changed()
 
     def _allocate_pod(self, pod: Pod, hint: TopologyHint) -> None:
         self.devices.allocate_pod(pod, hint)
@@ -167,7 +170,10 @@ class Node:
         except CpuAdmissionError as error:
             self.cpu_state = error.state
             raise AdmissionError(error.reason, error.message) from None
+        finally:
+            self._forget_changed()
         self.memory.allocate_pod(pod, hint)
+        self._forget_changed()
 
     def start_container(self, pod: Pod, container: Container) -> None:
         """Note that the runtime starts a container."""

@@ -23,7 +23,7 @@ def simulate(scenario: VectorScenario, *, quirks: bool = False) -> Data:
     """Replay a scenario.
 
     :param quirks: reproduce the real components' defects instead of doing the sane thing.
-    :returns: plain data: ``startup_error``, or ``startup``, ``events`` and ``final``.
+    :returns: plain data: ``startup_error``, or ``startup``, ``events`` (if there are any) and ``final``.
     """
     try:
         node = Node(scenario.config, scenario.machine, devices=scenario.devices, quirks=quirks)
@@ -45,7 +45,7 @@ def simulate(scenario: VectorScenario, *, quirks: bool = False) -> Data:
     final["cpu_manager_state"], final["memory_manager_state"] = texts.cpu, texts.memory
     if _has_several_blocks(replay.node):
         final["memory_block_order"] = "sorted-by-type"
-    return {"startup": startup, "events": results, "final": final}
+    return {"startup": startup, **({"events": results} if results else {}), "final": final}
 
 
 class _Replay:
@@ -107,7 +107,7 @@ class _Replay:
             else:
                 entry |= {"reason": admission.reason, "message": admission.message}
             readmit.append(entry)
-        return {"readmit": readmit}
+        return {"readmit": readmit} if readmit else {}
 
     def _pod(self, pod: Pod) -> Data:
         isolations = [self.node.isolation(pod, container) for container in pod.containers]

@@ -127,7 +127,7 @@ def describe(scenario: VectorScenario, outcome: dict[str, Any]) -> str:
     lines = [title]
     startup = outcome["startup"]
     lines.append(f"  start: allocatable CPUs {startup['allocatable_cpus'] or 'none'}")
-    for event, result in zip(scenario.events, outcome["events"], strict=False):
+    for event, result in zip(scenario.events, outcome.get("events", ()), strict=False):
         subject = event.pod.name if event.pod is not None else event.uid
         lines += [f"  {line}" for line in _event_lines(f"{event.kind} {subject}".strip(), result)]
     return "\n".join(lines)

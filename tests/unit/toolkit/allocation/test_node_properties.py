@@ -180,3 +180,28 @@ def test_the_same_pods_give_the_same_state(data: st.DataObject) -> None:
 
     assert [nodes[0].admit(p) for p in arriving] == [nodes[1].admit(p) for p in arriving]
     assert nodes[0].checkpoints() == nodes[1].checkpoints()
+
+
+def test_a_file_of_an_older_version_stays_until_the_state_changes() -> None:
+    """With the gate switched on a V2 file migrates in memory; the next change writes V3, a refused pod does too."""
+    machine = Machine.from_vector({"cpus": [[i, i, 0, 0, None] for i in range(4)], "numa": [{"id": 0, "memory": GIB}]})
+    fields = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
+    amounts = {"cpu": "1", "memory": "256Mi"}
+    exclusive = {"requests": amounts, "limits": amounts}
+    pod = read_vector_pod({"uid": "a", "containers": [{"name": "c", "resources": exclusive}]}, "a")
+    greedy = read_vector_pod(
+        {"uid": "b", "containers": [{"name": f"c{i}", "resources": exclusive} for i in range(5)]}, "b"
+    )
+    old = Node(read_settings(fields, "k"), machine)
+    old.admit(pod)
+    gate = read_settings({**fields, "featureGates": {"PodLevelResourceManagers": True}}, "k")
+    new = old.restarted(gate)
+    list(new.readmit())
+
+    assert new.checkpoints() == old.checkpoints()
+    assert not new.admit(greedy).admitted
+    assert new.cpu_state == old.cpu_state._replace(reuse_pod=new.cpu_state.reuse_pod, reuse=new.cpu_state.reuse)
+    assert new.checkpoints().cpu != old.checkpoints().cpu
+    assert new.checkpoints().memory == old.checkpoints().memory
+    with pytest.raises(StartupError, match="could not restore state from checkpoint"):
+        new.restarted(read_settings(fields, "k"))
