@@ -14,9 +14,13 @@ from validators import (
     cpuset_containment,
     evidence_health,
     exclusive_cpus,
+    llc_alignment,
+    numa_alignment,
     quota_free,
     quota_throttling,
     reserved_cpus,
+    smt_alignment,
+    socket_alignment,
 )
 from validators.rule import Rule
 
@@ -26,6 +30,10 @@ RULES: tuple[Rule, ...] = (
     affinity_mask.RULE,
     reserved_cpus.RULE,
     exclusive_cpus.RULE,
+    smt_alignment.RULE,
+    llc_alignment.RULE,
+    numa_alignment.RULE,
+    socket_alignment.RULE,
     quota_throttling.RULE,
     quota_free.RULE,
     evidence_health.RULE,

@@ -1,0 +1,47 @@
+"""The machine's cores, level 3 caches, NUMA nodes and sockets as evidence tells them: CPU sets, or nothing at all.
+
+Reads the summary in ``environment.topology``. It comes from a file: what is not a list of CPU lists is "not known".
+Source: design.md section 6; Documentation/admin-guide/cputopology.rst.
+"""
+
+from __future__ import annotations
+
+from toolkit.errors import InputError
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+
+CORES, L3, SOCKETS = "core_cpus", "l3_cpus", "socket_cpus"
+NODES = "numa_nodes"
+
+
+def cpu_groups(evidence: Evidence, name: str) -> tuple[CpuSet, ...] | None:
+    """Return the groups of one kind (:data:`CORES`, :data:`L3`, :data:`SOCKETS`); ``None``: not known."""
+    found = evidence.environment.topology.get(name)
+    if not isinstance(found, list | tuple) or not found:
+        return None
+    try:
+        return tuple(CpuSet.parse(text) for text in found)
+    except (InputError, AttributeError, TypeError):
+        return None
+
+
+def nodes(evidence: Evidence) -> dict[int, CpuSet] | None:
+    """Return the CPUs of each NUMA node, nodes without CPUs included; ``None``: not known."""
+    found = evidence.environment.topology.get(NODES)
+    if not isinstance(found, dict) or not found:
+        return None
+    try:
+        return {int(name): CpuSet.parse(cpus) for name, cpus in found.items()}
+    except (InputError, AttributeError, TypeError, ValueError):
+        return None
+
+
+def nodes_of(cpus: CpuSet, machine: dict[int, CpuSet]) -> CpuSet:
+    """Return the NUMA nodes that the CPUs belong to."""
+    return CpuSet.of(node for node, own in machine.items() if own & cpus)
+
+
+def virtual(evidence: Evidence) -> str:
+    """Return the hypervisor's name, or nothing on bare metal."""
+    kind = evidence.environment.virtualization
+    return "" if kind == "none" else kind

@@ -1,0 +1,50 @@
+"""Rule ``llc-alignment``: CPUs that were promised behind one last-level cache lie behind one."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Alignment, Claim, ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.verdict import Verdict
+from validators import groups
+from validators.alignment import judge_asked, not_in_a_guest, within_one
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "llc-alignment"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that was promised one last-level cache."""
+    return judge_asked(ID, Alignment.LLC, claims, lambda claim: _judge(claim, evidence))
+
+
+def _judge(claim: Claim, evidence: Evidence) -> Verdict:
+    skipped = not_in_a_guest(ID, claim, evidence, "its cache ids are the hypervisor's, not the hardware's")
+    if skipped is not None:
+        return skipped
+    machine = groups.cpu_groups(evidence, groups.L3)
+    return within_one(ID, claim, evidence, machine, ("level 3 cache", "level 3 caches"))
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="CPUs that were promised behind one last-level cache lie behind one.",
+        how=prose("""
+            Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
+            closed) is compared with the CPUs that share a level 3 cache as sysfs tells them. The option
+            prefer-align-cpus-by-uncorecache is a preference: it is promised only where the allocator could keep it.
+            Skipped in a virtual machine, whose cache ids prove nothing. A set or a topology that was not read is
+            undecided.
+        """),
+        tolerance="None.",
+        source=prose("""
+            Kubernetes documentation, Control CPU Management Policies, option prefer-align-cpus-by-uncorecache;
+            Documentation/ABI/testing/sysfs-devices-system-cpu (cache/index*/shared_cpu_list); field.md section 5
+            point 10
+        """),
+        negative_control="Give the cgroup CPUs behind two caches: `echo 0,4 > cpuset.cpus`.",
+        witnesses=(Witness.FILES,),
+    ),
+    check,
+)

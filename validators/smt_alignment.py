@@ -1,0 +1,110 @@
+"""Rule ``smt-alignment``: the claim has whole cores, and no foreign workload ran on any thread of them."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Alignment, Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from validators import foreign, groups, view
+from validators.alignment import judge_asked, sets_in_force
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "smt-alignment"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that was promised whole cores."""
+    return judge_asked(ID, Alignment.SMT, claims, lambda claim: _judge(claim, claims, evidence))
+
+
+def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    cores = groups.cpu_groups(evidence, groups.CORES)
+    sets = sets_in_force(claim, evidence)
+    measures: dict[str, Measure] = {"cpus": str(claim.cpus or "")}
+    strangers: list[Offender] = []
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(
+            rule=ID,
+            subject=claim.name,
+            outcome=outcome,
+            reason=reason,
+            measures=measures,
+            offenders=view.sorted_offenders(strangers),
+        )
+
+    if cores is None:
+        return verdict(Outcome.UNDECIDED, "the machine's cores are not known")
+    if isinstance(sets, str):
+        return verdict(Outcome.UNDECIDED, sets)
+    own = claim.cpus or sets[-1][1]
+    threads = CpuSet()
+    for core in cores:
+        if core & own:
+            threads = threads | core
+    measures["cores_count"] = sum(1 for core in cores if core & own)
+    measures["sibling_cpus"] = str(threads - own)
+    seen = foreign.guests(
+        claims, evidence, threads, lambda other, _cpu: view.same_pod(claim, other), _gained(claim, evidence)
+    )
+    strangers += [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
+    measures |= seen.measures()
+    for name, cpus in sets:
+        for core in cores:
+            if core & cpus and not core <= cpus:
+                return verdict(Outcome.FAILED, f"CPUs {cpus} ({name}) have only {core & cpus} of the core {core}")
+    if strangers:
+        who = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in strangers})
+        spent = foreign.total_ns(strangers) / 1e6
+        return verdict(Outcome.FAILED, f"{', '.join(who[:3])} ran {spent:.3f} ms on threads {threads} of its cores")
+    known = CpuSet.of(cpu for core in cores for cpu in core)
+    for name, cpus in sets:
+        if not cpus <= known:
+            return verdict(Outcome.UNDECIDED, f"the core of CPUs {cpus - known} ({name}) is not known")
+    if evidence.coverage.switches_judged <= 0:
+        return verdict(Outcome.UNDECIDED, "no switch was judged: who ran on its cores is not known")
+    if seen.blurred:
+        return verdict(Outcome.UNDECIDED, seen.blurred[0])
+    if seen.of(OwnerClass.UNKNOWN):
+        return verdict(Outcome.UNDECIDED, f"it is not known whose task {seen.of(OwnerClass.UNKNOWN)[0].comm} is")
+    count = measures["cores_count"]
+    return verdict(Outcome.PASSED, f"CPUs {own} are {count} whole cores, which no foreign workload used")
+
+
+def _gained(claim: Claim, evidence: Evidence) -> CpuSet:
+    """CPUs that became the claim's while we watched: time of others there cannot be dated."""
+    gained = CpuSet()
+    for change in evidence.transitions:
+        if change.claim == claim.name and change.cpus_after is not None:
+            gained = gained | (change.cpus_after - (change.cpus_before or CpuSet()))
+    return gained
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="A full-pcpus-only container has whole cores, and no foreign workload ran on a thread of them.",
+        how=prose("""
+            Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
+            closed) must be a union of whole cores, counting the threads that are online. Then every switch on these
+            cores is looked at: a task of another pod on any thread of them is a failure, system tasks and kernel
+            threads are measured. A set or a topology that was not read, no judged switch, or a task whose owner is
+            unknown: undecided.
+        """),
+        tolerance=prose("""
+            None. On a CPU that changed hands while we watched, time that cannot be dated makes the verdict undecided.
+        """),
+        source=prose("""
+            Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only (seed 000); field.md
+            C21-C31, F32
+        """),
+        negative_control=prose("""
+            Take one thread of a core away: `echo 2 > cpuset.cpus` where 2 and 6 are one core; or pin a task of
+            another pod to the sibling.
+        """),
+        witnesses=(Witness.FILES, Witness.SWITCHES),
+    ),
+    check,
+)

@@ -1,0 +1,42 @@
+"""Rule ``socket-alignment``: CPUs that were promised within one socket lie within one."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Alignment, ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.verdict import Verdict
+from validators import groups
+from validators.alignment import judge_asked, within_one
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "socket-alignment"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that was promised one socket."""
+    machine = groups.cpu_groups(evidence, groups.SOCKETS)
+    return judge_asked(
+        ID, Alignment.SOCKET, claims, lambda claim: within_one(ID, claim, evidence, machine, ("socket", "sockets"))
+    )
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="CPUs that were promised within one socket lie within one.",
+        how=prose("""
+            Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
+            closed) is compared with the packages as sysfs tells them. The option align-by-socket is a preference:
+            it is promised only where the allocator could keep it. A set or a topology that was not read is undecided.
+        """),
+        tolerance="None.",
+        source=prose("""
+            Kubernetes documentation, Control CPU Management Policies, option align-by-socket; Documentation/
+            admin-guide/cputopology.rst
+        """),
+        negative_control="Give the cgroup CPUs of two sockets: `echo 0,16 > cpuset.cpus`.",
+        witnesses=(Witness.FILES,),
+    ),
+    check,
+)
