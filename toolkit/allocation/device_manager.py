@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from toolkit.allocation.admission import unexpected
+from toolkit.allocation.cpu_hints import MAX_NUMA_NODES
 from toolkit.allocation.topology_hint import NO_AFFINITY, Hints, TopologyHint
 from toolkit.errors import InputError
 from toolkit.model.pod import Container, Pod
@@ -150,6 +151,8 @@ class DeviceManager:
     def _masks(
         self, devices: Mapping[str, Device], candidates: set[str], reusable: set[str], count: int
     ) -> list[TopologyHint]:
+        if len(self._nodes) > MAX_NUMA_NODES:
+            raise InputError("machine", f"{len(self._nodes)} NUMA nodes", f"at most {MAX_NUMA_NODES} for device hints")
         fewest = len(self._nodes)
         possible = []
         for subset in range(1, 1 << len(self._nodes)):

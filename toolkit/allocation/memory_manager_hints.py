@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from toolkit.allocation.admission import KubeletPanic
+from toolkit.allocation.cpu_hints import MAX_NUMA_NODES
 from toolkit.allocation.memory_manager_state import WORD, MemoryState
 from toolkit.allocation.topology_hint import TopologyHint, narrower
+from toolkit.errors import InputError
 
 NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
 Requests = Mapping[str, int]
@@ -29,10 +31,7 @@ class HintMaker:
     def __init__(self, node_ids: Sequence[int], *, quirks: bool = False) -> None:
         self.ids = tuple(sorted(node_ids))
         self.quirks = quirks
-        self._masks = [0] * (1 << len(self.ids))
-        for subset in range(1, len(self._masks)):
-            low = subset & -subset
-            self._masks[subset] = self._masks[subset ^ low] | 1 << self.ids[low.bit_length() - 1]
+        self._masks = subset_masks(self.ids) if len(self.ids) <= MAX_NUMA_NODES else []
 
     def nodes_of(self, mask: int) -> tuple[int, ...]:
         """Return the node ids of a mask, ascending."""
@@ -42,6 +41,8 @@ class HintMaker:
         """Return the same hints for every requested type; empty where nothing is requested or nothing is possible."""
         if not requests:
             return {}
+        if not self._masks:
+            raise InputError("machine", f"{len(self.ids)} NUMA nodes", f"at most {MAX_NUMA_NODES} for memory hints")
         sums = {name: self._sums(state, name) for name in requests}
         used = {node: state.nodes[node].assignments > 0 for node in self.ids}
         group = {node: sum(1 << cell for cell in state.nodes[node].cells) for node in self.ids}
@@ -86,6 +87,15 @@ class HintMaker:
             free[subset] = (free[rest] + table[0]) % WORD
             allocatable[subset] = (allocatable[rest] + table[1]) % WORD
         return free, allocatable
+
+
+def subset_masks(ids: Sequence[int]) -> list[int]:
+    """Return the node mask of every subset of positions, by subset."""
+    masks = [0] * (1 << len(ids))
+    for subset in range(1, len(masks)):
+        low = subset & -subset
+        masks[subset] = masks[subset ^ low] | 1 << ids[low.bit_length() - 1]
+    return masks
 
 
 def best_hint(hints: Sequence[TopologyHint]) -> TopologyHint:

@@ -81,31 +81,36 @@ def _reachable(hints: Sequence[Sequence[TopologyHint]], all_nodes: int) -> set[i
     for resource in hints:
         masks = {all_nodes if h.numa is None else h.numa & all_nodes for h in resource}
         if len(masks) * len(reachable) > 1 << 17:
-            reachable = _all_ands(reachable, masks, all_nodes.bit_length())
+            reachable = _all_ands(reachable, masks, all_nodes)
         else:
             reachable = {left & right for left in reachable for right in masks}
         reachable.discard(0)
     return reachable
 
 
-def _all_ands(left: set[int], right: set[int], bits: int) -> set[int]:
-    """Compute all pairwise ANDs of two large sets over few bits: count supersets, multiply, subtract again."""
+def _all_ands(left: set[int], right: set[int], all_nodes: int) -> set[int]:
+    """Compute all pairwise ANDs of two large sets over few nodes: count supersets, multiply, subtract again."""
+    ids = [i for i in range(all_nodes.bit_length()) if all_nodes >> i & 1]
+    size = 1 << len(ids)
+    # Node ids may have gaps; the tables are indexed by the nodes' positions.
+    masks = [sum(1 << node for bit, node in enumerate(ids) if subset >> bit & 1) for subset in range(size)]
+    position = {mask: subset for subset, mask in enumerate(masks)}
     counts = []
-    for masks in (left, right):
-        table = [0] * (1 << bits)
-        for mask in masks:
-            table[mask] = 1
-        for bit in range(bits):
-            for mask in range(1 << bits):
-                if not mask >> bit & 1:
-                    table[mask] += table[mask | 1 << bit]
+    for chosen in (left, right):
+        table = [0] * size
+        for mask in chosen:
+            table[position[mask]] = 1
+        for bit in range(len(ids)):
+            for subset in range(size):
+                if not subset >> bit & 1:
+                    table[subset] += table[subset | 1 << bit]
         counts.append(table)
     product = [a * b for a, b in zip(*counts, strict=True)]
-    for bit in range(bits):
-        for mask in range(1 << bits):
-            if not mask >> bit & 1:
-                product[mask] -= product[mask | 1 << bit]
-    return {mask for mask, count in enumerate(product) if count}
+    for bit in range(len(ids)):
+        for subset in range(size):
+            if not subset >> bit & 1:
+                product[subset] -= product[subset | 1 << bit]
+    return {masks[subset] for subset, count in enumerate(product) if count}
 
 
 def _fewest_nodes(resource: Sequence[TopologyHint]) -> int:

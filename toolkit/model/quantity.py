@@ -17,6 +17,9 @@ NANO = 10**9
 MAX_VALUE = 2**63 - 1
 """Larger amounts are capped to this, says the API."""
 
+MAX_TEXT = 1000
+"""No amount needs more characters; a bound keeps a hostile file from costing time."""
+
 _SYNTAX = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([KMGTPE]i|[numkMGTPE]?|[eE][+-]?\d{1,4})", re.ASCII)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -57,7 +60,7 @@ class Quantity:
 
         :raises InputError: with the API's own sentence about the syntax.
         """
-        found = _SYNTAX.fullmatch(text)
+        found = _SYNTAX.fullmatch(text) if len(text) <= MAX_TEXT else None
         if found is None or not (found[2] or found[3]):
             raise InputError(where, repr(text[:60]), _REGEX_TEXT)
         sign, whole, fraction, suffix = found[1], found[2], found[3] or "", found[4]
@@ -74,10 +77,9 @@ class Quantity:
             wide = digits > 18 or power - len(fraction) < -9
         power += 9 - len(fraction)
         nano = (amount << shift) * 10**power if power >= 0 else -(-(amount << shift) // 10**-power)
-        if wide:
-            nano = min(nano, MAX_VALUE * NANO)
-            if family is Family.BINARY_SI and 0 < nano < NANO:
-                family = Family.DECIMAL_SI
+        nano = min(nano, MAX_VALUE * NANO)
+        if wide and family is Family.BINARY_SI and 0 < nano < NANO:
+            family = Family.DECIMAL_SI
         return cls(-nano if sign == "-" else nano, family, wide)
 
     @property

@@ -12,6 +12,7 @@ from toolkit.allocation.memory_manager import MemoryManager
 from toolkit.allocation.memory_manager_start import check_policy, empty_machine, validate
 from toolkit.allocation.memory_manager_state import Block, MemoryState
 from toolkit.allocation.topology_hint import TopologyHint
+from toolkit.errors import InputError
 from toolkit.model.node_config import MemoryReservation
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_vector_pod
@@ -244,3 +245,10 @@ def test_hugepages_are_kept_apart_from_memory() -> None:
     nodes = empty_machine(machine(1, hugepages=512), {})
 
     assert nodes[0].free() == {"hugepages-2Mi": GIB, "memory": 7 * GIB}
+
+
+def test_hints_of_absurdly_many_nodes_are_refused() -> None:
+    """The number of combinations doubles with each node: a hostile machine must not eat all memory."""
+    subject = pod("a", "1Gi")
+    with pytest.raises(InputError, match="40 NUMA nodes"):
+        started(machine(40)).container_hints(subject, subject.containers[0])

@@ -81,7 +81,10 @@ def test_the_transform_finds_exactly_the_pairwise_ands(left: set[int], right: se
     """The way taken for large sets gives what the plain loop gives."""
     expected = {a & b for a in left for b in right}
 
-    assert expected == topology_manager_merge._all_ands(left, right, 6)
+    gap = {mask << 40 | (mask & 1) for mask in left}, {mask << 40 | (mask & 1) for mask in right}
+
+    assert {a & b for a in gap[0] for b in gap[1]} == topology_manager_merge._all_ands(*gap, 63 << 40 | 1)
+    assert expected == topology_manager_merge._all_ands(left, right, 63)
 
 
 def test_no_opinion_and_no_possibility() -> None:

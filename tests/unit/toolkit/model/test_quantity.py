@@ -67,6 +67,15 @@ def test_wide_amounts_have_no_64_bit_view() -> None:
     assert Quantity.parse("9" * 30).value == MAX_VALUE
 
 
+def test_hostile_lengths_and_exponents_cost_nothing() -> None:
+    """Amounts are capped, and texts beyond any use are refused."""
+    assert Quantity.parse("1e9999").value == MAX_VALUE
+    assert Quantity.parse("1e-9999").nano == 1
+    assert str(Quantity.parse("9" * 900)) == str(MAX_VALUE)
+    with pytest.raises(InputError):
+        Quantity.parse("9" * 5000)
+
+
 @settings(deadline=None)
 @given(st.integers(-(2**40), 2**40), st.sampled_from(["", "m", "k", "M", "Ki", "Mi", "u"]))
 def test_the_canonical_form_is_the_same_amount(number: int, suffix: str) -> None:
