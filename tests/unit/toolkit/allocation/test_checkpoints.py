@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -220,3 +221,29 @@ def test_memory_refusals_name_the_file() -> None:
         'checkpoint policy "None", please drain this node and delete the memory manager checkpoint file '
         '"<kubelet-root-dir>/memory_manager_state" before restarting Kubelet'
     )
+
+
+def test_state_files_of_real_nodes_are_reproduced(shared: Path) -> None:
+    """Files captured from running kubelets: checksum right, and written again byte for byte."""
+    seen = 0
+    for archive in sorted((shared / "kubelet-captures").glob("*/*.tar.gz")):
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                name = Path(member.name).name
+                content = tar.extractfile(member) if name in ("cpu_manager_state", "memory_manager_state") else None
+                if content is None:
+                    continue
+                text = content.read().decode()
+                gate = "podEntries" in text or "plr" in archive.parent.name
+                if name == "cpu_manager_state":
+                    found = read_cpu_checkpoint(text, name)
+                    state = restore_cpu_state(text, found.policy_name, pod_level=gate)
+                    assert state is not None
+                    assert write_cpu_checkpoint(state, pod_level=gate) == text
+                else:
+                    memory = read_memory_checkpoint(text, name)
+                    assert memory.checksum_ok
+                    assert write_memory_checkpoint(memory.policy_name, memory.state, pod_level=gate) == text
+                seen += 1
+
+    assert seen > 10
