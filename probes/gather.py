@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from probes import tally
 from probes.owners import classify, own_processes
 from probes.sampling.bandwidth import bandwidth_use
+from probes.sampling.hugetlb import sample_hugetlb
 from probes.sampling.system import run_delay
 from probes.sampling.untraced import untraced
 from probes.window import Edge, Window
 from toolkit.host.cgroup_mounts import read_control
+from toolkit.host.pci_devices import read_devices
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Environment, Evidence, Intruder
 
@@ -44,6 +46,7 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         if after:
             delays[subject.name] = run_delay(before, after)
     spent = edge.bpf_ns - window.first.bpf_ns
+    claims = [subject.claim for subject in observer.subjects.values()]
     return Evidence(
         started_at=window.started_at,
         start_monotonic_ns=window.start_ns,
@@ -64,6 +67,9 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         run_delay_ns=delays,
         toolkit_cpu_ns=edge.process_ns - window.first.process_ns,
         bpf_run_ns=spent if spent > 0 else None,
+        pages=window.pages.latest(observer.hierarchy, claims, observer.root, now=window.closed),
+        hugetlb=sample_hugetlb(observer.hierarchy, claims),
+        devices=read_devices((device for claim in claims for device in claim.devices), observer.root),
     )
 
 

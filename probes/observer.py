@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 from probes import gather
@@ -299,8 +298,3 @@ class Observer:
         if self.window is None:
             raise RuntimeError("no window is open")
         return self.window
-
-
-def started_at() -> str:
-    """Return the wall clock, ISO 8601 with zone."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from probes import tally
 from probes.records import CpuState, IntruderKey, IntruderSums, Offence, OffenceKey, Row
 from probes.sampling.bandwidth import lineage, read_stats
 from probes.sampling.bins import Bins
+from probes.sampling.memory import PageSampler
 from probes.sampling.system import SystemCounters, read_run_delay, read_system
 from probes.sampling.threads import ThreadMasks
 from probes.sampling.untraced import read_counts
@@ -61,6 +63,7 @@ class Window:
     removed: list[Subject] = field(default_factory=list)
     hotplug: list[HotplugEvent] = field(default_factory=list)
     gone_stats: dict[str, CpuStat] = field(default_factory=dict)
+    pages: PageSampler = field(default_factory=PageSampler)
 
     @property
     def start_ns(self) -> int:
@@ -75,9 +78,7 @@ class Window:
     @classmethod
     def open(cls, observer: Observer) -> Window:
         """Open a window now."""
-        from probes.observer import started_at
-
-        moment = started_at()
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         masks = ThreadMasks(observer.hierarchy, observer.root)
         edge = read_edge(observer)
         return cls(observer=observer, number=observer.ledger.window, first=edge, started_at=moment, masks=masks)

@@ -8,190 +8,19 @@
 #include "claims.h"
 #include "ledger.h"
 #include "membership.h"
+#include "offences.h"
+#include "intruders.h"
 
 /* One entry per CPU. */
 BPF_PERCPU_ARRAY(state, struct cpu_state, 1);
 /* Two windows side by side: slot * 2 + window parity. A closed window's rows stand still until the next one closes. */
 BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
-/* Full: map_full is counted, rows stay exact. */
-BPF_TABLE("hash", struct offence_key, struct offence, offenders, MAX_OFFENDERS);
-BPF_TABLE("hash", struct offence_key, struct offence, pending, MAX_OFFENDERS);
-BPF_TABLE("hash", struct intruder_key, struct intruder, intruders, MAX_INTRUDERS);
 
 #define SEEN_WORDS 65536                /* PID_MAX_LIMIT / 64 */
 BPF_ARRAY(seen, u64, SEEN_WORDS);
 
-/* The running interval [from, now], and what caused us to look at it. */
-struct span {
-        u64 from;
-        u64 now;
-        u64 start;
-        int tick;
-};
-
-static __always_inline u64 once(struct cpu_state *st, struct span *s, u32 bit)
-{
-        if (st->counted_start_ns != s->start) {
-                st->counted_start_ns = s->start;
-                st->counted = 0;
-        }
-        if (st->counted & bit)
-                return 0;
-        st->counted |= bit;
-        return 1;
-}
-
-static __always_inline void tell(struct cpu_state *st, struct row *row, struct place_entry *e, struct offence_key *key,
-                                 struct offence *o, u32 kind)
-{
-        if (row->details >= DETAILS)
-                return;
-        row->details++;
-        struct detail *d = events.ringbuf_reserve(sizeof(*d));
-
-        if (!d) {
-                st->lost_events++;
-                return;
-        }
-        d->start_ns = o->first_ns;
-        d->end_ns = o->last_ns;
-        d->cgroup = e->cgroup;
-        d->kind = kind;
-        d->slot = key->slot;
-        d->ident = e->ident;
-        d->tid = key->tid;
-        d->tgid = o->tgid;
-        d->cpu = key->cpu;
-        d->window = st->window;
-        d->pad = 0;
-        __builtin_memcpy(d->comm, o->comm, sizeof(d->comm));
-        events.ringbuf_submit(d, 0);
-}
-
-static __always_inline void add(struct offence *o, u64 begin, u64 now, u64 longest_from, u64 count)
-{
-        u64 longest = now - longest_from;
-
-        o->switches += count;
-        o->ns += now - begin;
-        o->last_ns = now;
-        if (longest > o->longest_ns)
-                o->longest_ns = longest;
-}
-
-static __always_inline void outside(struct cpu_state *st, struct row *row, struct place_entry *e, struct span *s)
-{
-        int index = e->mask;
-        struct mask *m = masks.lookup(&index);
-        u64 id = bpf_get_current_pid_tgid();
-        u32 tid = id, tgid = id >> 32;
-        u64 begin = s->from, earliest = s->start > st->opened_ns ? s->start : st->opened_ns;
-        struct member *member = membership(tid, tgid);
-        int known = member && member->ident == e->ident;
-        u32 cpu = bpf_get_smp_processor_id();
-        u64 bound = m ? m->since_ns : 0;
-
-        if (m && has_cpu(m->grace, cpu) && m->grace_until_ns > bound)
-                bound = m->grace_until_ns;
-        if (known && member->at_ns > bound)
-                bound = member->at_ns;
-        if (bound > s->now)
-                bound = s->now;
-        if (bound > begin) {
-                row->transition_ns += bound - begin;
-                row->transition_switches += once(st, s, COUNTED_TRANSITION);
-                begin = bound;
-        }
-        if (begin >= s->now)
-                return;
-        if (bound > earliest)
-                earliest = bound;
-
-        struct offence_key key = { .slot = e->slot, .tid = tid, .cpu = cpu };
-        int zero = 0;
-        struct config *c = config.lookup(&zero);
-
-        if (c)
-                key.epoch = st->window << 8 | (c->epoch & 255);
-        struct offence fresh = { .first_ns = begin, .last_ns = s->now, .cgroup = e->cgroup, .tgid = tgid, .ident = e->ident };
-        struct offence *o;
-
-        if (known) {
-                u64 count = once(st, s, COUNTED_OUTSIDE), longest = s->now - earliest;
-
-                row->out_switches += count;
-                row->out_ns += s->now - begin;
-                row->out_samples += s->tick;
-                if (longest > row->out_longest_ns)
-                        row->out_longest_ns = longest;
-                o = offenders.lookup(&key);
-                if (!o) {
-                        bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-                        tell(st, row, e, &key, &fresh, DETAIL_OUTSIDE);
-                        offenders.update(&key, &fresh);
-                        o = offenders.lookup(&key);
-                }
-                if (o)
-                        add(o, begin, s->now, earliest, count);
-                else
-                        st->map_full++;
-                return;
-        }
-        u64 count = once(st, s, COUNTED_PENDING);
-
-        o = pending.lookup(&key);
-        if (!o) {
-                bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-                tell(st, row, e, &key, &fresh, DETAIL_PENDING);
-                pending.update(&key, &fresh);
-                o = pending.lookup(&key);
-        }
-        if (o)
-                add(o, begin, s->now, earliest, count);
-        else
-                st->map_full++;
-}
-
-static __always_inline void watched(struct cpu_state *st, struct place_entry *e, struct span *s)
-{
-        u64 id = bpf_get_current_pid_tgid();
-        int zero = 0;
-        struct config *c = config.lookup(&zero);
-
-        if (!id || !c)
-                return;                 /* the idle task */
-        struct intruder_key key = { .cpu = bpf_get_smp_processor_id(), .tid = id };
-
-        key.epoch = st->window << 8 | (c->epoch & 255);
-
-        struct intruder *i = intruders.lookup(&key);
-
-        if (!i) {
-                void *task = (void *)bpf_get_current_task();
-                struct intruder fresh = { .first_ns = s->from, .cgroup = e->cgroup, .tgid = id >> 32 };
-
-                fresh.flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
-                fresh.nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
-                fresh.in_pods = c->pods_root && bpf_get_current_ancestor_cgroup_id(c->pods_level) == c->pods_root;
-                bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-                intruders.update(&key, &fresh);
-                i = intruders.lookup(&key);
-                if (!i) {
-                        st->map_full++;
-                        return;
-                }
-        }
-        u64 earliest = s->start > st->opened_ns ? s->start : st->opened_ns;
-
-        i->switches += once(st, s, COUNTED_INTRUDER);
-        i->ns += s->now - s->from;
-        i->last_ns = s->now;
-        if (s->now - earliest > i->longest_ns)
-                i->longest_ns = s->now - earliest;
-}
-
 /* Count the running interval up to now. Written for registers: a task without a claim costs a compare and two stores. */
-static __always_inline void charge(struct cpu_state *st, u64 now, int ended, int tick)
+static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
 {
         struct place_entry *e = current_place(&st->places, st->generation);
         u32 place = e->place;
@@ -215,6 +44,7 @@ static __always_inline void charge(struct cpu_state *st, u64 now, int ended, int
                 }
         }
         st->charged_ns = now;
+        return place;
 }
 
 /*
@@ -246,9 +76,12 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         if (!st)
                 return 0;
         st->judged++;
-        charge(st, now, 1, 0);
+
+        u32 place = charge(st, now, 1, 0);
+
         st->start_ns = now;
-        mark_seen();
+        if (place == PLACE_FREE || place == PLACE_WATCHED)
+                mark_seen();            /* tasks of a claim have their row */
         return 0;
 }
 

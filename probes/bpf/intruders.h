@@ -1,0 +1,43 @@
+/*
+ * intruders.h - tasks without a claim on watched (exclusive or reserved) CPUs, by CPU and thread.
+ */
+/* Full: map_full is counted. */
+BPF_TABLE("hash", struct intruder_key, struct intruder, intruders, MAX_INTRUDERS);
+
+static __always_inline void watched(struct cpu_state *st, struct place_entry *e, struct span *s)
+{
+        u64 id = bpf_get_current_pid_tgid();
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+
+        if (!id || !c)
+                return;                 /* the idle task */
+        struct intruder_key key = { .cpu = bpf_get_smp_processor_id(), .tid = id };
+
+        key.epoch = st->window << 8 | (c->epoch & 255);
+
+        struct intruder *i = intruders.lookup(&key);
+
+        if (!i) {
+                void *task = (void *)bpf_get_current_task();
+                struct intruder fresh = { .first_ns = s->from, .cgroup = e->cgroup, .tgid = id >> 32 };
+
+                fresh.flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
+                fresh.nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
+                fresh.in_pods = c->pods_root && bpf_get_current_ancestor_cgroup_id(c->pods_level) == c->pods_root;
+                bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+                intruders.update(&key, &fresh);
+                i = intruders.lookup(&key);
+                if (!i) {
+                        st->map_full++;
+                        return;
+                }
+        }
+        u64 earliest = s->start > st->opened_ns ? s->start : st->opened_ns;
+
+        i->switches += once(st, s, COUNTED_INTRUDER);
+        i->ns += s->now - s->from;
+        i->last_ns = s->now;
+        if (s->now - earliest > i->longest_ns)
+                i->longest_ns = s->now - earliest;
+}
