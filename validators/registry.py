@@ -15,6 +15,7 @@ from validators import (
     evidence_health,
     exclusive_cpus,
     llc_alignment,
+    mems_containment,
     numa_alignment,
     quota_free,
     quota_throttling,
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     socket_alignment.RULE,
     quota_throttling.RULE,
     quota_free.RULE,
+    mems_containment.RULE,
     evidence_health.RULE,
 )
 

@@ -62,7 +62,7 @@ class HugetlbUse:
     """The hugetlb controller's files of a claim's cgroup for one page size; ``None`` where the file does not exist.
 
     :param limit_bytes: -1 where the file says that there is no limit.
-    :param failures: allocations that the limit refused during the observation.
+    :param failures: allocations that the limit has refused since the cgroup was made.
     :param node_bytes: usage by NUMA node (``numa_stat``).
     """
 

@@ -1,0 +1,74 @@
+"""The reader of ``numa_maps``: kinds, page sizes, policies with blanks, hostile lines, and this very process."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from toolkit.host.numa_maps import parse_numa_maps, read_numa_maps, read_pages
+from toolkit.model.placement import PageKind
+
+ANON, HEAP, STACK, HUGE, FILE = PageKind.ANON, PageKind.HEAP, PageKind.STACK, PageKind.HUGE, PageKind.FILE
+
+
+@pytest.mark.parametrize(
+    ("line", "usage"),
+    [
+        ("7f0 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4", {(ANON, 0): 8192, (ANON, 1): 4096}),
+        ("7f0 bind:1 heap anon=1 dirty=1 N1=1 kernelpagesize_kB=4", {(HEAP, 1): 4096}),
+        ("7f0 default stack anon=1 N0=1 kernelpagesize_kB=64", {(STACK, 0): 65536}),
+        ("7f0 prefer (many):0-1 anon=1 N1=1 kernelpagesize_kB=4", {(ANON, 1): 4096}),
+        ("7f0 default file=/anon_hugepage\\040(deleted) huge anon=2 N1=2 kernelpagesize_kB=2048", {(HUGE, 1): 4 << 20}),
+        ("7f0 default file=/lib/c.so mapped=5 mapmax=9 N0=5 kernelpagesize_kB=4", {(FILE, 0): 20480}),
+        ("7f0 default file=/lib/c.so anon=2 dirty=2 mapped=5 N0=5 kernelpagesize_kB=4", {(FILE, 0): 20480}),
+        ("7f0 default file=/lib/c.so anon=2 dirty=2 N1=2 kernelpagesize_kB=4", {(ANON, 1): 8192}),
+        ("7f0 default file=/dev/shm/heap dirty=1 N1=1 kernelpagesize_kB=4", {(FILE, 1): 4096}),
+        ("7f0 default anon=1 N0=1", {(ANON, 0): 4096}),
+        ("7f0 default", {}),
+        ("", {}),
+        ("7f0", {}),
+        ("7f0 default N0=x N1 Nx=1 N99999999=1 anon=-1", {}),
+        ("\0\udcff N0=1", {}),
+    ],
+)
+def test_lines(line: str, usage: dict[tuple[PageKind, int], int]) -> None:
+    """One line gives bytes by kind and node; what makes no sense gives nothing."""
+    assert parse_numa_maps(line) == usage
+
+
+def test_lines_are_summed() -> None:
+    """Mappings of one kind and node add up."""
+    text = "1 default heap anon=1 N0=1 kernelpagesize_kB=4\n2 default heap anon=2 N0=2 kernelpagesize_kB=4\n"
+
+    assert parse_numa_maps(text) == {(HEAP, 0): 12288}
+
+
+def test_a_claim_sums_its_processes(tmp_path: Path) -> None:
+    """The process with most pages is named; one that is there but cannot be read is counted, one that is gone not."""
+    for pid, pages in ((1, 3), (2, 5)):
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/numa_maps").write_text(f"7f0 default anon={pages} N1={pages} kernelpagesize_kB=4\n")
+        (tmp_path / f"proc/{pid}/comm").write_text(f"c{pid}\n")
+    (tmp_path / "proc/3").mkdir()
+
+    found = read_pages("db", [1, 2, 3, 4], tmp_path)
+
+    assert (found.processes, found.unread) == (2, 1)
+    assert [(row.node, row.total_bytes, row.pid, row.comm) for row in found.pages] == [(1, 32768, 2, "c2")]
+
+
+def test_this_process() -> None:
+    """16 MiB that this process touches show up as anonymous memory."""
+    before = read_numa_maps(os.getpid())
+    if before is None:
+        pytest.skip("this kernel has no /proc/self/numa_maps (CONFIG_NUMA)")
+    with mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as area:
+        for offset in range(0, len(area), 4096):
+            area[offset] = 1
+        after = read_numa_maps(os.getpid()) or {}
+
+    grown = sum(used for (kind, _), used in after.items() if kind is ANON)
+    assert grown - sum(used for (kind, _), used in before.items() if kind is ANON) >= 15 << 20

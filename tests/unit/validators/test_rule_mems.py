@@ -1,0 +1,96 @@
+"""The rule ``mems-containment``: masks, pages by kind, and what is not judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.validators.evidence_builder import claim_db, claim_set, coverage, cpus, mask
+from tests.unit.validators.machine_builder import machine, with_topology
+from toolkit.model.evidence import Evidence
+from toolkit.model.placement import PageKind, PageReading, PageUse
+from toolkit.model.verdict import Outcome, Verdict
+from validators.mems_containment import RULE
+
+
+def page(kind: PageKind, node: int, size: int = 4096) -> PageUse:
+    return PageUse(claim="db", kind=kind, node=node, total_bytes=size, pid=7, comm="db", process_bytes=size)
+
+
+def reading(*pages: PageUse, unread: int = 0) -> PageReading:
+    return PageReading(claim="db", processes=1, unread=unread, pages=pages)
+
+
+GOOD = reading(page(PageKind.ANON, 1), page(PageKind.FILE, 0))
+
+
+def found(pages: tuple[PageReading, ...] | None = (GOOD,), mems: str = "1") -> Evidence:
+    return machine(pages=pages, thread_masks=(mask("db", "2,6", mems_allowed=cpus(mems)),))
+
+
+def judged(evidence: Evidence, mems: str = "1") -> Verdict:
+    return RULE(claim_set(claim_db(cpus=cpus("2,6"), mems=cpus(mems))), evidence)[0]
+
+
+def test_kept() -> None:
+    """Own pages and masks on the node pass; a file's pages on another node are only counted."""
+    verdict = judged(found())
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.measures["file_bytes"] == 4096
+
+
+def test_nothing_promised_is_skipped() -> None:
+    """No claim with memory nodes: one line."""
+    assert RULE(claim_set(claim_db()), found())[0].outcome is Outcome.SKIPPED
+
+
+@pytest.mark.parametrize("kind", [PageKind.ANON, PageKind.HEAP, PageKind.STACK, PageKind.HUGE])
+def test_one_own_page_elsewhere_fails(kind: PageKind) -> None:
+    """The negative control: a single page of the process itself on another node, named with its process."""
+    verdict = judged(found((reading(page(PageKind.ANON, 1), page(kind, 0)),)))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert f"4096 {kind} on node 0" in verdict.reason
+    assert "process 7 (db)" in verdict.reason
+    assert verdict.measures[f"{kind}_on_node0_bytes"] == 4096
+
+
+def test_a_wide_mask_fails() -> None:
+    """The negative control: a thread that may allocate elsewhere fails, though it has not yet."""
+    verdict = judged(found(mems="0-1"))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert "nodes 0-1, promised is 1" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        None,
+        (),
+        (reading(),),
+        (reading(page(PageKind.FILE, 1)),),
+        (replace(GOOD, unread=1),),
+        (replace(GOOD, claim="x"),),
+    ],
+)
+def test_missing_pages_are_undecided(pages: tuple[PageReading, ...] | None) -> None:
+    """Pages not read, of no process, of a file only, or not of all processes: not enough."""
+    assert judged(found(pages)).outcome is Outcome.UNDECIDED
+
+
+def test_missing_masks_are_undecided() -> None:
+    """Pages alone do not say where the next one goes."""
+    assert judged(replace(found(), thread_masks=())).outcome is Outcome.UNDECIDED
+    assert judged(replace(found(), coverage=coverage(proc_scans=0))).outcome is Outcome.UNDECIDED
+
+
+def test_on_one_node_nothing_can_lie_elsewhere() -> None:
+    """A machine with a single node needs no pages; with a second node without CPUs it does."""
+    one = with_topology(found(None, mems="0"), numa_nodes={"0": "0-7"})
+    two = with_topology(found(None, mems="0"), numa_nodes={"0": "0-7", "1": ""})
+
+    assert judged(one, "0").outcome is Outcome.PASSED
+    assert judged(two, "0").outcome is Outcome.UNDECIDED

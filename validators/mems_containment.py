@@ -1,0 +1,103 @@
+"""Rule ``mems-containment``: threads may allocate only on the claim's NUMA nodes; their own pages are only there."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, ThreadMask
+from toolkit.model.placement import PageKind, PageReading, PageUse
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import groups, view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "mems-containment"
+JUDGED = (PageKind.ANON, PageKind.HEAP, PageKind.STACK, PageKind.HUGE)
+"""Pages of the process itself. A file's page lies where whoever read it first put it."""
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that was promised NUMA nodes."""
+    asked = [claim for claim in claims.claims if claim.mems is not None]
+    if not asked:
+        reason = "no claim was promised NUMA nodes"
+        return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+    masks = view.by_claim(evidence.thread_masks)
+    pages = {reading.claim: reading for reading in evidence.pages or ()}
+    return tuple(_judge(claim, evidence, masks.get(claim.name, []), pages.get(claim.name)) for claim in asked)
+
+
+def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: PageReading | None) -> Verdict:
+    mems = claim.mems or CpuSet()
+    own = [row for row in (reading.pages if reading else ()) if row.kind in JUDGED]
+    measures: dict[str, Measure] = {
+        "mems": str(mems),
+        "threads_count": len({(mask.pid, mask.tid) for mask in masks}),
+        "processes_count": reading.processes if reading else 0,
+        "own_bytes": sum(row.total_bytes for row in own),
+        "file_bytes": sum(row.total_bytes for row in (reading.pages if reading else ()) if row.kind is PageKind.FILE),
+    }
+    for row in sorted(own, key=lambda row: (row.kind, row.node)):
+        if row.node not in mems:
+            measures[f"{row.kind}_on_node{row.node}_bytes"] = row.total_bytes
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
+
+    wide = [mask for mask in masks if not mask.mems_allowed <= mems]
+    if wide:
+        worst = min(wide, key=lambda mask: (mask.first_at_ns, mask.tid, str(mask.mems_allowed)))
+        return verdict(
+            Outcome.FAILED,
+            f"thread {worst.tid} ({worst.comm}) may use memory of nodes {worst.mems_allowed}, promised is {mems}",
+        )
+    outside = [row for row in own if row.node not in mems and row.total_bytes > 0]
+    if outside:
+        return verdict(Outcome.FAILED, _where(outside, mems))
+    if not masks or evidence.coverage.proc_scans <= 0:
+        return verdict(Outcome.UNDECIDED, "no thread of it was read: where it may allocate is not known")
+    machine = groups.nodes(evidence)
+    if machine is not None and len(machine) == 1 and CpuSet.of(machine) == mems:
+        return verdict(Outcome.PASSED, f"node {mems} is the machine's only one")
+    if evidence.pages is None or reading is None:
+        return verdict(Outcome.UNDECIDED, "where its pages are was not read")
+    if not own:
+        return verdict(Outcome.UNDECIDED, "no resident page of it was found: there is no evidence")
+    if reading.unread:
+        return verdict(Outcome.UNDECIDED, f"the pages of {reading.unread} of its processes were not read")
+    amount = f"{sum(row.total_bytes for row in own) / 1e6:.1f} MB of {reading.processes} processes"
+    return verdict(Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}")
+
+
+def _where(outside: list[PageUse], mems: CpuSet) -> str:
+    worst = max(outside, key=lambda row: (row.total_bytes, -row.node, row.kind))
+    total = sum(row.total_bytes for row in outside)
+    return (
+        f"{total} bytes are outside nodes {mems}: {worst.total_bytes} {worst.kind} on node {worst.node}, "
+        f"most of them of process {worst.pid} ({worst.comm})"
+    )
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="Mems_allowed of every thread lies within the claim's NUMA nodes, and so do the processes' own pages.",
+        how=prose("""
+            Mems_allowed of every thread below the claim's cgroup, read from /proc again and again: one that reaches
+            outside is a failure. When the window has closed the resident pages of every process are read from
+            numa_maps, by kind: anonymous, heap, stack and huge pages on another node are a failure, also if they were
+            touched before the process joined. Pages of files and shared memory are counted but not judged: they lie
+            where whoever used them first put them. On a machine with one node nothing can lie elsewhere. Pages or
+            masks not read: undecided.
+        """),
+        tolerance="None.",
+        source=prose("""
+            proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; field.md F66
+        """),
+        negative_control=prose("""
+            Widen the nodes behind the claim's back, `echo 0-1 > cpuset.mems`, and touch memory there: `numactl -m 1`.
+        """),
+        witnesses=(Witness.MASKS,),
+    ),
+    check,
+)
