@@ -5,7 +5,8 @@ Pure: the same input gives the same plan. Source: design.md section 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.cgroup_values import container_values, pod_values
@@ -14,6 +15,9 @@ from toolkit.allocation.device_manager import Device
 from toolkit.allocation.explain_plan import container_reasons, pod_reasons, refusal
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Admission, Node
+from toolkit.allocation.plugins.policy import PluginPolicy
+from toolkit.allocation.plugins.registry import load_plugin
+from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology_manager import SINGLE_NUMA_NODE
 from toolkit.errors import InputError
@@ -32,6 +36,7 @@ def plan(
     machine: Machine,
     *,
     devices: Iterable[Device] = (),
+    cpu_plugins: Mapping[str, Mapping[str, Any]] | None = None,
     quirks: bool = False,
 ) -> Plan:
     """Let the pods arrive one after the other on a freshly started node.
@@ -40,7 +45,9 @@ def plan(
     reconcile period.
 
     :param devices: devices of the node. :param quirks: reproduce defects of the real components.
-    :raises InputError: a kubelet would not start with this configuration on this machine, or a pod is given twice.
+    :param cpu_plugins: plugin names and their settings, asked in this order before the static policy chooses.
+    :raises InputError: a kubelet would not start with this configuration on this machine, a pod is given twice, or a
+        plugin is unknown.
     """
     try:
         node = Node(config, machine, devices=devices, quirks=quirks)
@@ -48,6 +55,8 @@ def plan(
         raise InputError(
             "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
         ) from None
+    if cpu_plugins:
+        _plug_in(node, cpu_plugins)
     seen: set[str] = set()
     results = []
     for pod in pods:
@@ -56,6 +65,13 @@ def plan(
         seen.add(pod.uid)
         results.append((pod, node.admit(pod), node.cpu_state.default))
     return plan_of(node, results)
+
+
+def _plug_in(node: Node, names: Mapping[str, Mapping[str, Any]]) -> None:
+    if not isinstance(node.cpu_policy, StaticPolicy):
+        raise InputError("CPU plugins", f"cpuManagerPolicy {node.cpu_policy.name}", "cpuManagerPolicy static")
+    plugins = [load_plugin(name, node.machine, settings) for name, settings in names.items()]
+    node.cpu_policy = PluginPolicy.around(node.cpu_policy, [*plugins, StaticPlugin()])
 
 
 def plan_of(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> Plan:
@@ -86,6 +102,8 @@ def _warnings(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> l
     for pod, admission, _ in results:
         if not admission.admitted and pod.uid in node.cpu_state.pods:
             found.append(f"pod {pod.name} was refused but its CPUs {node.cpu_state.pods[pod.uid]} are never given back")
+    if isinstance(node.cpu_policy, StaticPolicy):
+        found += [f"kubelet defect: {defect}" for defect in node.cpu_policy.defects(node.cpu_state)]
     return found
 
 

@@ -60,7 +60,8 @@ SANDBOX = Sandbox(
     root="/pinproof-r",
     runtime="cgroupfs",
     containers=tuple(
-        SandboxContainer(claim=name, cgroup=f"/pinproof-r/{name}", pids=()) for name in ("db/main", "web/app", "job/run")
+        SandboxContainer(claim=name, cgroup=f"/pinproof-r/{name}", pids=())
+        for name in ("db/main", "web/app", "job/run")
     ),
 )
 
@@ -69,13 +70,13 @@ def test_the_tree_has_the_kubelets_shape() -> None:
     """QoS cgroups above Burstable and BestEffort pods; cpusets on containers only; refused pods nowhere."""
     request = sandbox_request(PLAN, SCENARIO)
 
-    assert ["burstable", "besteffort", "db", "burstable/web", "besteffort/job"] == [p.path for p in request.parents]
+    assert [p.path for p in request.parents] == ["burstable", "besteffort", "db", "burstable/web", "besteffort/job"]
     assert {None} == {parent.cpus for parent in request.parents}
-    assert {
+    assert {one.claim: (one.cgroup.path, str(one.cgroup.cpus)) for one in request.containers} == {
         "db/main": ("db/main", "3"),
         "web/app": ("burstable/web/app", "1-2"),
         "job/run": ("besteffort/job/run", "None"),
-    } == {one.claim: (one.cgroup.path, str(one.cgroup.cpus)) for one in request.containers}
+    }
 
 
 def test_claims_promise_what_was_planned() -> None:
@@ -88,12 +89,12 @@ def test_claims_promise_what_was_planned() -> None:
         claims.strict_reservation,
         claims.pods_root,
     )
-    assert (Isolation.CONTAINER, NO_QUOTA, "3") == (
+    assert (
         by_name["db/main"].isolation,
         by_name["db/main"].quota_us,
         str(by_name["db/main"].cpus),
-    )
-    assert 50_000 == by_name["web/app"].quota_us
+    ) == (Isolation.CONTAINER, NO_QUOTA, "3")
+    assert by_name["web/app"].quota_us == 50_000
     assert by_name["job/run"].cpus is None
 
 
@@ -101,4 +102,4 @@ def test_demand_is_known_only_for_user_mode_spinners() -> None:
     """Four spinners on one CPU ask for one CPU; a fork storm asks for an unknown amount; sleepers ask for none."""
     claims = {claim.name: claim.demand_cpus for claim in claim_set(PLAN, SCENARIO, SANDBOX).claims}
 
-    assert {"db/main": 1.0, "web/app": None, "job/run": 0.0} == claims
+    assert claims == {"db/main": 1.0, "web/app": None, "job/run": 0.0}

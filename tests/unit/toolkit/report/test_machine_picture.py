@@ -64,8 +64,10 @@ def test_owners_cover_every_cpu_once() -> None:
     found = owners(plan(), machine().online)
 
     assert sorted(machine().online) == sorted(cpu for owner in found for cpu in owner.cpus)
-    assert {"db/main": "2,6", "shared pool": "1,3-5,7", "reserved, in the shared pool": "0"} == {
-        owner.name: str(owner.cpus) for owner in found
+    assert {owner.name: str(owner.cpus) for owner in found} == {
+        "db/main": "2,6",
+        "shared pool": "1,3-5,7",
+        "reserved, in the shared pool": "0",
     }
 
 

@@ -1,0 +1,128 @@
+"""A healthy node raises no alarm: starts, stops and cpuset changes while the tasks run at full speed.
+
+The counts of the issue are reached with ``PINPROOF_SOAK=1`` (``make soak``); without it each test does a part of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+
+import pytest
+
+from probes.observer import Observer
+from toolkit.apply.sandbox import LiveSandbox, sandbox
+from toolkit.host import cgroupfs
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+from toolkit.model.verdict import Outcome
+from validators.registry import judge
+
+pytestmark = pytest.mark.integration
+
+SOAK = os.environ.get("PINPROOF_SOAK") == "1"
+CHANGES = 1000 if SOAK else 300
+STARTS = 1000 if SOAK else 40
+ONLINE = CpuSet.of(os.sched_getaffinity(0))
+
+BUSY = (
+    Workload(kind=WorkloadKind.SWITCH, threads=2),
+    Workload(kind=WorkloadKind.SPIN, threads=2),
+    Workload(kind=WorkloadKind.AFFINITY_ESCAPER),
+)
+
+
+def container(name: str, cpus: CpuSet, *workloads: Workload) -> ContainerRequest:
+    """Return one container with its CPUs."""
+    return ContainerRequest(claim=name, cgroup=CgroupRequest(path=name, cpus=cpus), workloads=workloads)
+
+
+def claim_of(live: LiveSandbox, name: str, cpus: CpuSet) -> Claim:
+    """Return the claim of a container that stands."""
+    place = next(one for one in live.value.containers if one.claim == name)
+    return Claim(name=name, cgroup=place.cgroup, cpus=cpus)
+
+
+def assert_clean(evidence: Evidence) -> None:
+    """No interval outside, nobody named, nothing lost."""
+    outside = [row for row in evidence.cpu_use if row.out_of_set_switches or row.out_of_set_ns]
+    assert (outside, evidence.offenders) == ([], ())
+    assert (evidence.coverage.lost_events, evidence.coverage.map_full, evidence.coverage.missed_runs) == (0, 0, 0)
+
+
+@pytest.mark.skipif(len(ONLINE) < 2, reason="cpuset changes need two CPUs")
+def test_cpuset_changes_under_full_load_are_transitions() -> None:
+    """Shrink, grow and move to disjoint CPUs, again and again: no violation, and every change is recorded."""
+    one, two = CpuSet.of([ONLINE.first()]), ONLINE - CpuSet.of([ONLINE.first()])
+    steps = itertools.cycle([one, ONLINE, two, one, two, ONLINE])
+    with sandbox(SandboxRequest(containers=(container("a", ONLINE, *BUSY),)), run_id="churn-set") as live:
+        claims = ClaimSet(claims=(claim_of(live, "a", ONLINE),))
+        with Observer(claims) as observer:
+            observer.open_window()
+            for cpus in itertools.islice(steps, CHANGES):
+                with observer.changing("a", cpus):
+                    live.set_cpus("a", cpus)
+            evidence = observer.close_window()
+
+    assert_clean(evidence)
+    assert sum(1 for transition in evidence.transitions if transition.what == "mask-change") == CHANGES
+    assert sum(row.switches for row in evidence.cpu_use) > 10 * CHANGES
+
+
+@pytest.mark.parametrize("runtime", ["cgroupfs", "runc"])
+def test_container_starts_and_stops_raise_no_alarm(runtime: str) -> None:
+    """Containers come and go beside a busy one; their first and last moments are no violations."""
+    mine = CpuSet.of([max(ONLINE)])
+    with sandbox(SandboxRequest(containers=(container("busy", ONLINE, *BUSY[:2]),)), run_id=f"churn-{runtime}") as live:
+        claims = ClaimSet(claims=(claim_of(live, "busy", ONLINE),))
+        with (
+            Observer(claims) as observer,
+            sandbox(SandboxRequest(), run_id=f"churn-{runtime}-pods", runtime=runtime) as pods,
+        ):
+            observer.open_window()
+            for number in range(STARTS):
+                name = f"c{number}"
+                pods.add(container(name, mine, Workload(kind=WorkloadKind.AFFINITY_ESCAPER)))
+                observer.add_claim(claim_of(pods, name, mine))
+                pods.start(name)
+                observer.remove_claim(name)
+                pods.remove(name)
+            evidence = observer.close_window()
+
+    assert_clean(evidence)
+    started = {transition.claim for transition in evidence.transitions if transition.what == "claim-added"}
+    assert {f"c{number}" for number in range(STARTS)} <= started
+
+
+def test_many_switches_are_all_judged() -> None:
+    """Switch-heavy load: nothing outside, nothing lost, and the evidence is good enough to pass."""
+    seconds = 600.0 if SOAK else 5.0
+    loads = (Workload(kind=WorkloadKind.SWITCH, threads=4),)
+    with sandbox(SandboxRequest(containers=(container("a", ONLINE, *loads),)), run_id="churn-switch") as live:
+        claims = ClaimSet(claims=(claim_of(live, "a", ONLINE),))
+        with Observer(claims) as observer:
+            observer.open_window()
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                observer.poll(0.2)
+            evidence = observer.close_window()
+
+    assert_clean(evidence)
+    verdicts = judge(claims, evidence)
+    assert Outcome.FAILED not in [verdict.outcome for verdict in verdicts]
+    coverage = evidence.coverage
+    assert abs(coverage.switches_kernel - coverage.switches_judged) <= max(
+        coverage.switches_skew, coverage.switches_kernel * 1e-4
+    )
+    rate = coverage.switches_judged / (evidence.duration_ns / 1e9)
+    print(f"{coverage.switches_judged} of {coverage.switches_kernel} switches judged, {rate:,.0f} per second")
+
+
+def test_nothing_is_left_behind() -> None:
+    """The sandboxes of this file leave no cgroup in any hierarchy."""
+    hierarchy = cgroupfs.detect()
+
+    assert [cgroup for cgroup in cgroupfs.subtree(hierarchy, "/") if "/pinproof-churn" in cgroup] == []
