@@ -74,6 +74,7 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
         struct claim_root *root = 0, *r;
         u32 cpu = bpf_get_smp_processor_id();
 
+#pragma clang loop unroll(disable)
         for (int level = 0; level < MAX_LEVELS; level++) {
                 u64 id = bpf_get_current_ancestor_cgroup_id(level);
 
@@ -122,6 +123,7 @@ static __always_inline struct place_entry *current_place(struct place_cache *cac
 /* The same question about any cgroup, for the rare events: ident of the deepest claim at or above it, or 0. */
 static __always_inline u32 ident_of_cgroup(void *cgroup)
 {
+#pragma clang loop unroll(disable)
         for (int level = 0; level < MAX_LEVELS; level++) {
                 void *kn = read_kernel(void *, cgroup, OFF_CGROUP_KN);
                 u64 id = read_kernel(u64, kn, OFF_KERNFS_NODE_ID);
