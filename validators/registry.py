@@ -12,8 +12,10 @@ from validators import (
     affinity_mask,
     applied,
     cpuset_containment,
+    device_numa,
     evidence_health,
     exclusive_cpus,
+    hugepages,
     llc_alignment,
     mems_containment,
     numa_alignment,
@@ -38,6 +40,8 @@ RULES: tuple[Rule, ...] = (
     quota_throttling.RULE,
     quota_free.RULE,
     mems_containment.RULE,
+    hugepages.RULE,
+    device_numa.RULE,
     evidence_health.RULE,
 )
 

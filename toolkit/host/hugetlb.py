@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from toolkit.errors import InputError
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.host.cgroupfs import NO_LIMIT, relative
 from toolkit.model.placement import HugetlbUse
@@ -19,24 +18,22 @@ _V1_UNLIMITED = 1 << 62
 """v1 prints "no limit" as the largest multiple of the page size below 2^63."""
 
 
-def size_name(page_bytes: int) -> str:
-    """Return the page size as it stands in file names: ``2MB``, ``1GB``, ``64KB``.
-
-    :raises InputError: it is no size of a huge page.
-    """
+def size_name(page_bytes: int) -> str | None:
+    """Return the page size as it stands in file names: ``2MB``, ``1GB``, ``64KB``; ``None``: it is no such size."""
     for unit, name in _UNITS:
         if page_bytes >= unit and page_bytes % unit == 0:
             return f"{page_bytes // unit}{name}"
-    raise InputError("hugepage size", f"{page_bytes} bytes", "a whole number of KiB")
+    return None
 
 
 def read_hugetlb(hierarchy: Hierarchy, claim: str, cgroup: str, page_bytes: int) -> HugetlbUse:
     """Read the files of one page size; fields are ``None`` where there is no controller or no such size."""
     mount = hierarchy.find_controller("hugetlb")
-    if mount is None:
+    size = size_name(page_bytes)
+    if mount is None or size is None:
         return HugetlbUse(claim=claim, page_bytes=page_bytes)
     v2 = hierarchy.is_v2("hugetlb")
-    stem = mount / relative(cgroup) / f"hugetlb.{size_name(page_bytes)}"
+    stem = mount / relative(cgroup) / f"hugetlb.{size}"
     limit = _number(Path(f"{stem}.max" if v2 else f"{stem}.limit_in_bytes"))
     return HugetlbUse(
         claim=claim,

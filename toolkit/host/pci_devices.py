@@ -20,45 +20,46 @@ _ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", 
 _NUMBER = re.compile(r"-?\d{1,6}", re.ASCII)
 
 
-def full_address(text: str) -> str:
+def full_address(text: str) -> str | None:
     """Return a PCI address as the kernel names it: lower case, with its domain (``0000:00:1f.2``).
 
-    :raises InputError: it is no PCI address.
+    ``None``: it is no PCI address.
     """
     match = _ADDRESS.fullmatch(text.strip().lower())
-    if match is None:
-        raise InputError("PCI device", repr(text[:60]), "an address such as 0000:00:1f.2")
-    return f"{match[1] or '0000'}:{match[2]}"
+    return None if match is None else f"{match[1] or '0000'}:{match[2]}"
 
 
 def read_devices(addresses: Iterable[str], root: Path = Path("/")) -> tuple[DevicePlace, ...]:
-    """Look up devices; ``bdf`` of each value is the address as it was given.
-
-    :raises InputError: one of them is no PCI address.
-    """
+    """Look up devices; ``bdf`` of each value is the address as it was given. What is no address is not present."""
     tree = SysTree(root)
-    wanted = sorted(set(addresses))
-    return tuple(_by_udev(address) if tree.live else _by_tree(address, tree) for address in wanted)
+    return tuple(_look_up(address, tree) for address in sorted(set(addresses)))
 
 
-def _by_udev(address: str) -> DevicePlace:
+def _look_up(address: str, tree: SysTree) -> DevicePlace:
+    name = full_address(address)
+    if name is None:
+        return DevicePlace(bdf=address, present=False)
+    return _by_udev(address, name) if tree.live else _by_tree(address, name, tree)
+
+
+def _by_udev(address: str, name: str) -> DevicePlace:
     import pyudev
 
     try:
-        device = pyudev.Devices.from_name(pyudev.Context(), "pci", full_address(address))
+        device = pyudev.Devices.from_name(pyudev.Context(), "pci", name)
     except pyudev.DeviceNotFoundError:
         return DevicePlace(bdf=address, present=False)
     found = {}
-    for name in ("numa_node", "local_cpulist"):
+    for attribute in ("numa_node", "local_cpulist"):
         try:
-            found[name] = device.attributes.asstring(name).strip()
+            found[attribute] = device.attributes.asstring(attribute).strip()
         except (KeyError, UnicodeDecodeError):
-            found[name] = ""
+            found[attribute] = ""
     return _place(address, found["numa_node"], found["local_cpulist"])
 
 
-def _by_tree(address: str, tree: SysTree) -> DevicePlace:
-    folder = f"sys/bus/pci/devices/{full_address(address)}"
+def _by_tree(address: str, name: str, tree: SysTree) -> DevicePlace:
+    folder = f"sys/bus/pci/devices/{name}"
     if not tree.is_folder(folder):
         return DevicePlace(bdf=address, present=False)
     return _place(address, tree.read(f"{folder}/numa_node") or "", tree.read(f"{folder}/local_cpulist") or "")

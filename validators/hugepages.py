@@ -1,0 +1,113 @@
+"""Rule ``hugepages``: the limit of each huge page size stands, usage keeps to it, the pages are on the right nodes."""
+
+from __future__ import annotations
+
+from toolkit.model.claims import Claim, ClaimSet, HugepageLimit
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.placement import HugetlbUse, PageKind
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import groups
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "hugepages"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that was promised a limit on huge pages."""
+    asked = [claim for claim in claims.claims if claim.hugepages]
+    if not asked:
+        reason = "no claim was promised huge pages"
+        return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+    return tuple(_judge(claim, evidence) for claim in asked)
+
+
+def _judge(claim: Claim, evidence: Evidence) -> Verdict:
+    rows = {row.page_bytes: row for row in evidence.hugetlb or () if row.claim == claim.name}
+    measures: dict[str, Measure] = {}
+    wrong: list[str] = []
+    missing: list[str] = []
+    for limit in claim.hugepages:
+        row = rows.get(limit.page_bytes)
+        if row is None or row.limit_bytes is None or row.usage_bytes is None:
+            missing.append(f"the hugetlb files of {limit.page_bytes} byte pages were not read (no such controller?)")
+        else:
+            _compare(limit, row, measures, wrong)
+    if claim.mems is not None:
+        _nodes(claim, evidence, tuple(rows.values()), measures, wrong, missing)
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
+
+    if wrong:
+        return verdict(Outcome.FAILED, "; ".join(wrong[:3]))
+    if missing:
+        return verdict(Outcome.UNDECIDED, missing[0])
+    used = sum(row.usage_bytes or 0 for row in rows.values())
+    where = f" on nodes {claim.mems}" if claim.mems is not None else ""
+    return verdict(Outcome.PASSED, f"{len(claim.hugepages)} limits stand, {used} bytes are in use{where}")
+
+
+def _compare(limit: HugepageLimit, row: HugetlbUse, measures: dict[str, Measure], wrong: list[str]) -> None:
+    name = f"hugepages_{limit.page_bytes // 1024}kb"
+    found, used = row.limit_bytes or 0, row.usage_bytes or 0
+    measures[f"{name}_limit_bytes"] = found
+    measures[f"{name}_used_bytes"] = used
+    if row.failures is not None:
+        measures[f"{name}_refused_count"] = row.failures
+    # The kernel keeps whole pages.
+    if found != limit.limit_bytes // limit.page_bytes * limit.page_bytes:
+        shown = "none" if found < 0 else f"{found} bytes"
+        wrong.append(f"the limit for {limit.page_bytes} byte pages is {shown}, promised is {limit.limit_bytes}")
+    if used > limit.limit_bytes:
+        wrong.append(f"{used} bytes of {limit.page_bytes} byte pages are in use, promised are {limit.limit_bytes}")
+
+
+def _nodes(
+    claim: Claim,
+    evidence: Evidence,
+    rows: tuple[HugetlbUse, ...],
+    measures: dict[str, Measure],
+    wrong: list[str],
+    missing: list[str],
+) -> None:
+    """Compare where the pages are, by the controller and by the mappings, with the promised nodes."""
+    mems = claim.mems or CpuSet()
+    reading = next((found for found in evidence.pages or () if found.claim == claim.name), None)
+    mapped = {row.node: row.total_bytes for row in (reading.pages if reading else ()) if row.kind is PageKind.HUGE}
+    by_node: dict[int, int] = dict(mapped)
+    for row in rows:
+        for node, used in (row.node_bytes or {}).items():
+            by_node[node] = max(by_node.get(node, 0), used)
+    for node in sorted(by_node):
+        measures[f"hugepages_node{node}_bytes"] = by_node[node]
+        if by_node[node] > 0 and node not in mems:
+            wrong.append(f"{by_node[node]} bytes of huge pages are on node {node}, promised are nodes {mems}")
+    machine = groups.nodes(evidence)
+    alone = machine is not None and len(machine) == 1
+    unknown = [row for row in rows if row.usage_bytes and row.node_bytes is None]
+    if unknown and reading is None and not alone:
+        missing.append("on which node its huge pages are was not read")
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="The limit of each huge page size stands, usage keeps to it, and the pages are on the promised nodes.",
+        how=prose("""
+            The hugetlb controller's limit and usage of the claim's cgroup are read when the window has closed; another
+            limit than promised, or more usage, is a failure. Where NUMA nodes were promised, huge pages on another
+            node are a failure, as the controller counts them (numa_stat) or as a process has them mapped (numa_maps).
+            Files that were not read are undecided, also where the kernel has no hugetlb controller.
+        """),
+        tolerance="None; a limit that is not a multiple of the page size stands rounded down, as the kernel keeps it.",
+        source=prose("""
+            Documentation/admin-guide/cgroup-v2.rst, HugeTLB; cgroup-v1/hugetlb.rst; Kubernetes documentation, Manage
+            HugePages and Memory Manager; field.md F66
+        """),
+        negative_control="Write another limit behind the claim's back: `echo max > hugetlb.2MB.max`.",
+        witnesses=(Witness.FILES,),
+    ),
+    check,
+)
