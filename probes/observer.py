@@ -76,11 +76,11 @@ class Observer:
             )
         self.cgroups = CgroupNames(self.hierarchy.unified)
         with ExitStack() as stack:
-            workdir = self.options.workdir
-            if workdir is None:
-                workdir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pinproof-")))
-            workdir.mkdir(parents=True, exist_ok=True)
-            self.ledger.open(workdir, self._detail)
+            # Needed only to compile: gone before anything is watched, so that a SIGKILL later leaves nothing.
+            with tempfile.TemporaryDirectory(prefix="pinproof-") as private:
+                workdir = self.options.workdir or Path(private)
+                workdir.mkdir(parents=True, exist_ok=True)
+                self.ledger.open(workdir, self._detail)
             stack.callback(self.ledger.close)
             self._publish_node()
             for claim in self.claims.claims:

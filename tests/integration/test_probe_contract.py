@@ -199,8 +199,8 @@ def test_claims_that_cannot_be_watched_are_refused() -> None:
             pass
 
 
-def test_sigkill_leaves_no_program_behind() -> None:
-    """Nothing is pinned: when the process is killed its programs are gone."""
+def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Nothing is pinned and no directory is kept: when the process is killed its programs and files are gone."""
     script = (
         "from probes.observer import Observer\nfrom toolkit.model.claims import ClaimSet\nimport sys, time\n"
         "with Observer(ClaimSet(claims=())) as o:\n"
@@ -208,7 +208,12 @@ def test_sigkill_leaves_no_program_behind() -> None:
         "    o.open_window()\n    sys.stdin.read()\n"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script],
+        cwd=PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
     )
     assert child.stdout is not None
     fds = child.stdout.readline().split()
@@ -227,6 +232,7 @@ def test_sigkill_leaves_no_program_behind() -> None:
         return {line.split(":")[0] for line in shown.splitlines() if line[:1].isdigit()} & ids
 
     wait_for(lambda: not left(), "the kernel frees the programs")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_source_is_told_in_one_line(tmp_path: Path) -> None:
