@@ -24,8 +24,8 @@ from validators.registry import judge
 pytestmark = pytest.mark.integration
 
 SOAK = os.environ.get("PINPROOF_SOAK") == "1"
-CHANGES = 1000 if SOAK else 300
-STARTS = 1000 if SOAK else 40
+CHANGES = 1000 if SOAK else 100
+STARTS = 1000 if SOAK else 15
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
 
 BUSY = (
