@@ -39,7 +39,7 @@ conformance: root setup ## judge this machine: every scenario that fits it, with
 
 .PHONY: test
 test: root setup-test ## all tests that need no other machine: unit and integration (root)
-	@$(BIN)/python -m pytest tests/unit tests/integration $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" tests/unit tests/integration $(ARGS)
 
 # ---------------------------------------------------------------- parts
 
@@ -80,3 +80,8 @@ ansible-check: setup-test ## ansible-lint (production profile) and the syntax of
 clean: ## remove what was built or cached here; installed packages stay
 	rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .ansible ansible/.ansible
 	find toolkit probes validators tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: soak
+soak: root setup-test ## hours: the full counts (1,000 starts and changes, 10 minutes of switches, 30 minutes of churn)
+	@PINPROOF_SOAK=1 $(BIN)/python -m pytest tests/integration/test_no_false_alarm.py $(ARGS)
+	@PINPROOF_SOAK=1 $(BIN)/python -m pytest -m slow tests/integration $(ARGS)
