@@ -18,12 +18,14 @@ from validators import (
     hugepages,
     llc_alignment,
     mems_containment,
+    noise,
     numa_alignment,
     quota_free,
     quota_throttling,
     reserved_cpus,
     smt_alignment,
     socket_alignment,
+    transition_window,
 )
 from validators.rule import Rule
 
@@ -42,6 +44,8 @@ RULES: tuple[Rule, ...] = (
     mems_containment.RULE,
     hugepages.RULE,
     device_numa.RULE,
+    transition_window.RULE,
+    noise.RULE,
     evidence_health.RULE,
 )
 

@@ -1,0 +1,120 @@
+"""The rule ``noise``: classes, the two bounds, budgets, and what was not observed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.validators.evidence_builder import WINDOW_NS, claim_set, claim_web
+from tests.unit.validators.machine_builder import machine
+from tests.unit.validators.test_rule_alignment import db
+from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from toolkit.model.interrupts import IrqKind, IrqUse
+from toolkit.model.verdict import Outcome, Verdict
+from validators.noise import RULE
+
+MS = 1_000_000
+SECONDS = WINDOW_NS // 1_000_000_000
+
+
+def task(owner: OwnerClass, ns: int, cpu: int = 2, tid: int = 9) -> Intruder:
+    return Intruder(
+        cpu=cpu, tid=tid, comm="noisy", owner=owner, cgroup="/", switches=3, total_ns=ns, longest_ns=ns, first_at_ns=0
+    )
+
+
+def irq(ns: int, kind: IrqKind = IrqKind.HARD, cpu: int = 2) -> IrqUse:
+    return IrqUse(cpu=cpu, kind=kind, name="eth0", vector=30, count=5, ns=ns)
+
+
+def judged(found: Evidence, budget: int | None = MS, cpu: int = 2) -> Verdict:
+    """``budget``: 1 ms a second, 10 ms in the window."""
+    verdicts = RULE(claim_set(db(), noise_budget_ns_per_s=budget), found)
+    return next(verdict for verdict in verdicts if verdict.subject == f"cpu {cpu}")
+
+
+def test_a_quiet_cpu() -> None:
+    """Every exclusive CPU has a line of its own; nothing on it passes."""
+    verdicts = RULE(claim_set(db(), noise_budget_ns_per_s=0), machine(irq_use=()))
+
+    assert [(verdict.subject, verdict.outcome) for verdict in verdicts] == [
+        ("cpu 2", Outcome.PASSED),
+        ("cpu 6", Outcome.PASSED),
+    ]
+
+
+def test_no_exclusive_cpu_is_skipped() -> None:
+    """Shared CPUs have no noise: nobody owns them."""
+    assert RULE(claim_set(claim_web()), machine())[0].outcome is Outcome.SKIPPED
+
+
+@pytest.mark.parametrize(
+    "owner", [OwnerClass.SYSTEM, OwnerClass.KTHREAD, OwnerClass.PERCPU_KTHREAD, OwnerClass.UNKNOWN]
+)
+@pytest.mark.parametrize(("ns", "outcome"), [(10 * MS, "passed"), (10 * MS + 1, "failed")])
+def test_tasks(owner: OwnerClass, ns: int, outcome: str) -> None:
+    """The negative control: a task that runs one nanosecond more than the budget allows, named."""
+    verdict = judged(machine(irq_use=(), intruders=(task(owner, ns),)))
+
+    assert verdict.outcome.value == outcome
+    assert [who.comm for who in verdict.offenders] == (["noisy"] if outcome == "failed" else [])
+    assert judged(machine(irq_use=(), intruders=(task(owner, ns, cpu=0),))).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize("kind", IrqKind)
+def test_interrupts(kind: IrqKind) -> None:
+    """The negative control: a device whose interrupts take more than the budget, named by source."""
+    verdict = judged(machine(irq_use=(irq(11 * MS, kind),)))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert verdict.measures["worst_irq"] == f"eth0 ({kind} 30)"
+    assert judged(machine(irq_use=(irq(10 * MS, kind),))).outcome is Outcome.PASSED
+
+
+def test_steal() -> None:
+    """What the hypervisor took of this CPU counts, of another does not."""
+    assert judged(machine(irq_use=(), steal_by_cpu_ns={2: 11 * MS})).outcome is Outcome.FAILED
+    assert judged(machine(irq_use=(), steal_by_cpu_ns={3: 11 * MS})).outcome is Outcome.PASSED
+
+
+def test_between_the_bounds_is_undecided() -> None:
+    """6 ms of tasks and 6 ms of interrupts are 6 to 12 ms."""
+    found = machine(irq_use=(irq(6 * MS),), intruders=(task(OwnerClass.SYSTEM, 6 * MS),))
+    verdict = judged(found)
+
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert (verdict.measures["noise_low_ns_per_s"], verdict.measures["noise_high_ns_per_s"]) == (600_000, 1_200_000)
+
+
+def test_interrupts_not_observed() -> None:
+    """Within the budget is not known then; above it is; and the measures say so."""
+    few, many = task(OwnerClass.SYSTEM, MS), task(OwnerClass.SYSTEM, 20 * MS)
+
+    assert judged(machine(intruders=(few,))).outcome is Outcome.UNDECIDED
+    assert judged(machine(intruders=(many,))).outcome is Outcome.FAILED
+    measured = judged(machine(intruders=(many,)), budget=None)
+    assert measured.outcome is Outcome.PASSED
+    assert measured.measures["irqs_observed"] is False
+    assert "interrupts not observed" in measured.reason
+
+
+def test_who_does_not_count() -> None:
+    """pinproof's own tasks are told apart; pods are another rule's."""
+    rows = (task(OwnerClass.TOOLKIT, 50 * MS), task(OwnerClass.FOREIGN_POD, 50 * MS, tid=8))
+    verdict = judged(machine(irq_use=(), intruders=rows))
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.measures["toolkit_ns"] == 50 * MS
+
+
+def test_a_virtual_machine_is_skipped() -> None:
+    """A guest's noise is its hypervisor's; it is measured all the same."""
+    found = machine(virtualization="kvm", irq_use=(), intruders=(task(OwnerClass.SYSTEM, 50 * MS),))
+    verdict = judged(found)
+
+    assert verdict.outcome is Outcome.SKIPPED
+    assert verdict.measures["system_ns"] == 50 * MS
+
+
+def test_no_window_is_undecided() -> None:
+    """Nothing observed is nothing judged."""
+    assert judged(machine(irq_use=(), duration_ns=0)).outcome is Outcome.UNDECIDED

@@ -1,0 +1,136 @@
+"""Rule ``noise``: what took time on each exclusive CPU besides its owner, by class, against a budget.
+
+Two bounds. Interrupts and steal fall into the interval of whatever task runs, the owner's or an intruder's, so the time
+lost is at least the greatest of the three sums (tasks, interrupts, steal), and at most their total.
+"""
+
+from __future__ import annotations
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from toolkit.model.interrupts import IrqKind
+from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from validators import groups, view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "noise"
+TASKS = {
+    OwnerClass.SYSTEM: "system_ns",
+    OwnerClass.KTHREAD: "kthread_ns",
+    OwnerClass.PERCPU_KTHREAD: "percpu_kthread_ns",
+    OwnerClass.UNKNOWN: "unknown_ns",
+}
+"""Classes that count; pods are a matter of ``exclusive-cpus``, and pinproof's own tasks go away with it."""
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every exclusive CPU."""
+    cpus = claims.exclusive_cpus
+    if not cpus:
+        reason = "no CPU is exclusive"
+        return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+    return tuple(_judge(cpu, claims, evidence) for cpu in cpus)
+
+
+def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    rows = [row for row in evidence.intruders if row.cpu == cpu]
+    irqs = [row for row in evidence.irq_use or () if row.cpu == cpu]
+    counted = [row for row in rows if row.owner in TASKS]
+    measures: dict[str, Measure] = {
+        name: sum(row.total_ns for row in counted if row.owner is owner) for owner, name in TASKS.items()
+    }
+    measures["toolkit_ns"] = sum(row.total_ns for row in rows if row.owner is OwnerClass.TOOLKIT)
+    measures["irqs_observed"] = evidence.irq_use is not None
+    for kind, name in ((IrqKind.HARD, "irq"), (IrqKind.SOFT, "softirq")):
+        if evidence.irq_use is not None:
+            measures[f"{name}_ns"] = sum(row.ns for row in irqs if row.kind is kind)
+            measures[f"{name}_count"] = sum(row.count for row in irqs if row.kind is kind)
+    if irqs:
+        worst = max(irqs, key=lambda row: (row.ns, row.name, row.vector))
+        measures["worst_irq"] = f"{worst.name} ({worst.kind} {worst.vector})"
+    steal = (evidence.steal_by_cpu_ns or {}).get(cpu, 0)
+    if evidence.steal_by_cpu_ns is not None:
+        measures["steal_ns"] = steal
+    tasks = sum(row.total_ns for row in counted)
+    interrupts = sum(row.ns for row in irqs)
+    low, high = max(tasks, interrupts, steal), tasks + interrupts + steal
+    seconds = evidence.duration_ns / view.NANOSECONDS
+    measures["noise_low_ns_per_s"] = low / seconds if seconds > 0 else 0.0
+    measures["noise_high_ns_per_s"] = high / seconds if seconds > 0 else 0.0
+    budget = claims.noise_budget_ns_per_s
+    if budget is not None:
+        measures["budget_ns_per_s"] = budget
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        who = [_offender(row) for row in counted] if outcome is Outcome.FAILED else []
+        return Verdict(
+            rule=ID,
+            subject=f"cpu {cpu}",
+            outcome=outcome,
+            reason=reason,
+            measures=measures,
+            offenders=view.sorted_offenders(who),
+        )
+
+    guest = groups.virtual(evidence)
+    if guest:
+        return verdict(Outcome.SKIPPED, f"this is a virtual machine ({guest}): its noise is not the hardware's")
+    shown = f"{tasks / 1e6:.3f} ms of tasks, {_shown(interrupts, evidence)}"
+    if evidence.coverage.switches_judged <= 0 or seconds <= 0:
+        return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
+    if budget is None:
+        return verdict(Outcome.PASSED, f"{shown} in {seconds:.3g} s (measured only: no budget was set)")
+    allowed = budget * seconds
+    if low > allowed:
+        return verdict(Outcome.FAILED, f"{shown} in {seconds:.3g} s, the budget is {budget} ns a second")
+    if evidence.irq_use is None:
+        return verdict(Outcome.UNDECIDED, "interrupts were not observed: only tasks are known to be within the budget")
+    if high > allowed:
+        return verdict(Outcome.UNDECIDED, f"{shown}: within the budget only if interrupts hit foreign tasks")
+    return verdict(Outcome.PASSED, f"{shown} in {seconds:.3g} s, the budget is {budget} ns a second")
+
+
+def _shown(interrupts_ns: int, evidence: Evidence) -> str:
+    if evidence.irq_use is None:
+        return "interrupts not observed"
+    return f"{interrupts_ns / 1e6:.3f} ms of interrupts"
+
+
+def _offender(row: Intruder) -> Offender:
+    return Offender(
+        claim=f"({row.owner})",
+        tid=row.tid,
+        comm=row.comm,
+        cpu=row.cpu,
+        first_at_ns=row.first_at_ns,
+        total_ns=row.total_ns,
+        longest_ns=row.longest_ns,
+        switches=row.switches,
+    )
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="System tasks, kernel threads, interrupts and the hypervisor keep to a budget on each exclusive CPU.",
+        how=prose("""
+            Every switch on an exclusive CPU is attributed: time of system tasks, kernel threads, per-CPU kernel
+            threads and tasks of unknown owner is summed, with hard and soft interrupts by source and the steal of this
+            CPU where they were observed; pinproof's own tasks are told apart and not counted. Time lost is at least
+            the greatest of tasks, interrupts and steal and at most their sum (an interrupt may hit a foreign task):
+            above noiseBudgetNsPerS by the lower bound is a failure, within it by the upper bound a pass, between them
+            undecided, as without interrupts observed. Without a budget it is measured only. Skipped in a virtual
+            machine.
+        """),
+        tolerance="None beside the two bounds; a budget of 0 allows nothing.",
+        source=prose("""
+            Documentation/trace/osnoise-tracer.rst (the classes); field.md F50, F52, F54, K13, K29, section 5 point 10
+        """),
+        negative_control=prose("""
+            Bind a busy system task, or a device's interrupt, to the CPU: `taskset -c 2 stress-ng --cpu 1`.
+        """),
+        witnesses=(Witness.SWITCHES,),
+    ),
+    check,
+)

@@ -1,0 +1,139 @@
+"""Rule ``transition-window``: how long each change of a claim took until it held, against a limit."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.evidence import Evidence, ThreadMask, Transition
+from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from validators import view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "transition-window"
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that changed while it was watched."""
+    changes = view.by_claim(evidence.transitions)
+    masks = view.by_claim(evidence.thread_masks)
+    changed = [claim for claim in claims.claims if claim.name in changes]
+    if not changed:
+        reason = "no claim changed while we watched"
+        return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+    return tuple(
+        _judge(claim, claims.transition_limit_ms, evidence, changes[claim.name], masks.get(claim.name, []))
+        for claim in changed
+    )
+
+
+def _judge(
+    claim: Claim, limit_ms: float | None, evidence: Evidence, changes: list[Transition], masks: list[ThreadMask]
+) -> Verdict:
+    planned = view.mask_changes(claim.name, changes)
+    late = {change: _late_masks(change, epoch, masks) for epoch, change in enumerate(planned, start=1)}
+    windows = [(_window_ms(change, late.get(change, [])), change) for change in changes]
+    windows.sort(key=lambda entry: (-entry[0], entry[1].start_at_ns, entry[1].what))
+    lengths = [length for length, _ in windows]
+    rows = [row for row in evidence.cpu_use if row.claim == claim.name]
+    measures: dict[str, Measure] = {
+        "transitions_count": len(changes),
+        "longest_ms": lengths[0],
+        "median_ms": median(lengths),
+        "transition_ns": sum(row.transition_ns for row in rows),
+        "transition_switches": sum(row.transition_switches for row in rows),
+    }
+    if limit_ms is not None:
+        measures["limit_ms"] = limit_ms
+    for length, change in windows:
+        key = f"{change.what}_longest_ms"
+        measures[key] = max(length, float(measures.get(key, 0.0)))
+    offenders: list[Offender] = []
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(
+            rule=ID,
+            subject=claim.name,
+            outcome=outcome,
+            reason=reason,
+            measures=measures,
+            offenders=view.sorted_offenders(offenders),
+        )
+
+    longest, slowest = windows[0]
+    if limit_ms is not None and longest > limit_ms:
+        stayed = late.get(slowest, [])
+        offenders += [_offender(claim, mask, slowest) for mask in stayed]
+        who = f"; thread {stayed[0].tid} ({stayed[0].comm}) kept the old set" if stayed else ""
+        return verdict(
+            Outcome.FAILED,
+            f"{slowest.what} at {slowest.start_at_ns / 1e9:.3f} s held after {longest:.3f} ms, "
+            f"the limit is {limit_ms:g} ms{who}",
+        )
+    backwards = [change for change in changes if change.end_at_ns < change.start_at_ns]
+    if backwards:
+        return verdict(Outcome.UNDECIDED, f"{backwards[0].what} ended before it began: the times are wrong")
+    if any(row.out_of_set_ns or row.out_of_set_switches for row in rows):
+        followed = all(change.held_at_ns is not None for change in planned)
+        if planned and not followed:
+            return verdict(Outcome.UNDECIDED, "it ran outside its set after a change: when that held is not known")
+    count = f"{len(changes)} change{'' if len(changes) == 1 else 's'} held after at most {longest:.3f} ms"
+    if limit_ms is None:
+        return verdict(Outcome.PASSED, f"{count} (measured only: no limit was set)")
+    return verdict(Outcome.PASSED, f"{count}, the limit is {limit_ms:g} ms")
+
+
+def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask]) -> list[ThreadMask]:
+    """Masks read after the change was complete that still reach outside the new set, the longest-lived first."""
+    wide = [
+        mask
+        for mask in masks
+        if mask.epoch == epoch and change.cpus_after is not None and not mask.cpus_allowed <= change.cpus_after
+    ]
+    return sorted(wide, key=lambda mask: (-mask.last_at_ns, mask.tid, str(mask.cpus_allowed)))
+
+
+def _window_ms(change: Transition, late: list[ThreadMask]) -> float:
+    ends = [change.end_at_ns, *(mask.last_at_ns for mask in late[:1])]
+    if change.held_at_ns is not None:
+        ends.append(change.held_at_ns)
+    return max(0, max(ends) - change.start_at_ns) / 1e6
+
+
+def _offender(claim: Claim, mask: ThreadMask, change: Transition) -> Offender:
+    outside = mask.cpus_allowed - change.cpus_after if change.cpus_after is not None else mask.cpus_allowed
+    lasted = max(0, mask.last_at_ns - change.start_at_ns)
+    return Offender(
+        claim=claim.name,
+        tid=mask.tid,
+        comm=mask.comm,
+        cpu=outside.first(),
+        first_at_ns=change.start_at_ns,
+        total_ns=lasted,
+        longest_ns=lasted,
+        switches=0,
+    )
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="Each change of a claim (create, shrink, grow, resize, restart, delete) held within the limit.",
+        how=prose("""
+            A change begins when its first file is written. It holds when the last file was written and read back, the
+            last task had left the old set (where that was followed), and no thread's mask read afterwards reaches
+            outside the new set: the latest of the three counts. With transitionLimitMs a longer window is a failure;
+            without, windows are measured only. A claim that ran outside its set after a change whose end was not
+            followed is undecided.
+        """),
+        tolerance=prose("""
+            None: begin and end are read from one clock (CLOCK_MONOTONIC); a mask is known only when it is read, so a
+            window may be up to one scan of /proc longer than measured.
+        """),
+        source="design.md section 4 (epochs); field.md K12, F1, F5, F8, F65, section 5 point 5",
+        negative_control="Let a thread keep the old CPUs after the set has shrunk, longer than the limit.",
+        witnesses=(Witness.SWITCHES, Witness.MASKS),
+    ),
+    check,
+)
