@@ -89,7 +89,7 @@ def enable(root: Path, hierarchy: Hierarchy, journal: Journal, *, everything: bo
     if needed:
         masks = snapshot(root) if "cpuset" in needed else ()
         if masks:
-            _keep(journal.directory, masks)
+            keep(journal.directory, masks)
             journal = append(journal, Record(what="masks-kept"))
         cgroups.write_control(control, " ".join(f"+{name}" for name in needed))
         if masks:
@@ -132,7 +132,8 @@ def _restore(root: Path, masks: tuple[TaskMask, ...]) -> list[str]:
     return [f"the affinity of {refused} tasks could not be put back"] if refused else []
 
 
-def _keep(directory: Path, masks: tuple[TaskMask, ...]) -> None:
+def keep(directory: Path, masks: tuple[TaskMask, ...]) -> None:
+    """Write masks down in a run's directory; a record ``masks-kept`` makes them count."""
     rows = [[mask.tid, mask.start_time, str(mask.cpus)] for mask in masks]
     descriptor = os.open(directory / MASKS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as stream:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit.apply.change import Change
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import procfs
 from toolkit.model.serde import from_json, stage_value, to_json
@@ -40,6 +41,7 @@ class Record:
     ``controllers``: v2 ``controllers`` that were off in the root's subtree_control and are about to be turned on.
     ``masks-kept``: the affinities of all tasks stand in the file ``affinities.json``.
     ``masks-restored``: they have been put back, the file is history.
+    ``changes``: ``changes`` are about to be made, in this order.
     """
 
     what: str
@@ -50,9 +52,10 @@ class Record:
     boot_id: str = ""
     hierarchies: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
 
 
-_KINDS = ("run", "controllers", "masks-kept", "masks-restored")
+_KINDS = ("run", "controllers", "masks-kept", "masks-restored", "changes")
 
 
 def check_run_id(run_id: str) -> str:

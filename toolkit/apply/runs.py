@@ -1,7 +1,8 @@
 """Begin and end runs: the one place that undoes what a run made, on its normal end as after its death.
 
 Nothing is removed but ``/pinproof-<run_id>`` and ``/pinproof-<run_id>-runtime`` in the hierarchies that the run's
-journal names, the run's own directory, and v2 controllers that the journal says were turned on.
+journal names, the run's own directory, v2 controllers that the journal says were turned on, and the changes
+(:mod:`toolkit.apply.changes`) that it names.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.apply import cgroups, delegation, journal, kill
+from toolkit.apply import cgroups, changes, delegation, journal, kill
 from toolkit.apply.journal import Journal
 from toolkit.errors import ApplyError, InputError, PinproofError
 from toolkit.host import cgroupfs, procfs
@@ -135,7 +136,7 @@ def _undo(root: Path, hierarchy: Hierarchy, run: Journal) -> tuple[str, ...]:
     # The runtime's own processes first: they could still make cgroups and containers.
     for cgroup in (manager(run.run_id), top(run.run_id)):
         kill.remove(mount / cgroup[1:] for mount in mounts)
-    problems = delegation.undo(root, hierarchy, run, _others(root, run))
+    problems = (*changes.undo(root, hierarchy, run), *delegation.undo(root, hierarchy, run, _others(root, run)))
     if not problems:
         _remove_directory(root, run.directory)
     return problems

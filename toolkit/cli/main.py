@@ -16,6 +16,7 @@ VERBS: dict[str, str] = {
     "run": "run",
     "conformance": "conformance",
     "watch": "watch",
+    "inject": "inject",
     "judge": "judge",
     "report": "report",
     "compare": "compare",

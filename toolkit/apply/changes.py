@@ -1,0 +1,256 @@
+"""Make reversible changes, journal first, and undo them: at the normal end as after the death of who made them.
+
+Undoing is exact and careful: a file that holds what it held before is left alone, one that holds what we wrote gets its
+old content back, and one that somebody else has written since is theirs: it is named as a problem and not touched.
+What the journal of a dead run names is input: only files of the kinds below are ever written.
+
+Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst; Documentation/core-api/irq/irq-affinity.rst.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+import time
+from pathlib import Path
+
+from toolkit.apply import cgroups, journal, kill
+from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.journal import Journal, Record
+from toolkit.errors import ApplyError, InputError
+from toolkit.host import cgroupfs, procfs
+from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.model.cpuset import CpuSet
+
+GUEST = "pinproof-guest-"
+"""How the name of a cgroup begins that we make among somebody else's."""
+STATE_FILES = ("cpu_manager_state", "memory_manager_state")
+MAX_STATE_BYTES = 1 << 20
+PATIENCE_S = 5.0
+_LISTS = ("cpuset.cpus", "cpuset.mems", "smp_affinity_list")
+_LIMITS = frozenset(
+    (
+        *("cpuset.cpus", "cpuset.mems", "cpu.max", "cpu.max.burst", "cpu.weight", "memory.max"),
+        *("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares", "memory.limit_in_bytes"),
+    )
+)
+_HOST_FILES = re.compile(r"sys/devices/system/cpu/cpu\d{1,6}/online|proc/irq/\d{1,6}/smp_affinity_list", re.ASCII)
+
+
+def make(root: Path, hierarchy: Hierarchy, run: Journal, changes: tuple[Change, ...]) -> Journal:
+    """Write the changes down, then make them in order; the journal that knows them is returned.
+
+    :raises ApplyError: the kernel refused one; those before it stand, and the journal undoes them.
+    """
+    for change in changes:
+        check(root, hierarchy, change)
+    run = journal.append(run, Record(what="changes", changes=changes))
+    for change in changes:
+        _make(hierarchy, change)
+    return run
+
+
+def undo(root: Path, hierarchy: Hierarchy, run: Journal) -> tuple[str, ...]:
+    """Take all changes of a run back, the last first; return what could not be taken back, one line each.
+
+    Of a run before the last boot only files on disk are left; numbers of CPUs' files, interrupts and processes mean
+    others by now.
+    """
+    problems: list[str] = []
+    same_boot = run.run.boot_id == procfs.boot_id(root)
+    for change in reversed([change for record in run.find("changes") for change in record.changes]):
+        try:
+            check(root, hierarchy, change)
+            if same_boot or change.kind is ChangeKind.STATE_FILE:
+                problems += _undo(root, hierarchy, change)
+        except ApplyError as error:
+            problems.append(str(error))
+    return tuple(problems)
+
+
+def check(root: Path, hierarchy: Hierarchy, change: Change) -> None:
+    """Refuse to touch what no change of ours ever touches.
+
+    :raises InputError: another file, a link, a cgroup that is not a guest of ours.
+    """
+    if change.kind is ChangeKind.STATE_FILE:
+        path = Path(change.path)
+        if path.name not in STATE_FILES or not path.is_absolute() or ".." in path.parts:
+            raise InputError("journal", f"state file {change.path[:200]!r}", " or ".join(STATE_FILES))
+    elif change.kind in (ChangeKind.CONTROL, ChangeKind.CONSEQUENCE):
+        if not _is_control(root, hierarchy, change.path):
+            raise InputError("journal", f"control file {change.path[:200]!r}", "a limit of a cgroup, a CPU or an IRQ")
+    else:
+        guest = change.path if change.kind is ChangeKind.CGROUP else change.after
+        if not cgroupfs.relative(guest).rpartition("/")[2].startswith(GUEST):
+            raise InputError("journal", f"cgroup {guest[:200]!r}", f"one whose name begins with {GUEST}")
+        if change.kind is ChangeKind.MEMBER:
+            cgroupfs.relative(change.before)
+        for name in change.hierarchies:
+            if cgroups.mount_of(hierarchy, name) is None:
+                raise InputError("journal", f"hierarchy {name[:40]!r}", "one that this host has")
+
+
+def _is_control(root: Path, hierarchy: Hierarchy, text: str) -> bool:
+    path = Path(text)
+    if not path.is_absolute() or ".." in path.parts or path.is_symlink():
+        return False
+    if path.is_relative_to(root) and _HOST_FILES.fullmatch(str(path.relative_to(root))):
+        return True
+    mounts = [mount for _, mount in hierarchy.legacy] + ([hierarchy.unified] if hierarchy.unified else [])
+    return path.name in _LIMITS and any(path.is_relative_to(mount) and path.parent != mount for mount in mounts)
+
+
+def _make(hierarchy: Hierarchy, change: Change) -> None:
+    match change.kind:
+        case ChangeKind.CONTROL:
+            _write(Path(change.path), change.after)
+        case ChangeKind.STATE_FILE:
+            _replace(Path(change.path), change.after)
+        case ChangeKind.CGROUP:
+            _make_guest(hierarchy, change)
+        case ChangeKind.MEMBER:
+            _move(hierarchy, change.hierarchies, (change.pid,), change.after)
+        case ChangeKind.CONSEQUENCE:
+            """The kernel does it."""
+
+
+def _undo(root: Path, hierarchy: Hierarchy, change: Change) -> list[str]:
+    match change.kind:
+        case ChangeKind.CONTROL:
+            return _restore(change, read_control(Path(change.path)), _write)
+        case ChangeKind.CONSEQUENCE:
+            return _restore(change, read_control(Path(change.path)), _write_patiently)
+        case ChangeKind.STATE_FILE:
+            return _restore(change, read_state(Path(change.path)), _replace)
+        case ChangeKind.CGROUP:
+            mounts = [cgroups.mount_of(hierarchy, name) for name in change.hierarchies]
+            kill.remove(mount / cgroupfs.relative(change.path) for mount in mounts if mount is not None)
+            return []
+        case ChangeKind.MEMBER:
+            return _bring_back(root, hierarchy, change)
+
+
+def _restore(change: Change, found: str | None, write: object) -> list[str]:
+    assert callable(write)
+    name = Path(change.path).name
+    if found is None or same(name, found, change.before):
+        return []
+    if change.kind is not ChangeKind.CONSEQUENCE and not same(name, found, change.after):
+        return [f"{change.path}: somebody else wrote {found.strip()[:80]!r} meanwhile: left alone"]
+    if change.via:
+        write(Path(change.path), change.via)
+    write(Path(change.path), change.before)
+    return []
+
+
+def same(name: str, one: str, other: str) -> bool:
+    """Say whether two contents of a file mean the same (``0,1`` and ``0-1`` do in a CPU list)."""
+    if name in _LISTS:
+        try:
+            return CpuSet.parse(one, name) == CpuSet.parse(other, name)
+        except InputError:
+            return False
+    return one == other if name in STATE_FILES else one.split() == other.split()
+
+
+def _write(path: Path, text: str) -> None:
+    # Writing nothing at all would not reach the kernel: an empty value is an empty line.
+    cgroups.write_control(path, text if text.strip() else "\n")
+
+
+def _write_patiently(path: Path, text: str) -> None:
+    """Write once the kernel lets us: before 6.10 cpusets learn a little late of a CPU that came back."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return _write(path, text)
+        except ApplyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def read_state(path: Path) -> str | None:
+    """Read a state file of the kubelet; ``None`` if there is none.
+
+    :raises InputError: a link, no regular file, too large, not UTF-8.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), "a regular file") from None
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_STATE_BYTES:
+            raise InputError(str(path), "not a small regular file", "a state file of the kubelet")
+        try:
+            return stream.read(MAX_STATE_BYTES).decode()
+        except UnicodeDecodeError:
+            raise InputError(str(path), "not UTF-8 text", "a state file of the kubelet") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace a file as the kubelet does (write aside, sync, rename), owner and mode kept."""
+    try:
+        old = path.stat(follow_symlinks=False)
+        descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(text.encode())
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+                stream.flush()
+                os.fsync(descriptor)
+            Path(draft).replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(draft).unlink()
+            raise
+    except OSError as error:
+        raise ApplyError(f"{path}: cannot be replaced ({error.strerror})") from None
+
+
+def _make_guest(hierarchy: Hierarchy, change: Change) -> None:
+    path = cgroupfs.relative(change.path)
+    for name in change.hierarchies:
+        mount = cgroups.mount_of(hierarchy, name)
+        assert mount is not None
+        directory = mount / path
+        try:
+            directory.mkdir(mode=0o755)
+        except OSError as error:
+            raise ApplyError(f"{directory}: cannot make the cgroup ({error.strerror})") from None
+        if name != cgroups.UNIFIED and (directory / "cpuset.cpus").exists():
+            # v1 refuses tasks in a cpuset without CPUs or nodes (K16).
+            for file in ("cpuset.mems", "cpuset.cpus"):
+                cgroups.write_control(directory / file, (read_control(directory.parent / file) or "").strip())
+
+
+def _move(hierarchy: Hierarchy, names: tuple[str, ...], pids: tuple[int, ...], cgroup: str) -> None:
+    path = cgroupfs.relative(cgroup)
+    for pid in pids:
+        for name in names:
+            mount = cgroups.mount_of(hierarchy, name)
+            assert mount is not None
+            try:
+                cgroups.write_control(mount / path / "cgroup.procs", str(pid))
+            except ApplyError:
+                if procfs.start_time(pid, hierarchy.root) is not None:
+                    raise
+
+
+def _bring_back(root: Path, hierarchy: Hierarchy, change: Change) -> list[str]:
+    """Move the process back with all children that it has had in our cgroup, where its own still exists."""
+    if not cgroupfs.exists(hierarchy, change.before):
+        return []
+    pids = set(cgroupfs.pids(hierarchy, change.after))
+    if procfs.start_time(change.pid, root) == change.start_time:
+        pids.add(change.pid)
+    _move(hierarchy, change.hierarchies, tuple(sorted(pids)), change.before)
+    return []

@@ -1,0 +1,130 @@
+"""``pinproof inject``: break isolation on purpose, and mend it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import click
+from tabulate import tabulate
+
+from toolkit.cli.common import json_option, leave, print_json
+from toolkit.cli.watch import stop_on_signals
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.inject.catalogue import FAULTS, Fault, fault_named
+from toolkit.inject.planting import planted
+from toolkit.inject.prepare import Injection
+from toolkit.inject.target import CONSENT
+from toolkit.inject.torn import Tear
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import to_data
+from toolkit.model.verdict import Outcome
+from toolkit.pipeline import execute, planted_run
+from toolkit.pipeline.preflight import require_run
+
+TICK_S = 0.05
+
+
+@click.command("inject", short_help="Break isolation on purpose, and mend it again.")
+@click.argument("fault", required=False)
+@click.option("--list", "only_list", is_flag=True, help="Say which faults there are and what each changes.")
+@click.option("--target", "targets", multiple=True, metavar="CGROUP", help="Cgroup to do it to; repeatable.")
+@click.option("--cpus", metavar="LIST", help="CPUs that the fault is about.")
+@click.option("--quota", type=int, default=1000, show_default=True, help="Quota of quota-imposed, microseconds.")
+@click.option("--irq", type=click.IntRange(0), help="Interrupt of irq-moved.")
+@click.option("--state-file", default="", metavar="FILE", help="cpu_manager_state of checkpoint-torn.")
+@click.option("--tear", type=click.Choice([str(tear) for tear in Tear]), default=str(Tear.LEAKED), show_default=True)
+@click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds until it is taken back.")
+@click.option(CONSENT, "consent", is_flag=True, help="Allow it outside of pinproof's own sandboxes.")
+@json_option
+def command(
+    fault: str | None,
+    only_list: bool,
+    targets: tuple[str, ...],
+    cpus: str | None,
+    quota: int,
+    irq: int | None,
+    state_file: str,
+    tear: str,
+    duration: float | None,
+    consent: bool,
+    as_json: bool,
+) -> None:
+    """Plant FAULT, and take it back exactly.
+
+    Without --target and --state-file it happens in a sandbox of its own, under observation, and the rules that report
+    it are told: exit code 0 if all that should did. With a target the fault stands until --duration is over or until
+    interrupted. What is changed is written to a journal first: `pinproof cleanup` takes it back after a crash.
+    """
+    if only_list:
+        print_faults(as_json)
+        return
+    if fault is None:
+        raise InputError("inject", "no fault was named", "one; pinproof inject --list tells them")
+    wanted = fault_named(fault)
+    injection = Injection(
+        fault=wanted.id,
+        targets=targets,
+        cpus=None if cpus is None else CpuSet.parse(cpus, "--cpus"),
+        quota_us=quota,
+        irq=irq,
+        state_file=state_file,
+        tear=Tear(tear),
+        consent=consent,
+    )
+    if targets or state_file:
+        _hold(wanted, injection, duration, as_json)
+    else:
+        _show(wanted, injection, duration or 1.5, as_json)
+
+
+def print_faults(as_json: bool) -> None:
+    """Print the faults."""
+    if as_json:
+        print_json([to_data(fault) for fault in FAULTS])
+        return
+    rows = [
+        (fault.id.value, fault.title, fault.scope.value, ", ".join((*fault.rules, *fault.undecides)))
+        for fault in FAULTS
+    ]
+    click.echo(tabulate(rows, headers=("fault", "what happens", "needs consent for", "reported by"), tablefmt="simple"))
+    for fault in FAULTS:
+        click.echo(f"\n{fault.id.value}: {fault.changes} (field.md {', '.join(fault.field)})")
+
+
+def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:
+    if os.geteuid() != 0:
+        raise HostUnsupportedError("planting faults needs root: run it with sudo")
+    with stop_on_signals() as stopped, planted(injection, run_id=execute.new_run_id("inject")) as made:
+        if as_json:
+            click.echo(json.dumps({"fault": fault.id.value, "changes": [to_data(change) for change in made.changes]}))
+        else:
+            for change in made.changes:
+                click.echo(f"{change.path or change.after}: {change.before.strip()!r} -> {change.after.strip()!r}")
+            click.echo(f"{fault.title}; " + ("until interrupted" if duration is None else f"for {duration:g} s"))
+        end = None if duration is None else time.monotonic() + duration
+        while not stopped and (end is None or time.monotonic() < end):
+            time.sleep(TICK_S)
+    if not as_json:
+        click.echo("taken back")
+
+
+def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) -> None:
+    require_run()
+    done = planted_run.run(injection, run_id=execute.new_run_id("inject"), duration_s=duration)
+    reported = [v for v in done.verdicts if v.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
+    if as_json:
+        print_json(
+            {
+                "fault": to_data(fault),
+                "missed": list(done.missed),
+                "verdicts": [to_data(verdict) for verdict in done.verdicts],
+            }
+        )
+    else:
+        click.echo(f"{fault.title}: {fault.changes}\n")
+        rows = [(v.rule, v.subject, v.outcome.value, v.reason) for v in reported]
+        click.echo(tabulate(rows, headers=("rule", "subject", "outcome", "reason"), tablefmt="simple"))
+        click.echo("\n" + (f"MISSED by {', '.join(done.missed)}" if done.missed else "reported as it should be"))
+    leave(Outcome.FAILED if done.missed else Outcome.PASSED)

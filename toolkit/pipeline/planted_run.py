@@ -1,0 +1,156 @@
+"""One fault in a sandbox of our own, under observation: which rules report it, and is everything as before afterwards.
+
+The sandbox has the kubelet's shape: a pod with an exclusive container on the last CPUs, a pod with a shared one that
+has a quota on the rest. The fault is planted while the window is open. Where the machine has one CPU only, there is
+nothing exclusive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolkit.allocation.checkpoint_cpu import write_cpu_checkpoint
+from toolkit.allocation.cpu_state import CpuState
+from toolkit.apply import sandbox as apply
+from toolkit.apply.change import Change
+from toolkit.errors import HostUnsupportedError
+from toolkit.host.topology import read_topology
+from toolkit.inject.catalogue import Fault, FaultId, fault_named
+from toolkit.inject.planting import planted
+from toolkit.inject.prepare import Injection
+from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+from toolkit.model.verdict import Outcome, Verdict
+from toolkit.pipeline import observe
+from validators.registry import judge
+
+EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
+QUOTA_US = 40_000
+SHARES = 512
+HOST_CPUS = {FaultId.CPU_OFFLINE, FaultId.IRQ_MOVED, FaultId.ROGUE_TASK}
+"""Faults about one CPU: the exclusive one, where none is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedRun:
+    """What came of it."""
+
+    fault: Fault
+    claims: ClaimSet
+    evidence: Evidence
+    verdicts: tuple[Verdict, ...]
+    changes: tuple[Change, ...]
+
+    def of(self, rule: str, outcome: Outcome) -> tuple[Verdict, ...]:
+        """Return the verdicts of a rule with an outcome."""
+        return tuple(v for v in self.verdicts if v.rule == rule and v.outcome is outcome)
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Rules that should have reported the fault and did not."""
+        wanted = [(rule, Outcome.FAILED) for rule in self.fault.rules]
+        wanted += [(rule, Outcome.UNDECIDED) for rule in self.fault.undecides]
+        return tuple(rule for rule, outcome in wanted if not self.of(rule, outcome))
+
+
+def run(injection: Injection, *, run_id: str, duration_s: float = 1.5, root: Path = Path("/")) -> PlantedRun:
+    """Make the sandbox, watch it, plant the fault for ``duration_s``, judge. Everything is gone afterwards.
+
+    :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
+    """
+    fault = fault_named(injection.fault)
+    online = read_topology(root).online
+    if len(online) < 2:
+        raise HostUnsupportedError("an exclusive CPU and a shared one are needed: this machine has one CPU online")
+    own = CpuSet.of([max(online)])
+    shared = online - own
+    with apply.sandbox(request(own, shared), run_id=run_id, root=root) as live, _state_file(own, shared) as state:
+        places = {container.claim: container.cgroup for container in live.value.containers}
+        claims = claim_set(places, own, shared, live.value.root)
+        injection = _aimed(injection, places, own, state)
+        window = observe.Window(run_id=run_id, duration_s=duration_s, root=root)
+        with (
+            observe.observation(claims, window) as opened,
+            planted(injection, run_id=f"{run_id}-fault", root=root) as made,
+        ):
+            end = time.monotonic() + duration_s
+            while time.monotonic() < end:
+                opened.poll(observe.TICK_S)
+            evidence = opened.close()
+    return PlantedRun(
+        fault=fault, claims=claims, evidence=evidence, verdicts=judge(claims, evidence), changes=made.changes
+    )
+
+
+def request(own: CpuSet, shared: CpuSet) -> SandboxRequest:
+    """Return the two pods."""
+    busy = (Workload(kind=WorkloadKind.SPIN, threads=2), Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
+    return SandboxRequest(
+        parents=(
+            CgroupRequest(path="guaranteed", quota_us=NO_QUOTA, shares=1024),
+            CgroupRequest(path="burstable", quota_us=NO_QUOTA, shares=1024),
+        ),
+        containers=(
+            ContainerRequest(
+                claim=EXCLUSIVE, cgroup=CgroupRequest(path=EXCLUSIVE, cpus=own, quota_us=NO_QUOTA), workloads=busy
+            ),
+            ContainerRequest(
+                claim=SHARED,
+                cgroup=CgroupRequest(path=SHARED, cpus=shared, quota_us=QUOTA_US, shares=SHARES),
+                workloads=busy,
+            ),
+        ),
+    )
+
+
+def claim_set(places: dict[str, str], own: CpuSet, shared: CpuSet, root: str) -> ClaimSet:
+    """Return what the two containers were promised."""
+    exclusive = Claim(
+        name=EXCLUSIVE,
+        pod="guaranteed",
+        container="db",
+        cgroup=places[EXCLUSIVE],
+        cpus=own,
+        isolation=Isolation.CONTAINER,
+        quota_us=NO_QUOTA,
+    )
+    pool = Claim(
+        name=SHARED,
+        pod="burstable",
+        container="web",
+        cgroup=places[SHARED],
+        cpus=shared,
+        quota_us=QUOTA_US,
+        shares=SHARES,
+    )
+    return ClaimSet(claims=(exclusive, pool), reserved_cpus=CpuSet.of([shared.first()]), pods_root=root)
+
+
+def _aimed(injection: Injection, places: dict[str, str], own: CpuSet, state: Path) -> Injection:
+    shared = (FaultId.CPUSET_WRITE, FaultId.CPUSET_EMPTIED, FaultId.POOL_EMPTIED, FaultId.WEIGHT_RESET)
+    target = SHARED if injection.fault in (*shared, FaultId.QUOTA_RESET) else EXCLUSIVE
+    return replace(
+        injection,
+        targets=(places[target],),
+        cpus=injection.cpus or (own if injection.fault in HOST_CPUS else None),
+        state_file=injection.state_file or str(state),
+        # The state file is our own unless one was given.
+        consent=injection.consent or (injection.fault is FaultId.CHECKPOINT_TORN and not injection.state_file),
+    )
+
+
+@contextlib.contextmanager
+def _state_file(own: CpuSet, shared: CpuSet) -> Iterator[Path]:
+    """A state file that agrees with the sandbox."""
+    state = CpuState(policy_name="static", default=shared, entries={"guaranteed": {"db": own}})
+    with tempfile.TemporaryDirectory(prefix="pinproof-") as folder:
+        path = Path(folder) / "cpu_manager_state"
+        path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
+        yield path
