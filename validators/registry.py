@@ -26,6 +26,7 @@ from validators import (
     smt_alignment,
     socket_alignment,
     transition_window,
+    weight_share,
 )
 from validators.rule import Rule
 
@@ -41,6 +42,7 @@ RULES: tuple[Rule, ...] = (
     socket_alignment.RULE,
     quota_throttling.RULE,
     quota_free.RULE,
+    weight_share.RULE,
     mems_containment.RULE,
     hugepages.RULE,
     device_numa.RULE,

@@ -1,0 +1,203 @@
+"""The rule ``weight-share``: shares of contended time at each level, both units, both formulas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.validators.evidence_builder import SECOND, bandwidth, claim_set, cpus, evidence, files
+from toolkit.model.claims import Claim
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence, Runtime, Transition, UsageBin
+from toolkit.model.verdict import Outcome, Verdict
+from validators.weight_share import RULE, runtime_formula
+
+A, B = "/kubepods/poda/a", "/kubepods/podb/b"
+
+
+def claim(name: str, cgroup: str, **changes: object) -> Claim:
+    value = Claim(name=name, cgroup=cgroup, cpus=cpus("1"), weight=1, demand_cpus=1.0)
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def control(cgroup: str, weight: int | None, granted: str = "1", **changes: object) -> CgroupFiles:
+    return files(cgroup, weight=weight, cpus_effective=cpus(granted) if granted else None, **changes)
+
+
+def contest(
+    used_a: float, used_b: float, weight_a: int = 200, weight_b: int = 100, granted: str = "1", **changes: object
+) -> Evidence:
+    """Pods ``a`` and ``b``, one container each, with these weights of the pods; ten seconds."""
+    controls = (
+        control("/kubepods/poda", weight_a, ""),
+        control("/kubepods/podb", weight_b, ""),
+        control(A, 39, granted),
+        control(B, 39, granted),
+    )
+    rows: list[BandwidthUse] = []
+    for name, own, used in (("a", A, used_a), ("b", B, used_b)):
+        for level, cgroup in enumerate((own, own.rpartition("/")[0])):
+            rows.append(bandwidth(name, cgroup, level, usage_ns=int(used * SECOND), bpf_usage_ns=int(used * SECOND)))
+    value = evidence(files_before=controls, files_after=controls, bandwidth=tuple(rows), cpu_use=(), thread_masks=())
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def judged(found: Evidence, *claims: Claim) -> Verdict:
+    """The verdict about ``a``, before the loss rule."""
+    return RULE.check(claim_set(*(claims or (claim("a", A), claim("b", B)))), found)[0]
+
+
+def test_two_to_one() -> None:
+    """Two thirds and one third of one CPU, by weights 200 and 100, compared where the two paths part."""
+    verdict = judged(contest(6.66, 3.33))
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.measures["poda_weight"] == 2048
+    assert verdict.measures["poda_due_ns"] == pytest.approx(9.99 * SECOND * 2 / 3, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("used", "outcome"), [(6.62, "passed"), (6.71, "passed"), (6.55, "failed"), (6.78, "failed"), (5.0, "failed")]
+)
+def test_the_lag_is_the_boundary(used: float, outcome: str) -> None:
+    """On one CPU: 2 * (24 ms + 4 ms) of ten seconds. The negative control: equal parts at weights 2:1."""
+    assert judged(contest(used, 10 - used)).outcome.value == outcome
+
+
+def bins(halves_a: tuple[float, float], halves_b: tuple[float, float]) -> tuple[UsageBin, ...]:
+    return tuple(
+        UsageBin(claim=name, start_at_ns=half * 5 * SECOND, length_ns=5 * SECOND, usage_ns=int(used * SECOND))
+        for name, halves in (("a", halves_a), ("b", halves_b))
+        for half, used in enumerate(halves)
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "halves", "outcome"),
+    [
+        (13.3, (6.65, 6.65), "passed"),
+        (12.2, (6.1, 6.1), "passed"),
+        (10.0, (5.0, 5.0), "failed"),
+        (17.0, (8.5, 8.5), "failed"),
+        (10.0, (7.0, 3.0), "undecided"),
+        (10.0, None, "undecided"),
+    ],
+)
+def test_on_two_cpus_the_balancer_has_its_say(used: float, halves: tuple[float, float] | None, outcome: str) -> None:
+    """Odds may be off by a quarter; more fails only if both halves of the window show it."""
+    slots = () if halves is None else bins(halves, (10 - halves[0], 10 - halves[1]))
+    found = contest(used, 20 - used, granted="0-1", usage_bins=slots)
+    both = [claim(name, path, cpus=cpus("0-1"), demand_cpus=2.0) for name, path in (("a", A), ("b", B))]
+
+    assert judged(found, *both).outcome.value == outcome
+
+
+def test_shares_of_v1() -> None:
+    """cpu.shares are the scheduler's own unit."""
+    found = contest(6.66, 3.33)
+    old = tuple(
+        replace(entry, weight=None, shares={200: 2048, 100: 1024, 39: 1024}[entry.weight or 0])
+        for entry in found.files_before
+    )
+
+    assert judged(replace(found, files_before=old, files_after=old)).outcome is Outcome.PASSED
+
+
+def test_nothing_promised_is_skipped() -> None:
+    """No claim with a weight; or no other claim anywhere."""
+    assert judged(contest(5, 5), claim("a", A, weight=None)).outcome is Outcome.SKIPPED
+    assert judged(contest(5, 5), claim("a", A)).outcome is Outcome.SKIPPED
+
+
+def without(found: Evidence, name: str, cgroup: str) -> Evidence:
+    kept = tuple(row for row in getattr(found, name) if row.cgroup != cgroup)
+    return replace(found, **{name: kept})
+
+
+GOOD = contest(6.66, 3.33)
+CHANGE = Transition(claim="b", what="cpus", start_at_ns=1, end_at_ns=2, cpus_before=cpus("0"), cpus_after=cpus("1"))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        without(GOOD, "files_after", "/kubepods/podb"),
+        without(GOOD, "files_before", "/kubepods/poda"),
+        without(GOOD, "files_before", B),
+        without(GOOD, "bandwidth", "/kubepods/podb"),
+        replace(GOOD, files_after=contest(1, 1, weight_b=99).files_after),
+        replace(GOOD, bandwidth=tuple(replace(row, nr_throttled=1) for row in GOOD.bandwidth)),
+        replace(GOOD, files_after=contest(1, 1, granted="2").files_after),
+        replace(GOOD, transitions=(CHANGE,)),
+        replace(GOOD, environment=replace(GOOD.environment, sched_ext="enabled")),
+    ],
+    ids=range(9),
+)
+def test_missing_or_shifting_evidence_is_undecided(found: Evidence) -> None:
+    """Weights, CPU time, sets: not read, changed meanwhile, or throttled."""
+    assert judged(found).outcome is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize("changes", [{"demand_cpus": 0.5}, {"demand_cpus": None}])
+def test_who_had_too_little_to_do_does_not_compete(changes: dict[str, object]) -> None:
+    """Without work for its CPU all the time a sibling's part says nothing; even a wrong one fails nobody."""
+    assert judged(contest(9, 1), claim("a", A), claim("b", B, **changes)).outcome is Outcome.UNDECIDED
+
+
+def test_nobody_waited_is_skipped() -> None:
+    """On a node where demand is unknown, a claim that hardly waited was not divided with anybody."""
+    idle = claim("a", A, demand_cpus=None), claim("b", B, demand_cpus=None)
+
+    assert judged(replace(GOOD, run_delay_ns={"a": 5_000_000}), *idle).outcome is Outcome.SKIPPED
+    assert judged(replace(GOOD, run_delay_ns={"a": 500_000_000}), *idle).outcome is Outcome.UNDECIDED
+
+
+def test_others_on_the_cpus() -> None:
+    """Where somebody else took a tenth of the CPU a deviation is not the scheduler's doing for certain."""
+    assert judged(contest(4.5, 4.5)).outcome is Outcome.UNDECIDED
+    assert judged(contest(6.0, 3.0)).outcome is Outcome.PASSED
+
+
+def test_a_short_window_is_undecided() -> None:
+    """When half or twice the share would be allowed nothing passes."""
+    assert judged(contest(0.02, 0.01)).outcome is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "formula"),
+    [
+        ("runc", "1.3.1", "linear"),
+        ("runc", "1.3.2", "logarithmic"),
+        ("runc", "v1.4.0-rc.1", "logarithmic"),
+        ("runc", "1.1.5+ds1", "linear"),
+        ("crun", "1.22", "linear"),
+        ("crun", "1.23", "logarithmic"),
+        ("cgroupfs", "", "linear"),
+        ("youki", "0.5", None),
+        ("runc", "unknown", None),
+    ],
+)
+def test_which_formula_a_runtime_uses(name: str, version: str, formula: str | None) -> None:
+    """By the releases that changed it."""
+    assert runtime_formula(Runtime(name=name, version=version)) == formula
+
+
+@pytest.mark.parametrize(
+    ("runtime", "weight", "outcome"),
+    [
+        (Runtime(name="runc", version="1.1.5"), 39, "passed"),
+        (Runtime(name="runc", version="1.1.5"), 100, "failed"),
+        (Runtime(name="runc", version="1.4.0"), 100, "passed"),
+        (Runtime(name="crun", version="1.23"), 39, "failed"),
+        (Runtime(name="cgroupfs"), 100, "failed"),
+        (None, 100, "passed"),
+        (Runtime(name="crun", version="1.23"), 77, "passed"),
+    ],
+)
+def test_the_right_formula(runtime: Runtime | None, weight: int, outcome: str) -> None:
+    """1024 shares are 39 or 100 by the runtime's version; another weight is the business of ``applied``."""
+    found = contest(6.66, 3.33, runtime=runtime)
+    after = tuple(replace(entry, weight=weight) if entry.cgroup == A else entry for entry in found.files_after)
+    found = replace(found, files_before=after, files_after=after)
+
+    assert judged(found, claim("a", A, weight=None, shares=1024), claim("b", B)).outcome.value == outcome

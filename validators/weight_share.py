@@ -1,0 +1,203 @@
+"""Rule ``weight-share``: siblings that compete for the same CPUs get time by their weights, and the weights are those
+that this runtime's formula makes of the promised shares.
+"""
+
+from __future__ import annotations
+
+import re
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.evidence import Evidence, Runtime
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import view
+from validators.competition import Child, families
+from validators.rule import Rule, RuleDoc, prose
+from validators.weights import weights_of_shares
+from validators.witness import Witness
+
+ID = "weight-share"
+LAG_NS = 24_000_000
+"""How far an entity may be ahead of or behind its share on one CPU: the longest default scheduling period of any kernel
+(CFS: 6 ms * (1 + log2(8 CPUs)); EEVDF bounds the lag by one slice, 3 ms)."""
+IMBALANCE = 1.25
+"""Loads of two CPUs may differ by this ratio before the balancer acts (``imbalance_pct``, at most 125)."""
+FOREIGN_RATIO = 0.05
+"""Of the CPUs' time: more of it spent by others, and a deviation is not the scheduler's doing for certain."""
+LOGARITHMIC_SINCE = {"runc": (1, 3, 2), "crun": (1, 23, 0)}
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim that was promised a weight."""
+    asked = [claim for claim in claims.claims if claim.weight is not None or claim.shares is not None]
+    if not asked:
+        reason = "no claim was promised a weight"
+        return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+    tree = families(claims, evidence)
+    return tuple(_judge(claim, tree, evidence) for claim in asked)
+
+
+def _judge(claim: Claim, tree: dict[str, tuple[Child, ...]], evidence: Evidence) -> Verdict:
+    measures: dict[str, Measure] = {}
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
+
+    formula = _formula_problem(claim, evidence, measures)
+    if formula:
+        return verdict(Outcome.FAILED, formula)
+    findings: list[tuple[Outcome, str]] = []
+    problems: list[str] = []
+    for parent, children in tree.items():
+        own = next((child for child in children if claim.name in child.claims), None)
+        if own is None:
+            continue
+        rivals = [child for child in children if child is not own and not child.problem and child.cpus == own.cpus]
+        if own.problem:
+            problems.append(own.problem)
+        elif rivals:
+            findings.append(_share(parent, own, rivals, evidence, measures))
+        else:
+            others = [child.problem for child in children if child is not own and child.problem]
+            problems += others or [f"no sibling of {own.cgroup} had the same CPUs"]
+    for outcome in (Outcome.FAILED, Outcome.UNDECIDED):
+        reasons = [reason for found, reason in findings if found is outcome]
+        if reasons:
+            return verdict(outcome, reasons[0])
+    if findings:
+        return verdict(Outcome.PASSED, "; ".join(reason for _, reason in findings))
+    if not problems:
+        return verdict(Outcome.SKIPPED, "no other claim is a sibling of it at any level: nothing was divided")
+    waited = evidence.run_delay_ns.get(claim.name)
+    if waited is not None and claim.demand_cpus is None and waited <= LAG_NS:
+        measures["run_delay_ns"] = waited
+        return verdict(Outcome.SKIPPED, f"its tasks waited {waited / 1e6:.1f} ms for a CPU: nothing was divided")
+    return verdict(Outcome.UNDECIDED, f"not contended, as far as is known: {problems[0]}")
+
+
+def _share(
+    parent: str, own: Child, rivals: list[Child], evidence: Evidence, measures: dict[str, Measure]
+) -> tuple[Outcome, str]:
+    """Compare the child's part of what the competitors used with its part of their weights."""
+    total = own.usage_ns + sum(child.usage_ns for child in rivals)
+    weights = own.weight + sum(child.weight for child in rivals)
+    cpus = len(own.cpus)
+    odds = own.weight / (weights - own.weight)
+    spread = IMBALANCE if cpus > 1 else 1.0
+    lag = 2 * cpus * (LAG_NS + view.tick_ns(evidence)) + evidence.steal_ns
+    low = max(0.0, total * _part(odds / spread) - lag)
+    high = total * _part(odds * spread) + lag
+    due = total * _part(odds)
+    capacity = cpus * own.window_ns
+    name = own.cgroup.rsplit("/", 1)[-1]
+    measures |= {
+        f"{name}_weight": own.weight,
+        f"{name}_usage_ns": own.usage_ns,
+        f"{name}_due_ns": due,
+        f"{name}_low_ns": low,
+        f"{name}_high_ns": high,
+        f"{name}_rivals_count": len(rivals),
+        f"{name}_foreign_ratio": max(0.0, 1 - total / capacity),
+    }
+    text = (
+        f"{own.cgroup} used {own.usage_ns / 1e9:.3f} s, by its weight {own.weight} of {weights} due {due / 1e9:.3f} s"
+    )
+    band = f"(allowed {low / 1e9:.3f} to {high / 1e9:.3f})"
+    state = evidence.environment.sched_ext
+    if state != "disabled":
+        return Outcome.UNDECIDED, f"sched_ext is {state}: its tasks know other weights"
+    if total <= 0:
+        return Outcome.UNDECIDED, f"nobody below {parent} used CPU time"
+    if low <= own.usage_ns <= high:
+        if high > 2 * due or low < due / 2:
+            return Outcome.UNDECIDED, f"{text}: too little time to tell half or twice of it apart {band}"
+        return Outcome.PASSED, f"{text} {band}"
+    if total < (1 - FOREIGN_RATIO) * capacity:
+        return Outcome.UNDECIDED, f"{text} {band}, but others used {1 - total / capacity:.0%} of the CPUs {own.cpus}"
+    if cpus > 1 and not _both_halves(own, rivals, odds):
+        return Outcome.UNDECIDED, f"{text} {band}, but not in both halves of the window: tasks were still being spread"
+    return Outcome.FAILED, f"{text} {band}"
+
+
+def _part(odds: float) -> float:
+    return odds / (1 + odds)
+
+
+def _both_halves(own: Child, rivals: list[Child], odds: float) -> bool:
+    """Say whether each half of the window shows the same deviation."""
+    if own.halves_ns is None or any(child.halves_ns is None for child in rivals):
+        return False
+    signs = set()
+    for half in (0, 1):
+        used = own.halves_ns[half]
+        total = used + sum(child.halves_ns[half] for child in rivals if child.halves_ns is not None)
+        if _part(odds / IMBALANCE) * total <= used <= _part(odds * IMBALANCE) * total:
+            return False
+        signs.add(used > _part(odds) * total)
+    return len(signs) == 1
+
+
+def _formula_problem(claim: Claim, evidence: Evidence, measures: dict[str, Measure]) -> str:
+    """Return what is wrong with the formula that turned shares into a weight; ``applied`` judges the value itself."""
+    files = view.files_of(evidence.files_after, claim.cgroup)
+    if claim.shares is None or claim.weight is not None or files is None or files.weight is None:
+        return ""
+    formulas = weights_of_shares(claim.shares)
+    used = [name for name, weight in formulas.items() if weight == files.weight]
+    measures["weight_formula"] = " or ".join(used) or "none"
+    runtime = evidence.runtime
+    wanted = None if runtime is None else runtime_formula(runtime)
+    if runtime is None or wanted is None:
+        measures["runtime"] = "unknown: the formula is not judged"
+        return ""
+    measures["runtime"] = f"{runtime.name} {runtime.version}".strip()
+    if not used or wanted in used:
+        return ""
+    return (
+        f"{claim.shares} shares became weight {files.weight} by the {used[0]} formula; "
+        f"{measures['runtime']} uses the {wanted} one ({formulas[wanted]})"
+    )
+
+
+def runtime_formula(runtime: Runtime) -> str | None:
+    """Return which formula a runtime uses: ``linear`` (old, and who writes cgroups by itself) or ``logarithmic``."""
+    if runtime.name == "cgroupfs":
+        return "linear"
+    since = LOGARITHMIC_SINCE.get(runtime.name)
+    found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", runtime.version, re.ASCII)
+    if since is None or found is None:
+        return None
+    version = tuple(int(part or 0) for part in found.groups())
+    return "logarithmic" if version >= since else "linear"
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="Siblings that compete for the same CPUs get CPU time by the weights that their cgroups really have.",
+        how=prose("""
+            At every level the children of one cgroup that had the same CPUs and work for each of them are compared:
+            a child's part of the CPU time that they used together (cpu.stat) against its part of their weights, read
+            back from cpu.weight or cpu.shares at both ends, never computed from requests. Throttled children and those
+            with too little to do are left out. A deviation while others used more than 5 % of these CPUs, or that does
+            not show in both halves of the window, is undecided; so is a claim that nobody is known to have competed
+            with. Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23
+            turn shares into weights by the new one, older ones and cgroupfs by the old.
+        """),
+        tolerance=prose("""
+            Lag: each child may be one scheduling period (24 ms, the longest default) and one tick ahead or behind on
+            each CPU, at both ends of the window, plus the measured steal. On several CPUs the balancer lets their
+            loads differ by 25 % (imbalance_pct), so the odds may by that ratio; on one CPU they may not. A window in
+            which half or twice the share would be allowed is undecided.
+        """),
+        source=prose("""
+            Documentation/scheduler/sched-design-CFS.rst, sched-eevdf.rst; admin-guide/cgroup-v2.rst (cpu.weight);
+            field.md F63, F64, K-weight, K24
+        """),
+        negative_control=prose("""
+            Let the tasks of one of two busy siblings leave the fair class, `chrt -f -p 1 PID`: they take more than
+            their weight; or give a container the other formula's weight, `echo 100 > cpu.weight` for 1024 shares.
+        """),
+        witnesses=(Witness.BANDWIDTH, Witness.FILES),
+    ),
+    check,
+)
