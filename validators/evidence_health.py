@@ -24,6 +24,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     measures: dict[str, Measure] = {
         "switches_judged": coverage.switches_judged,
         "switches_kernel": coverage.switches_kernel,
+        "switches_untraced": coverage.switches_untraced,
         "switches_skew": coverage.switches_skew,
         "lost_events": coverage.lost_events,
         "map_full": coverage.map_full,
@@ -36,7 +37,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         "steal_ns": evidence.steal_ns,
     }
     if coverage.switches_kernel > 0:
-        measures["switches_judged_ratio"] = coverage.switches_judged / coverage.switches_kernel
+        measures["switches_judged_ratio"] = (
+            coverage.switches_judged + coverage.switches_untraced
+        ) / coverage.switches_kernel
     latency_ms = control_latency_ms(evidence)
     if latency_ms is not None:
         measures["positive_control_latency_ms"] = latency_ms

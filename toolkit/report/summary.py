@@ -16,6 +16,8 @@ def summary(result: Result) -> str:
     """Return the summary, a few plain sentences."""
     coverage = result.coverage
     judged = f"{coverage.switches_judged:,} of the kernel's {coverage.switches_kernel:,} context switches were judged"
+    if coverage.switches_untraced:
+        judged += f" ({coverage.switches_untraced:,} were of threads without a claim that it does not trace)"
     sentences = [f"For {result.duration_s:.1f} s, {judged}, {coverage.lost_events:,} were lost."]
     facts = [*_contained(result), *_reserved(result), *_exclusive(result)]
     if facts:

@@ -115,6 +115,15 @@ def test_switch_count_boundary(judged: int, skew: int, outcome: str) -> None:
     assert health(coverage=counts).outcome.value == outcome
 
 
+def test_switches_that_the_kernel_does_not_trace_are_not_missing() -> None:
+    """Switches of named threads without a claim count as accounted for; one in ten thousand beyond them does not."""
+    counts = coverage(switches_judged=990_000, switches_untraced=9_900, switches_kernel=1_000_000)
+    fewer = coverage(switches_judged=990_000, switches_untraced=9_899, switches_kernel=1_000_000)
+
+    assert health(coverage=counts).outcome is Outcome.PASSED
+    assert health(coverage=fewer).outcome is Outcome.UNDECIDED
+
+
 def test_control_latency_boundary() -> None:
     """A report after exactly the stated latency is in time."""
     late = replace(POSITIVE, reported_at_ns=POSITIVE.planted_at_ns + 250_000_000)
