@@ -1,0 +1,235 @@
+"""Which changes make a fault, and how they are taken back, on a small tree that stands for a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.apply import changes
+from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.journal import Journal, Record
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.host import cgroupfs
+from toolkit.inject.catalogue import FAULTS, FaultId, fault_named
+from toolkit.inject.prepare import Host, Injection, interrupt_counts, prepare
+from toolkit.inject.target import own_sandbox, require_allowed
+from toolkit.model.cpuset import CpuSet
+from validators.registry import RULES
+
+V2 = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+HYBRID = """34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
+35 31 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
+41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+"""
+INTERRUPTS = """           CPU0       CPU1
+ 24:          1          0  IO-APIC   5-edge      ACPI:Ged
+ 36:          0    1008817 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0
+NMI:          0          0   Non-maskable interrupts
+"""
+TARGET = "/kubepods/pod1/db"
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    """Make files below a root."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> Host:
+    """A cgroup v2 host of 4 CPUs with one container."""
+    write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": V2,
+            "proc/interrupts": INTERRUPTS,
+            "proc/irq/24/smp_affinity_list": "0-3\n",
+            "proc/irq/36/smp_affinity_list": "0-3\n",
+            "proc/irq/36/effective_affinity_list": "1\n",
+            "sys/devices/system/cpu/online": "0-3\n",
+            "sys/devices/system/cpu/cpu3/online": "1\n",
+            "sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory\n",
+            "sys/fs/cgroup/kubepods/cpuset.cpus.effective": "0-3\n",
+            "sys/fs/cgroup/kubepods/pod1/db/cpuset.cpus": "2-3\n",
+            "sys/fs/cgroup/kubepods/pod1/db/cpuset.mems": "0\n",
+            "sys/fs/cgroup/kubepods/pod1/db/cpu.max": "50000 100000\n",
+            "sys/fs/cgroup/kubepods/pod1/db/cpu.weight": "39\n",
+            "sys/fs/cgroup/kubepods/pod1/db/cgroup.procs": "",
+        },
+    )
+    return Host(tmp_path, cgroupfs.detect(tmp_path), "f1")
+
+
+def only(host: Host, **injection: object) -> list[tuple[str, str, str]]:
+    """File, before and after of the changes of a fault without alternatives."""
+    (made,) = prepare(host, Injection(targets=(TARGET,), **injection))  # type: ignore[arg-type]
+    return [(Path(change.path).name, change.before.strip(), change.after) for change in made]
+
+
+@pytest.mark.parametrize(
+    ("fault", "more", "expected"),
+    [
+        (FaultId.CPUSET_WRITE, {}, [("cpuset.cpus", "2-3", "0-3")]),
+        (FaultId.CPUSET_WRITE, {"cpus": CpuSet.of([1])}, [("cpuset.cpus", "2-3", "1")]),
+        (FaultId.CPUSET_EMPTIED, {}, [("cpuset.cpus", "2-3", ""), ("cpuset.mems", "0", "")]),
+        (FaultId.POOL_EMPTIED, {}, [("cpuset.cpus", "2-3", "")]),
+        (FaultId.QUOTA_RESET, {}, [("cpu.max", "50000 100000", "max 100000")]),
+        (FaultId.QUOTA_IMPOSED, {}, [("cpu.max", "50000 100000", "1000 100000")]),
+        (FaultId.WEIGHT_RESET, {}, [("cpu.weight", "39", "100")]),
+    ],
+)
+def test_what_a_fault_writes_on_v2(v2: Host, fault: FaultId, more: dict[str, object], expected: object) -> None:
+    """File, old and new content of every control file that the fault is about."""
+    assert only(v2, fault=fault, **more) == expected
+
+
+def test_v1_cannot_be_emptied_so_the_parents_set_is_written(tmp_path: Path) -> None:
+    """cgroup v1 refuses an empty set (ENOSPC): what it would mean is written; the quota is a file of its own."""
+    write(
+        tmp_path,
+        {
+            "proc/self/mountinfo": HYBRID,
+            "sys/devices/system/cpu/online": "0-3\n",
+            "sys/fs/cgroup/unified/cgroup.controllers": "",
+            "sys/fs/cgroup/cpuset/kubepods/pod1/cpuset.effective_cpus": "0-3\n",
+            "sys/fs/cgroup/cpuset/kubepods/pod1/cpuset.effective_mems": "0\n",
+            "sys/fs/cgroup/cpuset/kubepods/pod1/db/cpuset.cpus": "2\n",
+            "sys/fs/cgroup/cpuset/kubepods/pod1/db/cpuset.mems": "0\n",
+            "sys/fs/cgroup/cpu/kubepods/pod1/db/cpu.cfs_quota_us": "50000\n",
+            "sys/fs/cgroup/cpu/kubepods/pod1/db/cpu.shares": "512\n",
+        },
+    )
+    host = Host(tmp_path, cgroupfs.detect(tmp_path), "f1")
+    assert only(host, fault=FaultId.CPUSET_EMPTIED) == [("cpuset.cpus", "2", "0-3")]
+    assert only(host, fault=FaultId.QUOTA_RESET) == [("cpu.cfs_quota_us", "50000", "-1")]
+    assert only(host, fault=FaultId.WEIGHT_RESET) == [("cpu.shares", "512", "1024")]
+
+
+def test_interrupts_are_tried_from_the_busiest(v2: Host) -> None:
+    """Only trying tells which interrupt can be moved; the CPU in use is written down, so that it is put back too."""
+    alternatives = prepare(v2, Injection(fault=FaultId.IRQ_MOVED, cpus=CpuSet.of([3])))
+    assert [(Path(one.path).parent.name, one.after, one.via) for (one,) in alternatives] == [
+        ("36", "3", "1"),
+        ("24", "3", ""),
+    ]
+    assert interrupt_counts(v2.root) == {24: 1, 36: 1008817}
+
+
+def test_offline_writes_down_what_the_kernel_will_change(v2: Host) -> None:
+    """Interrupts that may run on the CPU are put back with it; CPU 0 has no switch."""
+    (made,) = prepare(v2, Injection(fault=FaultId.CPU_OFFLINE, cpus=CpuSet.of([3])))
+    assert [change.kind for change in made] == [ChangeKind.CONSEQUENCE, ChangeKind.CONSEQUENCE, ChangeKind.CONTROL]
+    with pytest.raises(HostUnsupportedError, match="CPU 0 cannot be taken offline"):
+        prepare(v2, Injection(fault=FaultId.CPU_OFFLINE, cpus=CpuSet.of([0])))
+
+
+@pytest.mark.parametrize(
+    ("injection", "message"),
+    [
+        (Injection(fault=FaultId.CPUSET_WRITE, targets=(TARGET,), cpus=CpuSet.parse("2-3")), "already"),
+        (Injection(fault=FaultId.QUOTA_IMPOSED, targets=(TARGET,), quota_us=999), "at least 1000 us"),
+        (Injection(fault=FaultId.WEIGHT_RESET, targets=("/kubepods/pod1",)), "does not exist"),
+        (Injection(fault=FaultId.TASK_MOVED, targets=(TARGET,)), "no process"),
+        (Injection(fault=FaultId.IRQ_MOVED), "one CPU"),
+        (Injection(fault=FaultId.CHECKPOINT_TORN, state_file="/etc/passwd"), "a file named cpu_manager_state"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(v2: Host, injection: Injection, message: str) -> None:
+    """One line says why; nothing has been written."""
+    with pytest.raises(InputError, match=message):
+        prepare(v2, injection)
+
+
+def test_consent_is_needed_outside_of_our_sandboxes(v2: Host) -> None:
+    """A name like ours is not enough: a living run's journal must stand behind it."""
+    fault = fault_named("quota-reset")
+    (v2.root / "sys/fs/cgroup/pinproof-r1/pod/db").mkdir(parents=True)
+    assert not own_sandbox(v2.root, "/pinproof-r1/pod/db")
+    for targets in ((TARGET,), ("/pinproof-r1/pod/db",)):
+        with pytest.raises(InputError, match="--i-know-this-breaks-isolation"):
+            require_allowed(v2.root, v2.hierarchy, fault, targets, consent=False)
+        require_allowed(v2.root, v2.hierarchy, fault, targets, consent=True)
+    for wrong in ("/nowhere", "/", "/../etc", None):
+        with pytest.raises(InputError):
+            require_allowed(v2.root, v2.hierarchy, fault, (wrong,) if wrong else (), consent=True)
+
+
+def undo(host: Host, *made: Change) -> tuple[str, ...]:
+    """Undo changes of a run of this boot."""
+    write(host.root, {"proc/sys/kernel/random/boot_id": "boot\n"})
+    records = (Record(what="run", run_id="f1", boot_id="boot"), Record(what="changes", changes=made))
+    return changes.undo(host.root, host.hierarchy, Journal(host.root, records))
+
+
+def test_undo_puts_back_only_what_we_wrote(v2: Host) -> None:
+    """Ours is put back, theirs is named and left, what was never written or is gone is nothing to do."""
+    path = v2.root / "sys/fs/cgroup/kubepods/pod1/db/cpu.weight"
+    change = Change(kind=ChangeKind.CONTROL, path=str(path), before="39\n", after="100")
+    assert undo(v2, change) == ()
+    path.write_text("100\n")
+    assert undo(v2, change) == ()
+    assert path.read_text().split()[0] == "39"
+    path.write_text("7\n")
+    assert "somebody else wrote '7' meanwhile" in undo(v2, change)[0]
+    path.unlink()
+    assert undo(v2, change) == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(kind=ChangeKind.CONTROL, path="/etc/passwd", before="x"),
+        Change(kind=ChangeKind.CONTROL, path="{root}/sys/fs/cgroup/kubepods/../../../etc/cpu.max", before="x"),
+        Change(kind=ChangeKind.CONTROL, path="{root}/sys/fs/cgroup/kubepods/cgroup.procs", before="1"),
+        Change(kind=ChangeKind.CONTROL, path="{root}/proc/irq/1/../../sys/kernel/panic", before="1"),
+        Change(kind=ChangeKind.STATE_FILE, path="/etc/shadow", before="x"),
+        Change(kind=ChangeKind.CGROUP, path="/kubepods/pod1/db", hierarchies=("unified",)),
+        Change(kind=ChangeKind.CGROUP, path="/kubepods/pinproof-guest-x", hierarchies=("nonsense",)),
+        Change(kind=ChangeKind.MEMBER, before="/a", after="/kubepods/pod1", pid=1),
+        Change(kind=ChangeKind.MEMBER, before="/a/../..", after="/pinproof-guest-x", pid=1),
+    ],
+)
+def test_a_journal_that_lies_is_refused(v2: Host, change: Change) -> None:
+    """Whatever a journal says, only files and cgroups of the kinds that faults change are ever touched."""
+    lying = Change(
+        kind=change.kind,
+        path=change.path.replace("{root}", str(v2.root)),
+        before=change.before,
+        after=change.after,
+        hierarchies=change.hierarchies,
+        pid=change.pid,
+    )
+    with pytest.raises(InputError):
+        undo(v2, lying)
+
+
+def test_after_a_reboot_only_files_on_disk_are_put_back(v2: Host, tmp_path: Path) -> None:
+    """Numbers of interrupts and processes mean others after a boot; a state file is still the same."""
+    state = tmp_path / "var/cpu_manager_state"
+    write(tmp_path, {"proc/sys/kernel/random/boot_id": "new\n", "var/cpu_manager_state": "torn"})
+    weight = v2.root / "sys/fs/cgroup/kubepods/pod1/db/cpu.weight"
+    weight.write_text("100\n")
+    made = (
+        Change(kind=ChangeKind.STATE_FILE, path=str(state), before="whole", after="torn"),
+        Change(kind=ChangeKind.CONTROL, path=str(weight), before="39\n", after="100"),
+    )
+    records = (Record(what="run", run_id="f1", boot_id="old"), Record(what="changes", changes=made))
+    assert changes.undo(v2.root, v2.hierarchy, Journal(v2.root, records)) == ()
+    assert (state.read_text(), weight.read_text()) == ("whole", "100\n")
+    assert sorted(path.name for path in state.parent.iterdir()) == ["cpu_manager_state"]
+
+
+def test_every_fault_is_described() -> None:
+    """Each fault has a description of its own, failures of the field, and only rules that exist report it."""
+    known = {rule.id for rule in RULES}
+    assert {fault.id for fault in FAULTS} == set(FaultId)
+    for fault in FAULTS:
+        assert fault.title
+        assert fault.changes
+        assert all(name[0] == "F" and 1 <= int(name[1:]) <= 67 for name in fault.field)
+        assert fault.rules or fault.undecides
+        assert {*fault.rules, *fault.undecides} - {"checkpoint"} <= known
+    with pytest.raises(InputError, match="cpuset-write"):
+        fault_named("nonsense")
