@@ -11,6 +11,7 @@ from toolkit.model.verdict import Verdict
 from validators import (
     affinity_mask,
     applied,
+    checkpoint,
     cpuset_containment,
     device_numa,
     evidence_health,
@@ -46,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     mems_containment.RULE,
     hugepages.RULE,
     device_numa.RULE,
+    checkpoint.RULE,
     transition_window.RULE,
     noise.RULE,
     evidence_health.RULE,

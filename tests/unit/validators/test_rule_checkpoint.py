@@ -1,0 +1,269 @@
+"""The rule ``checkpoint``: sound files, every way to break one, leaks in time, and files of a real kubelet."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
+from toolkit.allocation.checkpoint_cpu import write_cpu_checkpoint
+from toolkit.allocation.checkpoint_memory import write_memory_checkpoint
+from toolkit.allocation.cpu_state import CpuState
+from toolkit.allocation.memory_manager_state import Block, MemoryState, MemoryTable, NodeState
+from toolkit.allocation.state_files import MAX_TEXT, cpu_state_file, memory_state_file
+from toolkit.model.state_files import CpuStateFile, KnownContainer, MemoryStateFile, StateReading
+from toolkit.model.verdict import Outcome, Verdict
+from validators.checkpoint import RULE
+
+Entries = Mapping[str, Mapping[str, str]]
+DB: Entries = {"u1": {"db": "2-3"}}
+
+
+def state(default: str, entries: Entries = DB, pods: Mapping[str, str] | None = None, policy: str = "static") -> str:
+    value = CpuState(
+        policy_name=policy,
+        default=cpus(default),
+        entries={uid: {name: cpus(text) for name, text in names.items()} for uid, names in entries.items()},
+        pods={uid: cpus(text) for uid, text in (pods or {}).items()},
+    )
+    return write_cpu_checkpoint(value, pod_level=pods is not None)
+
+
+def known(*names: str, running: bool = True) -> tuple[KnownContainer, ...]:
+    return tuple(
+        KnownContainer(pod_uid=name.split("/")[0], container=name.split("/")[1], running=running) for name in names
+    )
+
+
+def reading(cpu: str | CpuStateFile | None, **changes: object) -> StateReading:
+    file = cpu_state_file(cpu) if isinstance(cpu, str) else cpu
+    value = StateReading(
+        at_ns=0, cpus_online=cpus("0-3"), cpu=file, cpu_policy="static", containers=known("u1/db", "u1/b", "u2/db")
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def judged(*readings: StateReading, **node: object) -> Verdict:
+    claims = claim_set(**{"reserved_cpus": cpus("0"), **node})
+    return RULE(claims, evidence(state_files=readings))[0]
+
+
+GOOD = state("0-1")
+
+
+def test_sound() -> None:
+    """A file as a kubelet writes it."""
+    verdict = judged(reading(GOOD))
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.subject == "cpu_manager_state"
+
+
+def test_no_file_is_skipped() -> None:
+    """Not every run has a kubelet."""
+    assert judged().outcome is Outcome.SKIPPED
+    assert judged(reading(None)).outcome is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "unexpected end"),
+        ("[]", "cannot unmarshal array"),
+        ("{" * 5000, "invalid character"),
+        ("x" * (MAX_TEXT + 1), "are no state file"),
+        (GOOD.replace("0-1", "0,1"), "checksum"),
+        (GOOD + "}", "invalid character"),
+        (state("0-1", policy="best"), "'best' is not none or static"),
+        (state("", {}, policy="none"), "policy is none, configured is static"),
+        (state("1-3"), "CPUs 2-3 of u1/db are in the shared pool, too"),
+        (state("0", {"u1": {"db": "2-3"}}), "CPUs 1 are in no set: leaked"),
+        (state("0-1", {"u1": {"db": "2-4"}}), "CPUs 4 are in a set but not online"),
+        (state("1,3", {"u1": {"db": "0,2"}}), "reserved CPUs 0 are assigned"),
+        (state("0", {"u1": {"db": "1-2"}, "u2": {"db": "2-3"}}), "CPUs 2 belong to both u1 and u2"),
+        (state("0", {"u1": {"db": "1-2", "b": "2-3"}}), "belong to u1/b and u1/db, which both run"),
+        (state("0-1", {"u1": {"db": "2-3"}}, {"u1": "2"}), "CPUs 3 of u1/db are not its pod's"),
+        (state("", {"u1": {"db": "0-3"}}), "the shared pool is empty"),
+    ],
+)
+def test_broken(text: str, words: str) -> None:
+    """Each negative control is found, by its name."""
+    verdict = judged(reading(text))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert words in verdict.reason
+
+
+@pytest.mark.parametrize(("default", "outcome"), [("1", "passed"), ("0-1", "failed"), ("", "failed")])
+def test_strict_reservation(default: str, outcome: str) -> None:
+    """Reserved CPUs are in no set then."""
+    assert judged(reading(state(default)), strict_reservation=True).outcome.value == outcome
+
+
+def test_lists_that_are_none() -> None:
+    """Nonsense where a CPU list belongs is told, not raised."""
+    file = cpu_state_file(GOOD)
+    entry = replace(file.entries[0], cpus="two")
+
+    assert judged(reading(replace(file, entries=(entry,)))).outcome is Outcome.FAILED
+    assert judged(reading(replace(file, default="3-1"))).outcome is Outcome.FAILED
+
+
+def test_reuse_within_a_pod() -> None:
+    """An init container that has ended keeps its entry; the pod's pool is shared by those with the same set."""
+    reused = state("0-1", {"u1": {"b": "2-3", "db": "2-3"}})
+    shared = state("0", {"u1": {"b": "2-3", "db": "2-3"}}, {"u1": "1-3"})
+
+    assert judged(reading(reused, containers=known("u1/db", "u1/b", running=False))).outcome is Outcome.PASSED
+    assert judged(reading(reused)).outcome is Outcome.FAILED
+    assert judged(reading(shared)).outcome is Outcome.PASSED
+
+
+def test_not_started_yet_is_undecided() -> None:
+    """At its first start the pool is empty for a moment; policy ``none`` is always so."""
+    assert judged(reading(state("", {}))).outcome is Outcome.UNDECIDED
+    assert judged(reading(state("", {}, policy="none"), cpu_policy="none")).outcome is Outcome.PASSED
+
+
+def test_what_is_not_known_is_undecided() -> None:
+    """Without the list of containers leaks cannot be told; without the online CPUs the union cannot."""
+    assert judged(reading(GOOD, containers=None)).outcome is Outcome.UNDECIDED
+    assert judged(reading(GOOD, cpus_online=cpus(""))).outcome is Outcome.UNDECIDED
+    assert judged(reading(state("0-3", {}), containers=None)).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("seconds", "period", "outcome"),
+    [(20.0, None, "failed"), (19.9, None, "undecided"), (2.0, 1.0, "failed"), (1.9, 1.0, "undecided")],
+)
+def test_leaks_take_time(seconds: float, period: float | None, outcome: str) -> None:
+    """An entry without its container is a leak once it has outlived two reconciles."""
+    first = reading(GOOD, containers=())
+    last = replace(first, at_ns=int(seconds * SECOND))
+
+    assert judged(first, last, reconcile_period_s=period).outcome.value == outcome
+    assert judged(last, first, reconcile_period_s=period).outcome.value == outcome
+
+
+def test_a_moment_between_two_saves_passes() -> None:
+    """The last reading decides; what was wrong before is counted."""
+    torn = reading(state("0", {"u1": {"db": "2-3"}}), at_ns=-SECOND)
+    verdict = judged(torn, reading(GOOD))
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.measures["passing_problems_count"] == 1
+    assert judged(replace(reading(GOOD), at_ns=-2 * SECOND), torn).outcome is Outcome.FAILED
+
+
+# memory_manager_state
+
+
+def table(reserved: int) -> MemoryTable:
+    return MemoryTable(total=1000, system_reserved=100, allocatable=900, reserved=reserved, free=900 - reserved)
+
+
+def memory(reserved: int = 300, node: int = 0) -> MemoryState:
+    return MemoryState(
+        nodes={0: NodeState(1, {"memory": table(reserved)}, (0,)), 1: NodeState(0, {"memory": table(0)}, (1,))},
+        entries={"u1": {"db": (Block((node,), "memory", 300),)}},
+    )
+
+
+def memory_verdict(value: MemoryState | str | MemoryStateFile, **changes: object) -> Verdict:
+    if isinstance(value, MemoryState):
+        value = write_memory_checkpoint("Static", value, pod_level=False)
+    file = memory_state_file(value) if isinstance(value, str) else value
+    return judged(reading(None, memory=file, memory_policy="Static", **changes))
+
+
+def test_sound_memory() -> None:
+    """Tables and blocks agree, and with this boot's totals."""
+    verdict = memory_verdict(memory(), node_bytes={0: 1000, 1: 1000}, containers=())
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.subject == "memory_manager_state"
+    assert verdict.measures["stale_pods_count"] == 1
+
+
+WRONG_TABLE = memory()
+WRONG_TABLE.nodes[1].memory["memory"].free = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("{}x", "invalid character"),
+        (write_memory_checkpoint("Static", memory(), pod_level=False).replace("300", "301"), "checksum"),
+        (write_memory_checkpoint("Some", memory(), pod_level=False), "policy 'Some'"),
+        (write_memory_checkpoint("None", MemoryState(), pod_level=False), "configured is Static"),
+        (memory(reserved=400), "400 bytes of memory are taken, the blocks sum up to 300"),
+        (memory(node=7), "on node 7, which the file does not know"),
+        (WRONG_TABLE, "0 taken and 1 free are not the allocatable 900"),
+    ],
+)
+def test_broken_memory(value: MemoryState | str, words: str) -> None:
+    """Each negative control is found, by its name."""
+    verdict = memory_verdict(value)
+
+    assert verdict.outcome is Outcome.FAILED
+    assert words in verdict.reason
+
+
+def test_totals_that_changed_with_the_boot() -> None:
+    """A node that now has other memory than the file says: the next start of the kubelet will fail."""
+    verdict = memory_verdict(memory(), node_bytes={0: 1000, 1: 996})
+
+    assert verdict.outcome is Outcome.FAILED
+    assert "node 1 has 996 bytes, the file says 1000" in verdict.reason
+
+
+# A real kubelet's files.
+
+EMPTY_POOL = "the shared pool is empty"
+STRICT = ("A2", "B1", "B2")
+
+
+def captured(path: Path, name: str) -> str:
+    with tarfile.open(path) as archive:
+        member = next(entry for entry in archive.getmembers() if entry.name.endswith(f"/{name}"))
+        file = archive.extractfile(member)
+        assert file is not None
+        return file.read().decode()
+
+
+def test_files_of_a_real_kubelet(shared: Path) -> None:
+    """Healthy moments pass; those with an exhausted pool under strict reservation, and only they, fail with that."""
+    archives = sorted(shared.glob("kubelet-captures/*/*.tar.gz"))
+    assert archives
+    exhausted = 0
+    for path in archives:
+        run = path.parent.name
+        file = cpu_state_file(captured(path, "cpu_manager_state"))
+        moment = StateReading(
+            at_ns=0,
+            cpus_online=cpus("0-1" if run.startswith("A") else "0-7"),
+            cpu=file,
+            memory=memory_state_file(captured(path, "memory_manager_state")),
+            cpu_policy="static",
+            containers=tuple(
+                KnownContainer(pod_uid=entry.pod_uid, container=entry.container, running=entry.container != "setup")
+                for entry in file.entries
+            ),
+        )
+        verdicts = RULE(
+            claim_set(
+                reserved_cpus=cpus("0" if run.startswith("A") else "0-1"), strict_reservation=run.startswith(STRICT)
+            ),
+            evidence(state_files=(moment,)),
+        )
+        assert [verdict.subject for verdict in verdicts] == ["cpu_manager_state", "memory_manager_state"]
+        assert verdicts[1].outcome is Outcome.PASSED, (path, verdicts[1].reason)
+        if not file.default:
+            exhausted += 1
+            assert verdicts[0].reason.startswith(EMPTY_POOL), path
+        assert verdicts[0].outcome is (Outcome.PASSED if file.default else Outcome.FAILED), (path, verdicts[0].reason)
+    assert exhausted >= 5

@@ -1,0 +1,144 @@
+"""Rule ``checkpoint``: the kubelet's state files are sound, by themselves and against their node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.state_files import CpuStateFile, MemoryStateFile, StateReading
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import checkpoint_cpu, checkpoint_memory, view
+from validators.rule import Rule, RuleDoc, prose
+from validators.trust import summary
+from validators.witness import Witness
+
+ID = "checkpoint"
+CPU, MEMORY = "cpu_manager_state", "memory_manager_state"
+RECONCILE_S = 10.0
+"""The kubelet's default reconcile period (``cpuManagerReconcilePeriod``)."""
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge the state files that were read, by their last reading."""
+    readings = sorted(evidence.state_files, key=lambda reading: reading.at_ns)
+    if not readings:
+        reason = "no state file was given"
+        return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+    last = readings[-1]
+    verdicts = []
+    if last.cpu is not None:
+        verdicts.append(_cpu(last.cpu, readings, claims))
+    if last.memory is not None:
+        verdicts.append(_memory(last.memory, last))
+    if not verdicts:
+        reason = "the state files could not be read"
+        verdicts.append(Verdict(rule=ID, subject="node", outcome=Outcome.UNDECIDED, reason=reason, measures={}))
+    return tuple(verdicts)
+
+
+def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> Verdict:
+    last = readings[-1]
+    found = list(checkpoint_cpu.problems(file, last, claims))
+    before = [
+        text
+        for reading in readings[:-1]
+        if reading.cpu is not None
+        for text in checkpoint_cpu.problems(reading.cpu, reading, claims)
+    ]
+    measures: dict[str, Measure] = {
+        "version": file.version,
+        "policy": file.policy,
+        "default_cpus": file.default,
+        "entries_count": len(file.entries) + len(file.pods),
+        "readings_count": len(readings),
+        "passing_problems_count": len(set(before) - set(found)),
+    }
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(rule=ID, subject=CPU, outcome=outcome, reason=reason, measures=measures)
+
+    if found:
+        return verdict(Outcome.FAILED, summary(found))
+    if checkpoint_cpu.fresh(file):
+        return verdict(Outcome.UNDECIDED, "the manager has not started yet: the shared pool is empty, nothing assigned")
+    gone = checkpoint_cpu.unowned(file, last)
+    if gone is None and (file.entries or file.pods):
+        return verdict(Outcome.UNDECIDED, "which containers exist is not known: leaked CPUs cannot be told")
+    if gone:
+        return _leaked(gone, readings, claims, verdict=verdict)
+    if file.policy == "static" and not last.cpus_online:
+        return verdict(Outcome.UNDECIDED, "which CPUs were online is not known")
+    count = f"{measures['entries_count']} assignments"
+    shared = f", shared pool {file.default}" if file.default else ""
+    return verdict(Outcome.PASSED, f"version {file.version}, policy {file.policy}: {count}{shared}")
+
+
+def _leaked(
+    gone: set[str], readings: list[StateReading], claims: ClaimSet, *, verdict: Callable[[Outcome, str], Verdict]
+) -> Verdict:
+    """A pod's CPUs are taken back at the next reconcile: an entry without owner is a leak when it outlives that."""
+    period_s = RECONCILE_S if claims.reconcile_period_s is None else claims.reconcile_period_s
+    last = readings[-1]
+    for reading in readings[:-1]:
+        if last.at_ns - reading.at_ns < 2 * period_s * view.NANOSECONDS or reading.cpu is None:
+            continue
+        lasting = gone & (checkpoint_cpu.unowned(reading.cpu, reading) or set())
+        if lasting:
+            return verdict(
+                Outcome.FAILED, f"{', '.join(sorted(lasting)[:3])} has CPUs but no container, for over two reconciles"
+            )
+    return verdict(
+        Outcome.UNDECIDED, f"{', '.join(sorted(gone)[:3])} has CPUs but no container: leaked, or not reconciled yet"
+    )
+
+
+def _memory(file: MemoryStateFile, reading: StateReading) -> Verdict:
+    found = list(checkpoint_memory.problems(file, reading))
+    measures: dict[str, Measure] = {
+        "version": file.version,
+        "policy": file.policy,
+        "blocks_count": len(file.entries) + len(file.pods),
+        "stale_pods_count": checkpoint_memory.stale(file, reading),
+    }
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(rule=ID, subject=MEMORY, outcome=outcome, reason=reason, measures=measures)
+
+    if found:
+        return verdict(Outcome.FAILED, summary(found))
+    return verdict(
+        Outcome.PASSED, f"version {file.version}, policy {file.policy}: {measures['blocks_count']} blocks, sums agree"
+    )
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="The kubelet's state files are sound: it could start from them, and no CPU or byte is lost or shared.",
+        how=prose("""
+            cpu_manager_state: checksum, version, policy (also against the configured one), then the sets: the shared
+            pool is not empty while CPUs are assigned and shares none with an assignment; no CPU has two owners (of one
+            pod: two that both run, unless they share the pod's pool); all of them together are the online CPUs, less
+            the reserved ones under strict reservation; reserved CPUs are never assigned; an entry without a container
+            that outlives two reconciles is leaked. memory_manager_state: checksum, version, policy, the sums of every
+            table, blocks against what is taken, node totals against this boot's. The last reading decides, because the
+            kubelet saves in two steps; problems that went away are counted. Which containers exist, not known:
+            undecided where CPUs are assigned.
+        """),
+        tolerance=prose("""
+            None for the files. Leaks: two reconcile periods (10 s each unless told), since an entry may wait one for
+            its turn and the list of containers was read apart from it.
+        """),
+        source=prose("""
+            KEP-5526 "State File" (seed 001); field.md K-kubelet-4, K-kubelet-5, F2, F6, F21-F29, F41, F42; kubelet
+            captures, "Normal on a healthy node"
+        """),
+        negative_control=prose("""
+            Take a CPU out of defaultCpuSet of a stopped node's file and correct the checksum; or kill the kubelet
+            between its two saves.
+        """),
+        witnesses=(Witness.FILES,),
+    ),
+    check,
+)
