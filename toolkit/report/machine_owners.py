@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.plan import Plan
+from toolkit.model.plan import ContainerRole, Plan
 
 SYMBOLS = string.ascii_uppercase + string.digits
 SHARED, RESERVED, RESERVED_SHARED, NOBODY = ".", "#", "+", "-"
@@ -29,8 +29,8 @@ def owners(plan: Plan, online: CpuSet) -> tuple[Owner, ...]:
         if not pod.admitted:
             continue
         own = CpuSet()
-        for container in pod.containers:
-            # A later container may reuse an init container's CPUs: the pod's last word is drawn once.
+        # Init containers last: what a later container uses again is drawn as its own.
+        for container in sorted(pod.containers, key=lambda container: container.role is ContainerRole.INIT):
             if container.isolation is Isolation.CONTAINER and not container.cpus <= own:
                 found.append((f"{pod.name}/{container.name}", container.cpus - own))
                 own |= container.cpus
