@@ -55,6 +55,8 @@ def program(name: str) -> str:
 
 def environment(home: Path) -> dict[str, str]:
     """The environment of an Ansible run: everything that it writes for itself goes below ``home``."""
+    temporary = home / "tmpdir"
+    temporary.mkdir(exist_ok=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTEST_"))}
     # pip's cache and settings belong to the user who runs the tests; only Ansible's own files move.
     return {
@@ -64,6 +66,8 @@ def environment(home: Path) -> dict[str, str]:
         "ANSIBLE_LOCAL_TEMP": str(home / "tmp"),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_FORCE_COLOR": "0",
+        # Where the roles make temporary files on the controller: a test can see whether any is left.
+        "TMPDIR": str(temporary),
         "LC_ALL": "C.UTF-8",
     }
 

@@ -82,6 +82,7 @@ def test_install_twice_and_away_again(inventory: Path, home: Path, project: Path
     built = [install_variables(tmp_path, pinproof_install_project=str(project))]
     first = play("install.yml", inventory, home, variables=built)
     assert first.code == 0, first.text
+    assert list((home / "tmpdir").iterdir()) == []
     assert first.changed()["here"] > 0
     command = node / "venv/bin/pinproof"
     assert (tmp_path / "pinproof").resolve() == command.resolve()
@@ -137,8 +138,9 @@ def test_a_foreign_folder_is_not_removed(inventory: Path, home: Path, tmp_path: 
         ('{"pinproof_install_state": "gone"}', "must be one of"),
         ('{"pinproof_install_wheelhouse": "/nonexistent"}', "expected exactly one"),
         ('{"pinproof_install_python": "/nonexistent/python3"}', "/nonexistent/python3"),
+        ('{"pinproof_install_project": "/nonexistent/checkout"}', "/nonexistent/checkout"),
     ],
-    ids=["folder", "state", "wheelhouse", "python"],
+    ids=["folder", "state", "wheelhouse", "python", "project"],
 )
 def test_install_refuses(inventory: Path, home: Path, tmp_path: Path, variable: str, expected: str) -> None:
     """A wrong variable ends the play before anything is made, and the message names what was expected."""
@@ -147,6 +149,7 @@ def test_install_refuses(inventory: Path, home: Path, tmp_path: Path, variable: 
     assert refused.code != 0
     assert refused.says(expected)
     assert not (tmp_path / "node").exists()
+    assert list((home / "tmpdir").iterdir()) == []
 
 
 def ended_with(folder: Path, body: str) -> Path:
