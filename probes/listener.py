@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolkit.model.evidence import HotplugEvent
+from probes.lifecycle import look_for_cpus
 
 if TYPE_CHECKING:
     from probes.observer import Observer
@@ -55,7 +55,6 @@ class Listener:
 
     def _hear(self) -> None:
         observer = self._observer
-        online = observer.ledger.online()
         next_bin = next_hotplug = next_housekeeping = time.monotonic()
         while not self._stop.is_set():
             observer.ledger.poll(POLL_MS)
@@ -68,23 +67,10 @@ class Listener:
                         observer.window.add_bins()
             if now >= next_hotplug:
                 next_hotplug = now + HOTPLUG_S
-                present = observer.ledger.online()
-                for cpu in present ^ online:
-                    self._hotplug(cpu, cpu in present)
-                online = present
+                look_for_cpus(observer)
             if now >= next_housekeeping:
                 next_housekeeping = now + HOUSEKEEPING_S
                 observer.housekeeping()
-
-    def _hotplug(self, cpu: int, online: bool) -> None:
-        observer = self._observer
-        if online:
-            observer.cpu_came_online(cpu)
-        else:
-            observer.ledger.forget_sampler(cpu)
-        window = observer.window
-        if window is not None:
-            window.hotplug.append(HotplugEvent(cpu=cpu, online=online, at_ns=time.monotonic_ns() - window.start_ns))
 
     def _over(self, window: Window) -> bool:
         return self._stop.is_set() or window.closed

@@ -11,10 +11,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from probes import gather
+from probes import gather, lifecycle
 from probes.joins import JoinLog, Resolution, drop_dead, record_members
 from probes.ledger import Ledger
 from probes.listener import Listener
@@ -26,7 +26,8 @@ from probes.window import Window
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Mode
-from toolkit.model.claims import Claim, ClaimSet
+from toolkit.host.hotplug import HotplugMonitor
+from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Transition
 
@@ -57,6 +58,7 @@ class Observer:
         self.lock = threading.RLock()
         self.window: Window | None = None
         self.sampled = CpuSet()
+        self.watched = CpuSet()
         self.blind_spots: list[str] = []
         self._on_violation = on_violation
         self._found: deque[Violation] = deque()
@@ -83,9 +85,14 @@ class Observer:
                 self.ledger.open(workdir, self._detail)
             stack.callback(self.ledger.close)
             self._publish_node()
+            self._watch()
             for claim in self.claims.claims:
                 self.add_claim(claim)
             self._start_sampler()
+            self.presence = lifecycle.Presence(self.ledger.online())
+            self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
+            if self.hotplug.blind:
+                self.blind(self.hotplug.blind)
             stack.enter_context(Listener(self))
             self._stack = stack.pop_all()
         return self
@@ -110,6 +117,7 @@ class Observer:
         """End the window now and return everything observed in it."""
         window = self._window()
         deadline = time.monotonic() + self.options.pending_ms / 1000 * 2
+        lifecycle.look_for_cpus(self)
         with self.lock:
             window.close()
         # The kernel's word about a task that was just being moved in may still be on its way.
@@ -163,18 +171,20 @@ class Observer:
             tids = cgroupfs.tids(self.hierarchy, claim.cgroup)
             if not record_members(self.ledger.threads, tids, subject.ident, since):
                 self.ledger.members_lost += 1
+            self._watch()
             if self.window is not None:
                 self.window.claim_added(subject, since)
 
     def remove_claim(self, name: str) -> None:
         """Stop watching a claim; what it did in the open window stays in the evidence."""
         with self.lock:
-            subject = self._subject(name)
+            subject = self.require(name)
             start = time.monotonic_ns()
             self.ledger.remove_root(subject.cgroup_id)
             if self.window is not None:
                 self.window.claim_removed(subject, start)
             del self.subjects[name]
+            self._watch()
             self.ledger.clear_slot(subject.slot)
             self._free.append(subject.slot)
 
@@ -187,9 +197,10 @@ class Observer:
         binds again.
         """
         with self.lock:
-            subject = self._subject(name)
+            subject = self.require(name)
             before, start = subject.cpus, time.monotonic_ns()
-            subject.changing = True
+            subject.changing, subject.next_cpus = True, cpus
+            self._watch()
             self.ledger.publish(subject.slot, cpus, subject.since_ns, before - cpus, FOREVER_NS)
         what, after = "mask-change", cpus
         try:
@@ -206,8 +217,14 @@ class Observer:
                 subject.cpus = after
                 subject.epoch += 1
                 subject.changing = False
+                self._watch()
                 if self.window is not None:
                     self.window.changed(subject, what, start, time.monotonic_ns(), before, after, cause)
+
+    def restarting(self, name: str, cause: str = "toolkit") -> AbstractContextManager[None]:
+        """Let a claim's tasks end and begin anew inside the block, in the same cgroup or in a new one of its name."""
+        self.require(name)
+        return lifecycle.restarting(self, name, cause)
 
     def record_transition(self, transition: Transition) -> None:
         """Add a transition that somebody else saw (times relative to the window)."""
@@ -274,14 +291,24 @@ class Observer:
             self._on_violation(violation)
 
     def _publish_node(self) -> None:
-        watched = self.claims.exclusive_cpus | self.claims.reserved_cpus
         pods = self.claims.pods_root
         if pods is not None and self.hierarchy.unified is not None:
             directory = cgroupfs.identity_dir(self.hierarchy, pods)
             if directory.is_dir():
                 level = len(cgroupfs.relative(pods).split("/"))
                 self.ledger.set_pods_root(directory.stat().st_ino, level)
-        self.ledger.watch(watched)
+
+    def _watch(self) -> None:
+        """Record tasks without a claim on the CPUs that are exclusive or reserved now, from now on."""
+        cpus = self.claims.reserved_cpus
+        for subject in self.subjects.values():
+            if subject.claim.cpus is not None and subject.claim.isolation is not Isolation.HOST:
+                cpus = cpus | (subject.cpus & subject.next_cpus if subject.changing else subject.cpus)
+        if cpus != self.watched:
+            # What runs on a CPU while it changes hands is cut here: only time after this is the new owner's.
+            self.ledger.split()
+            self.ledger.watch(cpus)
+            self.watched = cpus
 
     def _start_sampler(self) -> None:
         cpus = self.ledger.online()
@@ -289,7 +316,8 @@ class Observer:
             cpus -= gather.nohz_full(self.root)
         self.sampled = self.ledger.sample(cpus)
 
-    def _subject(self, name: str) -> Subject:
+    def require(self, name: str) -> Subject:
+        """Return a watched claim."""
         if name not in self.subjects:
             raise InputError(f"claim {name}", "not watched", "one of " + ", ".join(sorted(self.subjects)))
         return self.subjects[name]

@@ -43,6 +43,8 @@ class Subject:
     epoch: int = 0
     """Mask changes that are complete."""
     changing: bool = False
+    next_cpus: CpuSet = field(default_factory=CpuSet)
+    """The set that a change under way leads to."""
     rows: list[Row] | None = field(default=None)
     """Final counters of a claim that was removed while the window was open."""
 

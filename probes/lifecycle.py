@@ -1,0 +1,133 @@
+"""What happens to claims besides a change of their mask: restarts, and CPUs that come and go under them.
+
+Records, never judges: a restart is a transition without CPU sets, a CPU's coming and going one with the set that the
+kernel grants afterwards, read again at that moment.
+Source: ``../shared/field.md`` K14 (what cpusets do when CPUs go offline), section 5 point 5.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from probes.joins import record_members
+from probes.sampling.bandwidth import read_stats
+from toolkit.host import cgroupfs
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import HotplugEvent, Transition
+
+if TYPE_CHECKING:
+    from probes.observer import Observer
+
+HOTPLUG = "hotplug"
+"""Cause of transitions that the machine made."""
+
+
+@contextmanager
+def restarting(observer: Observer, name: str, cause: str = "toolkit") -> Iterator[None]:
+    """Let a claim's tasks end and begin anew inside the block; its cgroup may be another one of the same name.
+
+    :raises InputError: the claim is not watched, or its cgroup is gone when the block ends.
+    """
+    subject = observer.subjects.get(name)
+    start = time.monotonic_ns()
+    yield
+    with observer.lock:
+        if subject is None or observer.subjects.get(name) is not subject:
+            observer.require(name)
+            return
+        number = cgroupfs.cgroup_id(observer.hierarchy, subject.claim.cgroup)
+        if number != subject.cgroup_id:
+            observer.ledger.remove_root(subject.cgroup_id)
+            observer.ledger.add_root(number, subject.slot, subject.ident)
+            subject.cgroup_id = number
+            subject.since_ns = time.monotonic_ns()
+            tids = cgroupfs.tids(observer.hierarchy, subject.claim.cgroup)
+            if not record_members(observer.ledger.threads, tids, subject.ident, subject.since_ns):
+                observer.ledger.members_lost += 1
+            if observer.window is not None:
+                # The new cgroup counts from nothing: what it used is measured from here.
+                observer.window.first.stats.update(read_stats(observer.hierarchy, [subject.claim]))
+        _note(observer, Transition(claim=name, what="restart", start_at_ns=start, end_at_ns=0, cause=cause))
+
+
+def look_for_cpus(observer: Observer) -> None:
+    """Take note of CPUs that went or came since the last look, and put new ones under the sampler."""
+    with observer.lock:
+        online = observer.ledger.online()
+        for event in observer.presence.news(observer.hotplug.events, online, time.monotonic_ns()):
+            if event.online:
+                observer.cpu_came_online(event.cpu)
+            else:
+                observer.ledger.forget_sampler(event.cpu)
+            cpu_changed(observer, event)
+
+
+def cpu_changed(observer: Observer, event: HotplugEvent) -> None:
+    """Note that a CPU went or came (``at_ns`` absolute), and what every claim that has it is granted now."""
+    with observer.lock:
+        window = observer.window
+        if window is None or window.closed:
+            return
+        at_ns = event.at_ns - window.start_ns
+        window.hotplug.append(HotplugEvent(cpu=event.cpu, online=event.online, at_ns=max(0, at_ns)))
+        for subject in list(observer.subjects.values()):
+            claim = subject.claim
+            if claim.cpus is None or event.cpu not in subject.cpus:
+                continue
+            files = cgroupfs.read_files(observer.hierarchy, claim.cgroup, time.monotonic_ns())
+            _note(
+                observer,
+                Transition(
+                    claim=claim.name,
+                    what="cpu-online" if event.online else "cpu-offline",
+                    start_at_ns=event.at_ns,
+                    end_at_ns=0,
+                    cpus_before=subject.cpus,
+                    cpus_after=files.cpus_effective,
+                    cause=HOTPLUG,
+                ),
+            )
+
+
+class Presence:
+    """Which CPUs are online: the kernel's events in their order, and the online list where events are missing."""
+
+    def __init__(self, online: CpuSet) -> None:
+        self._known = online
+        self._differed = CpuSet()
+        self._taken = 0
+
+    def news(self, events: tuple[HotplugEvent, ...], online: CpuSet, now_ns: int) -> list[HotplugEvent]:
+        """Return what changed since the last call; a difference that no event explains counts from the second look."""
+        fresh = list(events[self._taken :])
+        self._taken = len(events)
+        for event in fresh:
+            one = CpuSet.of([event.cpu])
+            self._known = self._known | one if event.online else self._known - one
+        differs = self._known ^ online
+        for cpu in differs & self._differed:
+            fresh.append(HotplugEvent(cpu=cpu, online=cpu in online, at_ns=now_ns))
+            self._known = self._known ^ CpuSet.of([cpu])
+        self._differed = differs - self._differed
+        return fresh
+
+
+def _note(observer: Observer, transition: Transition) -> None:
+    """Add a transition whose start is absolute and whose end is now."""
+    window = observer.window
+    if window is None or window.closed:
+        return
+    window.transitions.append(
+        Transition(
+            claim=transition.claim,
+            what=transition.what,
+            start_at_ns=transition.start_at_ns - window.start_ns,
+            end_at_ns=time.monotonic_ns() - window.start_ns,
+            cpus_before=transition.cpus_before,
+            cpus_after=transition.cpus_after,
+            cause=transition.cause,
+        )
+    )
