@@ -16,13 +16,14 @@ from pydantic.alias_generators import to_camel
 from toolkit.errors import InputError
 from toolkit.model.claims import ExclusivePolicy
 from toolkit.model.sandbox import Workload, WorkloadKind
-from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario
+from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario, Tier
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import parse_document
 
 EXPECTED = "a scenario file (apiVersion: pinproof/v1, kind: Scenario)"
 DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """RFC 1123 label: what Kubernetes accepts as a name; it also keeps names harmless as cgroup path parts."""
+CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 Name = Annotated[str, StringConstraints(pattern=f"^{DNS_LABEL.pattern}$")]
 
 
@@ -32,10 +33,13 @@ class _Part(BaseModel):
 
 class _Requires(_Part):
     cpus: int = Field(default=1, ge=1)
+    cores: int = Field(default=1, ge=1)
     numa_nodes: int = Field(default=1, ge=1)
     sockets: int = Field(default=1, ge=1)
     threads_per_core: int = Field(default=1, ge=1)
     l3_groups: int = Field(default=1, ge=1)
+    max_numa_nodes: int | None = Field(default=None, ge=1)
+    memory_mib: int = Field(default=0, ge=0)
 
 
 class _Workload(_Part):
@@ -51,6 +55,10 @@ class _Control(_Part):
     subject: str = ""
     quota_us: int | None = None
     period_us: int | None = None
+    shares: int | None = Field(default=None, ge=2, le=262_144)
+    kubelet: dict[str, Any] = Field(default_factory=dict)
+    pods: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
+    requires: _Requires = Field(default_factory=_Requires)
 
 
 class ScenarioDocument(_Part):
@@ -62,13 +70,20 @@ class ScenarioDocument(_Part):
     title: str
     shows: str = ""
     catalogue: tuple[str, ...] = ()
+    tier: Tier = Tier.FULL
     requires: _Requires = Field(default_factory=_Requires)
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     kubelet: dict[str, Any] = Field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = Field(min_length=1, max_length=1024)
     workloads: dict[str, tuple[_Workload, ...]] = Field(default_factory=dict)
     duration_seconds: float = Field(default=3.0, gt=0, le=86_400)
-    rejected_pods: tuple[str, ...] = ()
+    departures: tuple[str, ...] = ()
+    arrivals: tuple[str, ...] = ()
+    restarts: tuple[str, ...] = ()
+    pile_ups: tuple[str, ...] = ()
+    weights: bool = False
+    state_files: bool = False
+    rejected_pods: tuple[str, ...] | dict[str, str] = ()
     negative_controls: tuple[_Control, ...] = ()
 
 
@@ -84,11 +99,13 @@ def parse_scenario(text: str, where: str) -> Scenario:
         document = ScenarioDocument.model_validate(data)
     except ValidationError as error:
         raise InputError(where, first_problem(error), EXPECTED) from None
+    rejected = document.rejected_pods
     scenario = Scenario(
         name=document.name,
         title=document.title,
         shows=document.shows.strip(),
         catalogue=document.catalogue,
+        tier=document.tier,
         requires=Requirements(**document.requires.model_dump()),
         policy=document.policy,
         kubelet=document.kubelet,
@@ -97,27 +114,61 @@ def parse_scenario(text: str, where: str) -> Scenario:
             name: tuple(Workload(**load.model_dump()) for load in loads) for name, loads in document.workloads.items()
         },
         duration_s=document.duration_seconds,
-        rejected_pods=document.rejected_pods,
-        negative_controls=tuple(NegativeControl(**control.model_dump()) for control in document.negative_controls),
+        departures=document.departures,
+        arrivals=document.arrivals,
+        restarts=document.restarts,
+        pile_ups=document.pile_ups,
+        weights=document.weights,
+        state_files=document.state_files,
+        rejected_pods=dict.fromkeys(rejected, "") if isinstance(rejected, tuple) else rejected,
+        negative_controls=tuple(_control(control) for control in document.negative_controls),
     )
     _check_names(scenario, where)
     return scenario
 
 
+def _control(part: _Control) -> NegativeControl:
+    fields = part.model_dump()
+    return NegativeControl(**{**fields, "requires": Requirements(**fields["requires"])})
+
+
 def _check_names(scenario: Scenario, where: str) -> None:
-    """Refuse workloads and controls of containers that no pod has."""
-    known: set[str] = set()
-    pods: set[str] = set()
-    for pod in scenario.pods:
+    """Refuse workloads, controls and the like of pods and containers that do not exist."""
+    own = _containers(scenario.pods, where)
+    added = [_containers(control.pods, where) for control in scenario.negative_controls]
+    containers = {name for names in own.values() for name in names}
+    anywhere = containers | {name for group in added for names in group.values() for name in names}
+    wanted = {
+        "workloads": (set(scenario.workloads), anywhere),
+        "negativeControls": (
+            {n for c in scenario.negative_controls for n in (c.target, c.subject) if "/" in n},
+            anywhere,
+        ),
+        "restarts": (set(scenario.restarts), containers),
+        "pileUps": (set(scenario.pile_ups), containers),
+        "departures": (set(scenario.departures), containers | set(own)),
+        "arrivals": (set(scenario.arrivals), set(own)),
+        "rejectedPods": (set(scenario.rejected_pods), set(own)),
+    }
+    for part, (named, known) in wanted.items():
+        for name in sorted(named - known):
+            what = "container" if "/" in name else "pod"
+            raise InputError(where, f"{part}: {what} {name[:80]!r}", f"one of {', '.join(sorted(known))}")
+
+
+def _containers(pods: tuple[dict[str, Any], ...], where: str) -> dict[str, list[str]]:
+    """Return the names of each pod's containers, as ``pod/container``."""
+    found: dict[str, list[str]] = {}
+    for pod in pods:
         metadata, spec = pod.get("metadata"), pod.get("spec")
         if not isinstance(metadata, dict) or not isinstance(spec, dict) or not isinstance(metadata.get("name"), str):
             raise InputError(where, "a pod without metadata.name and spec", "apiVersion: v1, kind: Pod")
         if not DNS_LABEL.fullmatch(metadata["name"]):
             raise InputError(where, f"pod name {metadata['name'][:80]!r}", "a DNS label such as web-1")
-        if metadata["name"] in pods:
+        if metadata["name"] in found:
             raise InputError(where, f"pod {metadata['name']!r} twice", "each pod once")
-        pods.add(metadata["name"])
-        for part in ("initContainers", "containers"):
+        names = found.setdefault(metadata["name"], [])
+        for part in CONTAINER_LISTS:
             entries = spec.get(part) or []
             if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
                 raise InputError(where, f"pod {metadata['name']!r}: {part} is not a list of containers")
@@ -126,14 +177,8 @@ def _check_names(scenario: Scenario, where: str) -> None:
                     raise InputError(
                         where, f"container name {str(entry.get('name'))[:80]!r}", "a DNS label such as app"
                     )
-            known |= {f"{metadata['name']}/{entry['name']}" for entry in entries}
-    named = set(scenario.workloads)
-    for control in scenario.negative_controls:
-        named |= {name for name in (control.target, control.subject) if "/" in name}
-    for name in sorted(named - known):
-        raise InputError(where, f"container {name!r}", f"one of {', '.join(sorted(known))}")
-    for name in sorted(set(scenario.rejected_pods) - pods):
-        raise InputError(where, f"rejectedPods: {name!r}", f"one of {', '.join(sorted(pods))}")
+            names += [f"{metadata['name']}/{entry['name']}" for entry in entries]
+    return found
 
 
 def load_scenario(path: Path) -> Scenario:

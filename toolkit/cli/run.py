@@ -13,7 +13,7 @@ from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
 from toolkit.pipeline.conformance import misfit, unexpected_admission
-from toolkit.pipeline.planning import plan_scenario
+from toolkit.pipeline.planning import plan_all
 from toolkit.pipeline.preflight import require_run
 from toolkit.report.table import render_run
 from toolkit.scenario_file import load_scenario
@@ -35,25 +35,28 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
         lacking = misfit(scenario.requires, topology)
         if lacking:
             raise InputError(str(path), lacking)
-        plan = plan_scenario(scenario, topology)
-        surprise = unexpected_admission(scenario, plan)
+        work = plan_all(scenario, topology)
+        surprise = unexpected_admission(scenario, work)
         if surprise:
             raise InputError(str(path), surprise, "the admissions that the scenario states")
-        plans.append((scenario, plan))
+        plans.append(work)
     require_run(runtime)
     settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration)
     outcomes: list[Outcome] = []
     results = []
-    for scenario, plan in plans:
+    for work in plans:
+        scenario = work.scenario
         seconds = duration or scenario.duration_s
         with progress(seconds, scenario.name) as bar:
-            finished = execute.run_scenario(scenario, plan, topology.online, settings, progress=bar.to)
+            finished = execute.run_scenario(work, settings, bar.to)
         outcomes.append(finished.outcome)
         if as_json:
             results.append(to_data(load_result(finished.path)))
         else:
             saved = load_run(finished.path)
             click.echo(f"{scenario.name}: {scenario.title}\n")
+            for stage in finished.before:
+                click.echo(f"Stage {stage.stage}: {stage.outcome.value}, saved in {stage.path}\n")
             click.echo(render_run(saved.claims, saved.evidence, finished.verdicts))
             click.echo(f"\nRun saved in {finished.path}\n")
     if as_json:

@@ -15,17 +15,31 @@ from toolkit.model.sandbox import Workload
 from toolkit.model.serde import stage_value
 
 
+class Tier(StrEnum):
+    """How much of the catalogue a scenario belongs to."""
+
+    CORE = "core"
+    """Run by default: one scenario for each kind of promise."""
+    FULL = "full"
+    """Run with ``--full`` or by name: variants of what the core shows."""
+
+
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What the machine must have for the scenario to make sense: lower bounds."""
+    """What the machine must have for the scenario to make sense: lower bounds but for one, counted as the kubelet counts."""
 
     cpus: int = 1
+    cores: int = 1
     numa_nodes: int = 1
     sockets: int = 1
     threads_per_core: int = 1
     l3_groups: int = 1
     """L3 groups in the smallest socket."""
+    max_numa_nodes: int | None = None
+    """The only upper bound: what a kubelet does on one NUMA node it may refuse on several."""
+    memory_mib: int = 0
+    """Memory that the kubelet's discovery finds."""
 
 
 class FaultKind(StrEnum):
@@ -33,8 +47,22 @@ class FaultKind(StrEnum):
 
     WIDEN_CPUSET = "widen-cpuset"
     """The target's cpuset becomes every online CPU, and a task of it runs on each in turn."""
+    NARROW_CPUSET = "narrow-cpuset"
+    """The target's cpuset loses all of its CPUs but the first."""
+    WIDEN_MEMS = "widen-mems"
+    """The target's memory nodes become all that have memory."""
     SET_QUOTA = "set-quota"
     """The target's bandwidth is rewritten to ``quota_us``/``period_us`` (-1: none)."""
+    SET_SHARES = "set-shares"
+    """The target's share of contended CPU time is rewritten to ``shares``."""
+    PILE_UP = "pile-up"
+    """All threads of the target narrow themselves to the first of its CPUs."""
+    TORN_STATE = "torn-state"
+    """The kubelet dies between the two saves of its state, before the target's CPUs left the shared pool."""
+    CHANGE_NODE = "change-node"
+    """The node has ``kubelet`` settings or ``pods`` on top of the scenario's: what it then promises is broken."""
+    MISCONFIGURE_NODE = "misconfigure-node"
+    """The node is set up with ``kubelet`` settings on top of the scenario's, the promises stay the scenario's."""
     CANARY_ESCAPE = "canary-escape"
     """The canary that should keep its claim is let loose on another CPU."""
 
@@ -46,6 +74,9 @@ class NegativeControl:
 
     :param target: ``pod/container`` whose promise is broken.
     :param subject: whose verdict must be ``failed``; the target's if empty.
+    :param kubelet: settings that replace the scenario's, key by key; ``None`` takes one away.
+    :param pods: pods that come after the scenario's; one with a known name takes its place.
+    :param requires: what the machine must have for this control on top of what the scenario needs.
     """
 
     rule: str
@@ -54,6 +85,10 @@ class NegativeControl:
     subject: str = ""
     quota_us: int | None = None
     period_us: int | None = None
+    shares: int | None = None
+    kubelet: dict[str, Any] = field(default_factory=dict)
+    pods: tuple[dict[str, Any], ...] = ()
+    requires: Requirements = field(default_factory=Requirements)
 
 
 @stage_value
@@ -65,6 +100,7 @@ class Scenario:
     title: str
     shows: str = ""
     catalogue: tuple[str, ...] = ()
+    tier: Tier = Tier.FULL
     requires: Requirements = field(default_factory=Requirements)
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     kubelet: dict[str, Any] = field(default_factory=dict)
@@ -72,6 +108,18 @@ class Scenario:
     workloads: dict[str, tuple[Workload, ...]] = field(default_factory=dict)
     """``pod/container`` -> what it runs; containers that are not named sleep."""
     duration_s: float = 3.0
-    rejected_pods: tuple[str, ...] = ()
-    """Pods that the node must refuse."""
+    departures: tuple[str, ...] = ()
+    """Pods, and containers of pods (``pod/container``), that end before the pods after the last of them arrive."""
+    arrivals: tuple[str, ...] = ()
+    """Pods whose containers are all started at once, while they are observed."""
+    restarts: tuple[str, ...] = ()
+    """Containers that are stopped and started again while they are observed."""
+    pile_ups: tuple[str, ...] = ()
+    """Containers whose threads all narrow themselves to the first of their CPUs."""
+    weights: bool = False
+    """Whether the containers' parts of contended CPU time are promised too. Who has no rival cannot be judged by them."""
+    state_files: bool = False
+    """Whether the state files that the kubelet would have written are judged too."""
+    rejected_pods: dict[str, str] = field(default_factory=dict)
+    """Pods that the node must refuse -> the reason that it must give (empty: any)."""
     negative_controls: tuple[NegativeControl, ...] = ()

@@ -3,71 +3,194 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from toolkit.allocation.admission import StartupError
+from toolkit.allocation.startup import make_managers
+from toolkit.errors import InputError
 from toolkit.model.conformance import ControlResult, ScenarioResult
-from toolkit.model.cpuset import CpuSet
-from toolkit.model.plan import Plan
-from toolkit.model.scenario import NegativeControl, Requirements, Scenario
+from toolkit.model.node_config import read_settings
+from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario
 from toolkit.model.topology import Topology
-from toolkit.model.verdict import Outcome, worst
+from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import execute
 from toolkit.pipeline.execute import Run, Settings
+from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
+
+ADMISSION = "admission"
+"""The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
+of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
+NODE = "node"
 
 
 def misfit(requires: Requirements, topology: Topology) -> str | None:
-    """Say what the machine lacks for a scenario; ``None`` if it fits."""
-    sockets = topology.sockets
-    l3_groups = topology.l3_groups.values()
-    per_socket = [sum(1 for group in l3_groups if group <= socket) for socket in sockets.values()]
+    """Say what the machine lacks for a scenario, counted as the kubelet counts; ``None`` if it fits."""
+    if topology.kubelet.error is not None:
+        return f"the kubelet's hardware discovery fails on this machine: {topology.kubelet.error}"
+    machine = machine_of(topology)
+    sockets, caches = machine.socket_masks.values(), machine.uncore_masks.values()
     has = {
-        "CPUs": (len(topology.online), requires.cpus),
-        "NUMA nodes with CPUs": (sum(1 for cpus in topology.numa_cpus.values() if cpus) or 1, requires.numa_nodes),
-        "sockets": (len(sockets) or 1, requires.sockets),
-        "threads per core": (topology.smt_level or 1, requires.threads_per_core),
-        "L3 groups per socket": (min(per_socket, default=1) or 1, requires.l3_groups),
+        "CPUs": (machine.num_cpus, requires.cpus),
+        "cores": (machine.num_cores, requires.cores),
+        "NUMA nodes with CPUs": (machine.num_numa, requires.numa_nodes),
+        "sockets": (machine.num_sockets, requires.sockets),
+        "threads per core": (machine.cpus_per_core, requires.threads_per_core),
+        "L3 groups per socket": (
+            min((sum(1 for cache in caches if not cache & ~socket) for socket in sockets), default=0),
+            requires.l3_groups,
+        ),
+        "MiB of memory": (sum(node.memory_bytes for node in machine.nodes) >> 20, requires.memory_mib),
     }
     lacking = [f"{wanted} {what} (this machine has {found})" for what, (found, wanted) in has.items() if found < wanted]
+    if requires.max_numa_nodes is not None and machine.num_numa > requires.max_numa_nodes:
+        lacking.append(f"at most {requires.max_numa_nodes} NUMA node with CPUs (this machine has {machine.num_numa})")
     return f"needs {', '.join(lacking)}" if lacking else None
 
 
-def unexpected_admission(scenario: Scenario, plan: Plan) -> str | None:
+def unstartable(scenario: Scenario, topology: Topology) -> str | None:
+    """Say why no kubelet starts with the scenario's options on this machine; ``None`` if one does."""
+    config = read_settings(scenario.kubelet, f"scenario {scenario.name}: kubelet")
+    try:
+        make_managers(config, machine_of(topology))
+    except StartupError as error:
+        if error.stage not in ("cpu-manager", "topology-manager"):
+            raise InputError(f"scenario {scenario.name}", f"{error.stage}: {error.message}") from None
+        return f"no kubelet starts here with these options: {error.message}"
+    return None
+
+
+def unsupported(scenario: Scenario, runtime: str) -> str | None:
+    """Say what a runtime cannot do for a scenario; ``None`` if it can do everything."""
+    if runtime != "cgroupfs" and scenario.restarts:
+        return f"{runtime} makes a new cgroup for each restart, which has no claim: needs --runtime cgroupfs"
+    return None
+
+
+def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
+    """Compare the plan with what the scenario says about admission: one verdict for each pod, one for the warnings."""
+    known = {pod["metadata"]["name"] for pod in scenario.pods}
+    verdicts = [
+        _admission(name, scenario, admitted, reason, message)
+        for name, admitted, reason, message in work.admissions
+        if name in known
+    ]
+    warnings = [*(work.before.warnings if work.before else ()), *work.plan.warnings]
+    if warnings:
+        verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))
+    else:
+        verdicts.append(_verdict(NODE, Outcome.PASSED, "the plan leaves nobody without what it was promised"))
+    return tuple(verdicts)
+
+
+def _admission(name: str, scenario: Scenario, admitted: bool, reason: str, message: str) -> Verdict:
+    if name not in scenario.rejected_pods:
+        if admitted:
+            return _verdict(name, Outcome.PASSED, "admitted, as it should be")
+        return _verdict(name, Outcome.FAILED, f"pod {name} was refused: {reason}: {message}")
+    wanted = scenario.rejected_pods[name]
+    if admitted:
+        return _verdict(name, Outcome.FAILED, f"pod {name} should have been refused")
+    if wanted and reason != wanted:
+        return _verdict(name, Outcome.FAILED, f"pod {name} was refused with {reason}, not with {wanted}: {message}")
+    return _verdict(name, Outcome.PASSED, f"refused with {reason}: {message}")
+
+
+def _verdict(subject: str, outcome: Outcome, reason: str) -> Verdict:
+    return Verdict(rule=ADMISSION, subject=subject, outcome=outcome, reason=reason, measures={})
+
+
+def unexpected_admission(scenario: Scenario, work: Planned) -> str | None:
     """Say where the plan admits or refuses other pods than the scenario says; ``None`` if it agrees."""
-    for pod in plan.pods:
-        if pod.admitted == (pod.name in scenario.rejected_pods):
-            if pod.admitted:
-                return f"pod {pod.name} should have been refused"
-            return f"pod {pod.name} was refused: {pod.reason}: {pod.message}"
+    for verdict in admissions(scenario, work):
+        if verdict.subject != NODE and verdict.outcome is Outcome.FAILED:
+            return verdict.reason
     return None
 
 
 def run_one(
     scenario: Scenario,
-    plan: Plan,
-    online: CpuSet,
+    topology: Topology,
     settings: Settings,
     progress: Callable[[str], None] = lambda _what: None,
 ) -> ScenarioResult:
-    """Run a scenario honestly, then once more for each of its negative controls."""
-    surprise = unexpected_admission(scenario, plan)
-    if surprise is not None:
-        return _result(scenario, Outcome.FAILED, surprise)
+    """Run a scenario honestly, then once more for each fault of its negative controls that fits the machine."""
+    work = plan_all(scenario, topology)
+    admitted = admissions(scenario, work)
     progress(scenario.name)
-    honest = execute.run_scenario(scenario, plan, online, settings)
-    controls = []
-    for control in scenario.negative_controls:
-        progress(f"{scenario.name} / {control.rule} broken by {control.fault}")
-        controls.append(_caught(control, execute.run_scenario(scenario, plan, online, settings, control)))
-    outcome = worst([honest.outcome, *(control.outcome for control in controls)])
+    if any(verdict.outcome is Outcome.FAILED for verdict in admitted):
+        reason = next(verdict.reason for verdict in admitted if verdict.outcome is Outcome.FAILED)
+        return replace(_result(scenario, Outcome.FAILED, reason), verdicts=admitted)
+    honest = execute.run_scenario(work, settings)
+    controls: list[ControlResult] = []
+    for group in fault_groups(scenario):
+        lacking = misfit(group[0].requires, topology)
+        if lacking is not None:
+            controls += [_control(control, Outcome.SKIPPED, lacking) for control in group]
+            continue
+        progress(f"{scenario.name} / {group[0].fault} {group[0].target}".rstrip())
+        controls += _broken(work, group, settings)
+    verdicts = (*admitted, *_staged(honest))
+    outcome = worst([honest.outcome, *(verdict.outcome for verdict in admitted), *_proof(controls)])
     return ScenarioResult(
         name=scenario.name,
         title=scenario.title,
         catalogue=scenario.catalogue,
         outcome=outcome,
-        reason=_reason(honest, controls),
+        reason=_reason(verdicts, controls),
         run=str(honest.path),
-        verdicts=honest.verdicts,
+        verdicts=verdicts,
         controls=tuple(controls),
     )
+
+
+def fault_groups(scenario: Scenario) -> tuple[tuple[NegativeControl, ...], ...]:
+    """Group the controls that need the same fault: one run shows all rules that must notice it."""
+    groups: dict[str, list[NegativeControl]] = {}
+    for control in scenario.negative_controls:
+        # The fault with all of its settings; only what must notice it differs.
+        groups.setdefault(repr(replace(control, rule="", subject="")), []).append(control)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def count_runs(scenario: Scenario) -> int:
+    """Return how many steps :func:`run_one` tells of."""
+    return 1 + len(fault_groups(scenario))
+
+
+def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Settings) -> list[ControlResult]:
+    """Break a promise, once, and look whether each rule noticed."""
+    control = group[0]
+    planned = [one for one in group if one.rule == ADMISSION]
+    watched = tuple(one for one in group if one.rule != ADMISSION)
+    found: list[ControlResult] = []
+    changed = None
+    if control.fault in (FaultKind.CHANGE_NODE, FaultKind.MISCONFIGURE_NODE):
+        changed = plan_all(vary(work.scenario, control), work.topology)
+    if planned:
+        verdicts = admissions(work.scenario, changed or work)
+        found += [_caught(one, verdicts, "") for one in planned]
+    if watched:
+        if changed is not None and control.fault is FaultKind.CHANGE_NODE:
+            run = execute.run_controls(changed, watched, settings)
+        else:
+            run = execute.run_controls(work, watched, settings, node=changed)
+        found += [_caught(one, run.verdicts, str(run.path)) for one in watched]
+    return found
+
+
+def _staged(run: Run) -> tuple[Verdict, ...]:
+    """Return the verdicts of all stages; those of the stages before say so in their subject."""
+    before = [
+        replace(verdict, subject=f"{verdict.subject} ({stage.stage})")
+        for stage in run.before
+        for verdict in stage.verdicts
+    ]
+    return (*before, *run.verdicts)
+
+
+def _proof(controls: Iterable[ControlResult]) -> list[Outcome]:
+    """What the controls prove: nothing, if none of them fits the machine."""
+    return [control.outcome for control in controls if control.outcome is not Outcome.SKIPPED] or [Outcome.UNDECIDED]
 
 
 def skipped(scenario: Scenario, reason: str) -> ScenarioResult:
@@ -81,36 +204,44 @@ def _result(scenario: Scenario, outcome: Outcome, reason: str) -> ScenarioResult
     )
 
 
-def _caught(control: NegativeControl, run: Run) -> ControlResult:
+def _caught(control: NegativeControl, verdicts: Iterable[Verdict], run: str) -> ControlResult:
     """A control passes when its rule says ``failed`` about its subject; a rule that cannot fail proves nothing."""
-    subject = control.subject or control.target
-    verdicts = [v for v in run.verdicts if v.rule == control.rule and (not subject or v.subject == subject)]
-    failed = [verdict for verdict in verdicts if verdict.outcome is Outcome.FAILED]
-    undecided = [verdict for verdict in verdicts if verdict.outcome is Outcome.UNDECIDED]
+    # A rule that judges the node has no verdict about the target itself.
+    subjects = {control.subject} if control.subject else {control.target, NODE}
+    about = [v for v in verdicts if v.rule == control.rule and v.subject in subjects]
+    failed = [verdict for verdict in about if verdict.outcome is Outcome.FAILED]
+    undecided = [verdict for verdict in about if verdict.outcome is Outcome.UNDECIDED]
     if failed:
-        outcome, reason = Outcome.PASSED, failed[0].reason
-    elif undecided:
-        outcome, reason = Outcome.UNDECIDED, undecided[0].reason
-    else:
-        found = ", ".join(f"{v.subject}: {v.outcome.value}" for v in verdicts) or "no verdict"
-        outcome, reason = Outcome.FAILED, f"{control.rule} did not notice {control.fault.value} ({found})"
+        return _control(control, Outcome.PASSED, failed[0].reason, run)
+    if undecided:
+        return _control(control, Outcome.UNDECIDED, undecided[0].reason, run)
+    found = ", ".join(f"{v.subject}: {v.outcome.value}" for v in about) or "no verdict"
+    reason = f"{control.rule} did not notice {control.fault.value} ({found})"
+    return _control(control, Outcome.FAILED, reason, run)
+
+
+def _control(control: NegativeControl, outcome: Outcome, reason: str, run: str = "") -> ControlResult:
     return ControlResult(
         rule=control.rule,
         fault=control.fault.value,
-        subject=subject,
+        subject=control.subject or control.target,
         outcome=outcome,
         reason=reason,
-        run=str(run.path),
+        run=run,
     )
 
 
-def _reason(honest: Run, controls: Iterable[ControlResult]) -> str:
+def _reason(verdicts: tuple[Verdict, ...], controls: list[ControlResult]) -> str:
     """Sum up in one line: the first thing that is not passed, or what was shown."""
-    for verdict in honest.verdicts:
-        if verdict.outcome is honest.outcome and verdict.outcome in (Outcome.FAILED, Outcome.UNDECIDED):
-            return f"{verdict.rule} {verdict.subject}: {verdict.reason}"
-    missed = [control for control in controls if control.outcome is not Outcome.PASSED]
-    if missed:
-        return f"negative control {missed[0].rule}/{missed[0].fault}: {missed[0].reason}"
-    judged = sum(1 for verdict in honest.verdicts if verdict.outcome is Outcome.PASSED)
-    return f"{judged} verdicts passed, {len(list(controls))} broken promises caught"
+    for bad in (Outcome.FAILED, Outcome.UNDECIDED):
+        for verdict in verdicts:
+            if verdict.outcome is bad:
+                return f"{verdict.rule} {verdict.subject}: {verdict.reason}"
+        for control in controls:
+            if control.outcome is bad:
+                return f"negative control {control.rule}/{control.fault}: {control.reason}"
+    caught = sum(1 for control in controls if control.outcome is Outcome.PASSED)
+    if not caught:
+        return "no negative control fits this machine"
+    judged = sum(1 for verdict in verdicts if verdict.outcome is Outcome.PASSED)
+    return f"{judged} verdicts passed, {caught} broken promises caught"

@@ -5,22 +5,34 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from toolkit import store
+from toolkit.allocation.state_files import cpu_state_file, memory_state_file
 from toolkit.apply import sandbox as apply
 from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs
+from toolkit.inject.torn import Tear
+from toolkit.inject.torn import torn as tear
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.plan import Plan
+from toolkit.model.evidence import Evidence
+from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import FaultKind, NegativeControl, Scenario
+from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import faults, observe, promises
+from toolkit.pipeline.planning import Planned
+from toolkit.pipeline.promises import Stage
 from validators.registry import judge
 
 SETTLE_DEADLINE_S = 10.0
+STAGE_S = 1.0
+"""How long a stage before the last is watched, at most."""
+CONTROL_S = 1.0
+"""How long a broken promise is watched, at most: whatever a control breaks shows within milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +47,22 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One finished run: its directory, what was judged, and the verdicts."""
+    """One finished run: its directory, what was judged, and the verdicts.
+
+    :param stage: for people; empty for the last stage. :param before: the stages before, e.g. the init containers'.
+    """
 
     scenario: Scenario
-    control: NegativeControl | None
+    controls: tuple[NegativeControl, ...] = ()
     path: Path
     verdicts: tuple[Verdict, ...]
+    stage: str = ""
+    before: tuple[Run, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of the verdicts."""
-        return worst(verdict.outcome for verdict in self.verdicts)
+        """The worst of the verdicts, of all stages."""
+        return worst([*(run.outcome for run in self.before), *(verdict.outcome for verdict in self.verdicts)])
 
 
 def new_run_id(name: str) -> str:
@@ -53,48 +70,197 @@ def new_run_id(name: str) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{secrets.token_hex(3)}"
 
 
-def run_scenario(
-    scenario: Scenario,
-    plan: Plan,
-    online: CpuSet,
-    settings: Settings,
-    control: NegativeControl | None = None,
-    progress: Callable[[float], None] = lambda _seconds: None,
-) -> Run:
-    """Put the plan on the machine, watch it, and judge what was saved. ``control`` is broken on purpose first.
+def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], None] = lambda _seconds: None) -> Run:
+    """Put the plan on the machine, watch it, and judge what was saved.
+
+    Init containers run first, one after the other, each watched and judged in a run of its own below the run's
+    directory (``init-1``, …); so do pods that depart (``first``).
 
     :raises ApplyError: the kernel or the runtime refused the plan; nothing is left behind.
     """
-    run_id = new_run_id(scenario.name)
-    path = settings.runs / run_id
-    request = promises.sandbox_request(plan, scenario)
+    run_id = new_run_id(work.scenario.name)
+    stages = promises.stages(work.plan, work.before)
+    requests = [promises.sandbox_request(stage.plan, work.scenario, stage.containers) for stage in stages]
+    done: list[Run] = []
+    with apply.sandbox(
+        _union(requests), run_id=run_id, runtime=settings.runtime, root=settings.root, start=False
+    ) as live:
+        present: dict[str, ContainerRequest] = {}
+        for number, (stage, request) in enumerate(zip(stages, requests, strict=True)):
+            last = number == len(stages) - 1
+            late = frozenset(work.scenario.arrivals) if last else frozenset[str]()
+            present = _enter(live, present, request, late)
+            claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
+            _narrow(work.scenario, live, present)
+            _settle(claims, settings.root, frozenset(present))
+            seconds = settings.duration_s or work.scenario.duration_s
+            window = observe.Window(
+                run_id=run_id, duration_s=seconds if last else min(STAGE_S, seconds), root=settings.root
+            )
+            action = partial(_act, live, work.scenario, request, late) if last else None
+            evidence = _observe(claims, window, action, progress if last else lambda _seconds: None)
+            path = settings.runs / run_id
+            path = path if last else path / stage.name.replace(" ", "-")
+            done.append(_judged(work, stage, path, live, claims, evidence))
+    return replace(done[-1], before=tuple(done[:-1]))
+
+
+def run_controls(
+    work: Planned, controls: tuple[NegativeControl, ...], settings: Settings, node: Planned | None = None
+) -> Run:
+    """Break a promise on purpose and judge; all ``controls`` tell of the same fault.
+
+    Only the stage is run in which the target runs.
+
+    :param node: what the machine is set up by, where that differs from what is promised.
+    """
+    control = controls[0]
+    run_id = new_run_id(f"{work.scenario.name}-broken")
+    real = node or work
+    stages = promises.stages(work.plan, work.before)
+    target = control.target
+    stage = next((stage for stage in reversed(stages) if not target or target in _names(stage, work)), stages[-1])
+    put = replace(stage, plan=real.plan) if node is not None else stage
+    request = promises.sandbox_request(put.plan, real.scenario, put.containers)
+    seconds = min(CONTROL_S, settings.duration_s or work.scenario.duration_s)
     with apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root) as live:
-        claims = promises.claim_set(plan, scenario, live.value)
-        if control is not None:
-            faults.apply_fault(control, live, request, online)
+        claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
+        _narrow(work.scenario, live, {container.claim: container for container in request.containers})
+        faults.apply_fault(control, live, request, work.online, settings.root)
         _settle(claims, settings.root)
         window = observe.Window(
             run_id=run_id,
-            duration_s=settings.duration_s or scenario.duration_s,
+            duration_s=seconds,
             root=settings.root,
-            canary_escape=control is not None and control.fault is FaultKind.CANARY_ESCAPE,
+            canary_escape=control.fault is FaultKind.CANARY_ESCAPE,
         )
-        evidence = observe.observe(claims, window, progress)
-        sandbox = live.value
-    store.save_run(path, scenario=scenario, plan=plan, sandbox=sandbox, claims=claims, evidence=evidence)
+        evidence = observe.observe(claims, window)
+        torn = control.fault is FaultKind.TORN_STATE
+        done = _judged(work, stage, settings.runs / run_id, live, claims, evidence, torn=torn)
+    return replace(done, controls=controls)
+
+
+def _names(stage: Stage, work: Planned) -> frozenset[str]:
+    """Every container of a stage, ephemeral ones included."""
+    extra = promises.ephemeral(stage.plan, work.scenario, stage.containers)
+    return stage.containers | {f"{pod.name}/{name}" for pod, name in extra}
+
+
+def _judged(
+    work: Planned,
+    stage: Stage,
+    path: Path,
+    live: apply.LiveSandbox,
+    claims: ClaimSet,
+    evidence: Evidence,
+    *,
+    torn: bool = False,
+) -> Run:
+    if work.scenario.state_files:
+        reading = state_reading(stage, work.online, torn=torn)
+        evidence = replace(evidence, state_files=(*evidence.state_files, reading))
+    store.save_run(path, scenario=work.scenario, plan=stage.plan, sandbox=live.value, claims=claims, evidence=evidence)
     saved = store.load_run(path)
     verdicts = judge(saved.claims, saved.evidence)
     store.save_result(path, verdicts, saved.evidence)
-    return Run(scenario=scenario, control=control, path=path, verdicts=verdicts)
+    return Run(scenario=work.scenario, path=path, verdicts=verdicts, stage=stage.name)
 
 
-def _settle(claims: ClaimSet, root: Path) -> None:
-    """Wait until every load that should be busy has used CPU time.
+def state_reading(stage: Stage, online: CpuSet, *, torn: bool = False) -> StateReading:
+    """Return the state files that the kubelet would have written for a stage.
+
+    :param torn: as it leaves them when it dies between the two saves of the last change.
+    """
+    cpu, memory = stage.plan.states["cpu_manager_state"], stage.plan.states["memory_manager_state"]
+    if torn:
+        cpu = tear(cpu, Tear.DOUBLY_OWNED, "cpu_manager_state")
+    return StateReading(
+        at_ns=0,
+        cpus_online=online,
+        cpu=cpu_state_file(cpu),
+        memory=memory_state_file(memory) if memory else None,
+        cpu_policy=stage.plan.cpu_manager_policy,
+        containers=tuple(
+            KnownContainer(
+                pod_uid=pod.uid,
+                container=container.name,
+                running=promises.claim_name(pod, container) in stage.containers,
+            )
+            for pod in stage.plan.pods
+            if pod.admitted
+            for container in pod.containers
+        ),
+    )
+
+
+def _union(requests: list[SandboxRequest]) -> SandboxRequest:
+    """Put the cgroups of all stages together; what a later stage says about one of them is written when it comes."""
+    parents = {parent.path: parent for request in reversed(requests) for parent in request.parents}
+    containers = {one.claim: one for request in reversed(requests) for one in request.containers}
+    # Parents first: a path is longer than the one that it lies in.
+    ordered = sorted(parents.values(), key=lambda parent: parent.path.count("/"))
+    return SandboxRequest(parents=tuple(ordered), containers=tuple(containers.values()))
+
+
+def _enter(
+    live: apply.LiveSandbox, present: dict[str, ContainerRequest], request: SandboxRequest, late: frozenset[str]
+) -> dict[str, ContainerRequest]:
+    """Go from the containers that run to those of a stage. :param late: pods that are started later."""
+    wanted = {container.claim: container for container in request.containers}
+    for claim in present:
+        if claim not in wanted:
+            live.stop(claim)
+    now: dict[str, ContainerRequest] = {}
+    for claim, container in wanted.items():
+        cpus = container.cgroup.cpus
+        if cpus and (claim not in present or cpus != present[claim].cgroup.cpus):
+            live.set_cpus(claim, cpus)
+        if claim.partition("/")[0] in late:
+            continue
+        if claim not in present:
+            live.start(claim)
+        now[claim] = container
+    return now
+
+
+def _act(live: apply.LiveSandbox, scenario: Scenario, request: SandboxRequest, late: frozenset[str]) -> None:
+    """Do what the scenario wants done while the window is open."""
+    for container in request.containers:
+        if container.claim.partition("/")[0] in late:
+            live.start(container.claim)
+    for claim in scenario.restarts:
+        live.restart(claim)
+
+
+def _observe(
+    claims: ClaimSet, window: observe.Window, action: Callable[[], None] | None, progress: Callable[[float], None]
+) -> Evidence:
+    """Observe like :func:`toolkit.pipeline.observe.observe`, with something done at the start of the window."""
+    with observe.observation(claims, window) as open_window:
+        if action is not None:
+            action()
+        start = time.monotonic()
+        while (passed := time.monotonic() - start) < (window.duration_s or 0.0):
+            open_window.poll(max(0.0, min(observe.TICK_S, (window.duration_s or 0.0) - passed)))
+            progress(time.monotonic() - start)
+        return open_window.close()
+
+
+def _narrow(scenario: Scenario, live: apply.LiveSandbox, present: dict[str, ContainerRequest]) -> None:
+    for claim in scenario.pile_ups:
+        container = present.get(claim)
+        if container is not None and container.cgroup.cpus:
+            faults.pile_up(live, claim, container.cgroup.cpus)
+
+
+def _settle(claims: ClaimSet, root: Path, names: frozenset[str] | None = None) -> None:
+    """Wait until every load that should be busy has used CPU time. :param names: claims that run by now; all if None.
 
     :raises ApplyError: one does not start within :data:`SETTLE_DEADLINE_S`.
     """
     hierarchy = cgroupfs.detect(root)
-    waiting = {claim.name: claim.cgroup for claim in claims.claims if claim.demand_cpus}
+    busy = [claim for claim in claims.claims if claim.demand_cpus and (names is None or claim.name in names)]
+    waiting = {claim.name: claim.cgroup for claim in busy}
     base = {name: cgroupfs.read_cpu_stat(hierarchy, cgroup).usage_ns or 0 for name, cgroup in waiting.items()}
     deadline = time.monotonic() + SETTLE_DEADLINE_S
     while waiting:

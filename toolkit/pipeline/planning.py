@@ -1,15 +1,49 @@
-"""Scenario + machine -> plan: the thin step that hands a scenario's documents to the allocation model."""
+"""Scenario + machine -> plan: the thin step that hands a scenario's documents to the allocation model.
+
+A scenario with departures has two plans: with the pods that come first, and with those that are left and come later.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.planner import plan
-from toolkit.errors import HostUnsupportedError
-from toolkit.model.node_config import read_settings
+from toolkit.allocation.node import Node
+from toolkit.allocation.planner import plan, plan_of
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.plan import Plan
+from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
-from toolkit.model.scenario import Scenario
+from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.topology import Topology
+from toolkit.pipeline.amounts import resolve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A scenario on one machine. :param before: the plan until the departures, if there are any.
+
+    :param online: CPUs that are online.
+    """
+
+    scenario: Scenario
+    topology: Topology
+    plan: Plan
+    before: Plan | None = None
+
+    @property
+    def online(self) -> CpuSet:
+        """The machine's online CPUs."""
+        return self.topology.online
+
+    @property
+    def admissions(self) -> tuple[tuple[str, bool, str, str], ...]:
+        """What became of every pod: name, admitted, reason, message."""
+        pods = {pod.name: pod for part in (self.before, self.plan) if part is not None for pod in part.pods}
+        return tuple((pod.name, pod.admitted, pod.reason, pod.message) for pod in pods.values())
 
 
 def machine_of(topology: Topology) -> Machine:
@@ -23,10 +57,63 @@ def machine_of(topology: Topology) -> Machine:
 
 
 def plan_scenario(scenario: Scenario, topology: Topology) -> Plan:
-    """Compute what the kubelet would decide for the scenario on this machine.
+    """Compute what the kubelet would decide for the scenario on this machine, once all pods are there.
 
     :raises InputError: a pod or the configuration is wrong, or no kubelet would start with it.
     """
-    config = read_settings(scenario.kubelet, f"scenario {scenario.name}: kubelet")
-    pods = [read_pod(pod, f"scenario {scenario.name}: pod {i}") for i, pod in enumerate(scenario.pods)]
-    return plan(pods, config, machine_of(topology))
+    return plan_all(scenario, topology).plan
+
+
+def plan_all(scenario: Scenario, topology: Topology) -> Planned:
+    """Compute the plan, and where pods or containers depart also the one of before.
+
+    :raises InputError: as :func:`plan_scenario`.
+    """
+    where = f"scenario {scenario.name}"
+    config = read_settings(scenario.kubelet, f"{where}: kubelet")
+    machine = machine_of(topology)
+    manifests = resolve(scenario.pods, config, machine, where)
+    pods = [read_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
+    if not scenario.departures:
+        return Planned(scenario=scenario, topology=topology, plan=plan(pods, config, machine))
+    before, after = _with_departures(pods, set(scenario.departures), config, machine)
+    return Planned(scenario=scenario, topology=topology, plan=after, before=before)
+
+
+def vary(scenario: Scenario, control: NegativeControl) -> Scenario:
+    """Return the scenario with a control's settings and pods on top."""
+    kubelet = {key: value for key, value in {**scenario.kubelet, **control.kubelet}.items() if value is not None}
+    pods = {pod["metadata"]["name"]: pod for pod in (*scenario.pods, *control.pods)}
+    return replace(scenario, kubelet=kubelet, pods=tuple(pods.values()))
+
+
+def _with_departures(pods: list[Pod], departures: set[str], config: NodeConfig, machine: Machine) -> tuple[Plan, Plan]:
+    """Admit pods up to the last that loses something, let go what departs, admit the others."""
+    try:
+        node = Node(config, machine)
+    except StartupError as error:
+        raise InputError(
+            "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
+        ) from None
+    leaving = {name.partition("/")[0] for name in departures}
+    count = max(i for i, pod in enumerate(pods) if pod.name in leaving) + 1
+    first = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods[:count]]
+    before = plan_of(node, first)
+    for pod in pods[:count]:
+        if pod.name in departures:
+            node.remove(pod.uid)
+        for container in pod.containers:
+            if f"{pod.name}/{container.name}" in departures:
+                node.cpu_state = node.cpu_policy.release(node.cpu_state, pod.uid, container.name)
+    stay = [entry for entry in first if entry[0].name not in departures]
+    later = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods[count:]]
+    after = plan_of(node, [*stay, *later])
+    known = {pod.name: pod for pod in before.pods}
+    rest = []
+    for one in after.pods:
+        old = known.get(one.name)
+        left = tuple(c for c in one.containers if f"{one.name}/{c.name}" not in departures)
+        # A pod's cgroup keeps the values with which it was made.
+        kept = one if old is None else replace(one, quota_us=old.quota_us, shares=old.shares)
+        rest.append(replace(kept, containers=left))
+    return before, replace(after, pods=tuple(rest))

@@ -7,7 +7,9 @@ Source: ``../shared/field.md`` section 4.6 K-pod; ``../shared/kubelet-captures/R
 
 from __future__ import annotations
 
-from toolkit.model.claims import Claim, ClaimSet, Isolation
+from dataclasses import dataclass, replace
+
+from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan, QosClass
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Sandbox, SandboxRequest, Workload, WorkloadKind
@@ -25,19 +27,65 @@ def claim_name(pod: PodPlan, container: ContainerPlan) -> str:
     return f"{pod.name}/{container.name}"
 
 
-def running(plan: Plan) -> tuple[tuple[PodPlan, ContainerPlan], ...]:
-    """Return the containers that run together once every init container has ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What runs together at one time: the plan in force and the names of the containers.
+
+    :param name: for people; empty for the last stage, in which everything that stays is there.
+    """
+
+    name: str
+    plan: Plan
+    containers: frozenset[str]
+
+
+def stages(plan: Plan, before: Plan | None = None) -> tuple[Stage, ...]:
+    """Return the stages of a plan in order: regular init containers run one after the other before their pod's app
+    containers, sidecars start in their place among them and stay.
+
+    :param before: the plan until some pods depart.
+    """
+    found = [] if before is None else [replace(stage, name=f"first {stage.name}".strip()) for stage in stages(before)]
+    pods = [pod for pod in plan.pods if pod.admitted]
+    steps = {pod.name: _steps(pod) for pod in pods}
+    # Pods that were there before the departures have their init containers behind them.
+    old = set() if before is None else {pod.name for pod in before.pods}
+    count = max((len(steps[pod.name]) for pod in pods if pod.name not in old), default=1)
+    for number in range(count):
+        names: set[str] = set()
+        for pod in pods:
+            own = steps[pod.name]
+            names |= own[-1] if pod.name in old else own[min(number, len(own) - 1)]
+        last = number == count - 1
+        found.append(Stage(name="" if last else f"init {number + 1}", plan=plan, containers=frozenset(names)))
+    return tuple(found)
+
+
+def _steps(pod: PodPlan) -> list[set[str]]:
+    """Return what of a pod runs at a time: one step for each regular init container, and the last for the rest."""
+    steps: list[set[str]] = []
+    sidecars: set[str] = set()
+    for container in pod.containers:
+        if container.role is ContainerRole.SIDECAR:
+            sidecars.add(claim_name(pod, container))
+        elif container.role is ContainerRole.INIT:
+            steps.append({*sidecars, claim_name(pod, container)})
+    return [*steps, {claim_name(pod, one) for one in pod.containers if one.role is not ContainerRole.INIT}]
+
+
+def running(plan: Plan, names: frozenset[str] | None = None) -> tuple[tuple[PodPlan, ContainerPlan], ...]:
+    """Return the containers with these names; ``None``: those that run together once every init container has ended."""
     return tuple(
         (pod, container)
         for pod in plan.pods
         if pod.admitted
         for container in pod.containers
-        if container.role is not ContainerRole.INIT
+        if (container.role is not ContainerRole.INIT if names is None else claim_name(pod, container) in names)
     )
 
 
-def sandbox_request(plan: Plan, scenario: Scenario) -> SandboxRequest:
-    """Return the cgroups and processes that the plan asks for."""
+def sandbox_request(plan: Plan, scenario: Scenario, names: frozenset[str] | None = None) -> SandboxRequest:
+    """Return the cgroups and processes that the plan asks for. :param names: the containers, see :func:`running`."""
     pods = [pod for pod in plan.pods if pod.admitted]
     parents = []
     if any(pod.qos_class is QosClass.BURSTABLE for pod in pods):
@@ -55,7 +103,7 @@ def sandbox_request(plan: Plan, scenario: Scenario) -> SandboxRequest:
         for pod in pods
     ]
     containers = []
-    for pod, container in running(plan):
+    for pod, container in running(plan, names):
         name = claim_name(pod, container)
         containers.append(
             ContainerRequest(
@@ -71,18 +119,51 @@ def sandbox_request(plan: Plan, scenario: Scenario) -> SandboxRequest:
                 workloads=scenario.workloads.get(name, (Workload(),)),
             )
         )
+    containers += [
+        ContainerRequest(
+            claim=f"{pod.name}/{name}",
+            cgroup=CgroupRequest(
+                path=f"{QOS_PARENT[pod.qos_class]}{pod.name}/{name}",
+                cpus=plan.default_cpus or None,
+                shares=BEST_EFFORT_SHARES,
+            ),
+            workloads=scenario.workloads.get(f"{pod.name}/{name}", (Workload(),)),
+        )
+        for pod, name in ephemeral(plan, scenario, names)
+    ]
     # Lightest first: a BestEffort container that starts beside busy neighbours waits seconds for its first CPU time.
     containers.sort(key=lambda container: container.cgroup.shares or 0)
     return SandboxRequest(parents=tuple(parents), containers=tuple(containers))
 
 
-def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox) -> ClaimSet:
-    """Return what the plan promised about the containers that stand on the machine."""
+def ephemeral(plan: Plan, scenario: Scenario, names: frozenset[str] | None = None) -> tuple[tuple[PodPlan, str], ...]:
+    """Return the ephemeral containers: they join a pod that runs, so they are there in the last stage only.
+
+    No manager knows them: they run in the node's shared pool, inside the pod's cgroup (field.md F45, K-kubelet-6).
+    """
+    there = {claim_name(pod, container) for pod, container in running(plan)}
+    if names is not None and not there <= names:
+        return ()
+    admitted = {pod.name: pod for pod in plan.pods if pod.admitted}
+    return tuple(
+        (admitted[manifest["metadata"]["name"]], str(entry["name"]))
+        for manifest in scenario.pods
+        if manifest["metadata"]["name"] in admitted
+        for entry in manifest["spec"].get("ephemeralContainers") or ()
+    )
+
+
+def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset[str] | None = None) -> ClaimSet:
+    """Return what the plan promised about the containers that stand on the machine.
+
+    :param names: the containers, see :func:`running`.
+    """
     cgroups = {container.claim: container.cgroup for container in sandbox.containers}
     claims = []
-    for pod, container in running(plan):
+    for pod, container in running(plan, names):
         name = claim_name(pod, container)
-        loads = scenario.workloads.get(name, ())
+        # Who does not run all the time asks for an unknown amount of CPU time.
+        whole = pod.name not in scenario.arrivals and name not in scenario.restarts
         claims.append(
             Claim(
                 name=name,
@@ -95,11 +176,23 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox) -> ClaimSet:
                 mems=container.mems,
                 quota_us=container.quota_us,
                 period_us=container.period_us,
+                shares=container.shares if scenario.weights else None,
                 memory_bytes=None,
                 alignments=container.alignments,
-                demand_cpus=_demand(loads, container.cpus),
+                demand_cpus=_demand(name, scenario, container.cpus) if whole else None,
             )
         )
+    claims += [
+        Claim(
+            name=f"{pod.name}/{name}",
+            pod=pod.name,
+            container=name,
+            cgroup=cgroups[f"{pod.name}/{name}"],
+            kind=SubjectKind.EPHEMERAL,
+            cpus=plan.default_cpus or None,
+        )
+        for pod, name in ephemeral(plan, scenario, names)
+    ]
     return ClaimSet(
         claims=tuple(claims),
         reserved_cpus=plan.reserved_cpus,
@@ -109,14 +202,16 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox) -> ClaimSet:
     )
 
 
-def _demand(loads: tuple[Workload, ...], cpus: CpuSet) -> float | None:
+def _demand(name: str, scenario: Scenario, cpus: CpuSet) -> float | None:
     """CPUs' worth of user-mode work that the loads offer; ``None`` if one of them offers an unknown amount."""
+    loads = scenario.workloads.get(name, ())
     if not loads:
         return 0.0
     if any(load.kind not in DEMAND for load in loads):
         return None
     offered = sum(DEMAND[load.kind] * load.threads for load in loads)
-    return min(offered, float(len(cpus))) if cpus else offered
+    usable = 1.0 if name in scenario.pile_ups else float(len(cpus))
+    return min(offered, usable) if cpus else offered
 
 
 def exclusive_cpus(plan: Plan) -> CpuSet:

@@ -1,0 +1,120 @@
+"""Scenario files: the shipped catalogue reads, and wrong files are refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.model.scenario import FaultKind, Tier
+from toolkit.pipeline.conformance import ADMISSION
+from toolkit.scenario_file import load_catalogue, parse_scenario
+from validators.registry import RULES
+
+GOOD = """
+apiVersion: pinproof/v1
+kind: Scenario
+name: one
+title: One pod
+pods:
+  - {apiVersion: v1, kind: Pod, metadata: {name: db}, spec: {containers: [{name: main}]}}
+workloads:
+  db/main: [{kind: spin, threads: 2}]
+"""
+
+
+def test_the_catalogue_reads_and_every_scenario_breaks_something() -> None:
+    """Each shipped scenario parses, has a unique name equal to its file's, and carries a negative control."""
+    catalogue = load_catalogue()
+
+    names = [scenario.name for scenario in catalogue]
+    assert sorted(set(names)) == sorted(names)
+    assert [scenario.name for scenario in catalogue if not scenario.negative_controls] == []
+
+
+def test_every_control_names_a_rule_that_exists() -> None:
+    """A negative control of a rule that nobody judges could never be caught."""
+    rules = {rule.id for rule in RULES} | {ADMISSION}
+
+    named = {control.rule for scenario in load_catalogue() for control in scenario.negative_controls}
+
+    assert named <= rules
+
+
+BEYOND_PODS = {
+    "hugepages": "the sandbox sets no hugetlb limit",
+    "device-numa": "no device is given to a sandbox",
+    "transition-window": "a scenario states no limit: the windows are measured",
+    "noise": "a scenario states no budget: the noise is measured",
+    "layers-agree": "without a kubelet there are no other layers",
+}
+"""Rules that judge what a scenario cannot promise; their negative controls are in their unit tests."""
+
+
+def test_every_rule_is_broken_by_some_scenario() -> None:
+    """Each rule that a scenario can give something to judge has a negative control in the catalogue."""
+    named = {control.rule for scenario in load_catalogue() for control in scenario.negative_controls}
+
+    assert {rule.id for rule in RULES} - named - set(BEYOND_PODS) == set()
+    assert named & set(BEYOND_PODS) == set()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("name: one", "name: One/..", "name: "),
+        ("threads: 2", "threads: -1", "threads"),
+        ("kind: spin", "kind: party", "kind"),
+        ("db/main: ", "db/other: ", "container 'db/other'"),
+        ("metadata: {name: db}", "metadata: {}", "metadata.name"),
+        ("metadata: {name: db}", "metadata: {name: ../../x}", "pod name"),
+        ("{name: main}", "{name: a/b}", "container name"),
+        ("containers: [", "containers: 7, x: [", "containers is not a list"),
+        ("title: One pod", "titel: One pod", "title is missing"),
+        ("pods:", "pods: []\nfoo:", "pods: "),
+        ("workloads:", "arrivals: [web]\nworkloads:", "arrivals: pod 'web'"),
+        ("workloads:", "departures: [db/x]\nworkloads:", "departures: container 'db/x'"),
+        ("workloads:", "restarts: [db]\nworkloads:", "restarts: pod 'db'"),
+        ("workloads:", "pileUps: [db/x]\nworkloads:", "pileUps: container 'db/x'"),
+        ("workloads:", "rejectedPods: {x: Evil}\nworkloads:", "rejectedPods: pod 'x'"),
+        ("workloads:", "tier: some\nworkloads:", "tier"),
+        ("workloads:", "requires: {cpus: 0}\nworkloads:", "cpus"),
+    ],
+)
+def test_refuses_in_one_line(old: str, new: str, complaint: str) -> None:
+    """Whatever is wrong is told in one line that names the file."""
+    assert parse_scenario(GOOD, "one.yaml").name == "one"
+
+    with pytest.raises(InputError) as caught:
+        parse_scenario(GOOD.replace(old, new), "one.yaml")
+
+    assert complaint in str(caught.value)
+    assert str(caught.value).startswith("one.yaml: ")
+
+
+def test_rejected_pods_with_and_without_reasons() -> None:
+    """A list says only that pods are refused, a mapping says why."""
+    listed = parse_scenario(GOOD + "rejectedPods: [db]\n", "one.yaml")
+    reasoned = parse_scenario(GOOD + "rejectedPods: {db: SMTAlignmentError}\n", "one.yaml")
+
+    assert (listed.rejected_pods, reasoned.rejected_pods) == ({"db": ""}, {"db": "SMTAlignmentError"})
+
+
+def test_controls_carry_settings_pods_and_needs() -> None:
+    """A control may bring settings and pods of its own, name their containers, and need more than its scenario."""
+    added = "{apiVersion: v1, kind: Pod, metadata: {name: more}, spec: {containers: [{name: c}]}}"
+    text = (
+        f"{GOOD}tier: core\nnegativeControls:\n"
+        "  - {rule: applied, fault: change-node, target: more/c, kubelet: {cpuManagerPolicy: null},"
+        f" pods: [{added}], requires: {{numaNodes: 2}}}}\n"
+    )
+
+    scenario = parse_scenario(text, "one.yaml")
+
+    control = scenario.negative_controls[0]
+    assert (
+        control.fault,
+        control.kubelet,
+        control.requires.numa_nodes,
+    ) == (FaultKind.CHANGE_NODE, {"cpuManagerPolicy": None}, 2)
+    assert control.pods[0]["metadata"]["name"] == "more"
+    assert Tier.CORE is scenario.tier
