@@ -1,0 +1,196 @@
+"""Rule ``layers-agree``: all layers of the node say the same about a claim; the first pair that differs is named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
+from toolkit.model.layers import Layer, LayerView
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import view
+from validators.rule import Rule, RuleDoc, prose
+from validators.witness import Witness
+
+ID = "layers-agree"
+GIVEN = (Layer.MODEL, Layer.CHECKPOINT, Layer.POD_RESOURCES, Layer.CLAIM)
+"""Layers that decide or promise; the others carry it out."""
+RECONCILES = 2
+"""Periods that a difference must outlive: the kubelet updates at the end of one, and each layer is read by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Word:
+    """What a layer said first and last, and when. ``held``: what was observed, each with how long it was seen (ns)."""
+
+    layer: Layer
+    first: CpuSet
+    last: CpuSet
+    first_at_ns: int
+    last_at_ns: int
+    held: tuple[tuple[CpuSet, int], ...] = ()
+
+
+def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every claim about which two layers or more speak, one of them a promise."""
+    rows = view.by_claim(evidence.layers)
+    masks = view.by_claim(evidence.thread_masks)
+    verdicts = []
+    for claim in claims.claims:
+        sides = {
+            "CPUs": _cpus(claim, evidence, rows.get(claim.name, []), masks.get(claim.name, [])),
+            "memory nodes": _mems(claim, evidence, rows.get(claim.name, []), masks.get(claim.name, [])),
+        }
+        spoken = {what: words for what, words in sides.items() if any(word.layer in GIVEN for word in words)}
+        if spoken:
+            verdicts.append(_judge(claim, claims, evidence, spoken))
+    if verdicts:
+        return tuple(verdicts)
+    reason = "no layer speaks about any claim"
+    return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+
+
+def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, list[_Word]]) -> Verdict:
+    measures: dict[str, Measure] = {}
+    for what, words in sides.items():
+        for word in words:
+            measures[f"{word.layer}_{'cpus' if what == 'CPUs' else 'mems'}"] = str(word.last)
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
+
+    if all(len(words) < 2 for words in sides.values()):
+        return verdict(Outcome.UNDECIDED, "only one layer speaks about it: nothing to compare")
+    doubt = ""
+    for what, words in sides.items():
+        for upper, lower in pairwise(words):
+            if _same(upper.last, lower.last, lower.layer):
+                continue
+            text = (
+                f"{upper.layer} and {lower.layer} differ: {what} {upper.last or 'none'} against {lower.last or 'none'}"
+            )
+            if view.mask_changes(claim.name, evidence.transitions):
+                doubt = doubt or f"{text}; its set changed while the layers were read"
+            elif not _lasting(upper, lower, claims.reconcile_period_s):
+                doubt = doubt or f"{text}; the kubelet may not have reconciled yet"
+            else:
+                return verdict(Outcome.FAILED, text)
+    if doubt:
+        return verdict(Outcome.UNDECIDED, doubt)
+    for what, words in sides.items():
+        for layer in (Layer.CGROUP, Layer.OBSERVED):
+            if all(word.layer is not layer for word in words):
+                return verdict(Outcome.UNDECIDED, f"the {layer} layer was not read, or does not speak about {what}")
+    names = dict.fromkeys(word.layer for words in sides.values() for word in words)
+    return verdict(Outcome.PASSED, f"{', '.join(names)} agree")
+
+
+def _same(upper: CpuSet, lower: CpuSet, layer: Layer) -> bool:
+    """Tasks may use less than they have; every other layer must repeat the set."""
+    return lower <= upper if layer is Layer.OBSERVED else lower == upper
+
+
+def _lasting(upper: _Word, lower: _Word, period_s: float | None) -> bool:
+    if period_s is None:
+        return True
+    wait_ns = RECONCILES * period_s * view.NANOSECONDS
+    if lower.layer is Layer.OBSERVED:
+        return any(length_ns >= wait_ns and not allowed <= upper.last for allowed, length_ns in lower.held)
+    span = max(upper.last_at_ns, lower.last_at_ns) - min(upper.first_at_ns, lower.first_at_ns)
+    differed = not _same(upper.first, lower.first, lower.layer)
+    return differed and span >= wait_ns
+
+
+def _word(layer: Layer, said: list[tuple[int, CpuSet]]) -> list[_Word]:
+    if not said:
+        return []
+    said = sorted(said, key=lambda entry: entry[0])
+    (first_at, first), (last_at, last) = said[0], said[-1]
+    return [_Word(layer=layer, first=first, last=last, first_at_ns=first_at, last_at_ns=last_at)]
+
+
+def _given(rows: list[LayerView], layer: Layer, *, cpus: bool) -> list[_Word]:
+    said = [(row.at_ns, row.cpus if cpus else row.mems) for row in rows if row.layer is layer]
+    return _word(layer, [(at, found) for at, found in said if found is not None])
+
+
+def _claimed(first: CpuSet | None, last: CpuSet | None, evidence: Evidence) -> list[_Word]:
+    ends = ((0, first), (evidence.duration_ns, last))
+    return _word(Layer.CLAIM, [(at, found) for at, found in ends if found is not None])
+
+
+def _read(evidence: Evidence, claim: Claim) -> list[tuple[int, CgroupFiles]]:
+    """Return the control files at both ends of the window; nothing if one of them was not read."""
+    ends = ((0, evidence.files_before), (evidence.duration_ns, evidence.files_after))
+    found = [(at, view.files_of(files, claim.cgroup)) for at, files in ends]
+    return [(at, files) for at, files in found if files is not None] if all(files for _, files in found) else []
+
+
+def _cpus(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> list[_Word]:
+    changes = view.mask_changes(claim.name, evidence.transitions)
+    words = [word for layer in GIVEN[:-1] for word in _given(rows, layer, cpus=True)]
+    words += _claimed(view.set_at_epoch(claim, changes, 0), view.set_at_epoch(claim, changes, len(changes)), evidence)
+    granted = [(at, files.cpus_effective) for at, files in _read(evidence, claim)]
+    words += _word(Layer.CGROUP, [(at, cpus) for at, cpus in granted if cpus is not None])
+    ran = CpuSet.of(row.cpu for row in evidence.cpu_use if row.claim == claim.name and any(view.settled_use(row)))
+    if not ran:
+        return words
+    # After a planned change only what belongs to the new set is compared.
+    had = view.ever_allowed(claim, changes) if changes else CpuSet()
+    return words + _observed([(mask, mask.cpus_allowed) for mask in masks if mask.epoch >= len(changes)], ran - had)
+
+
+def _mems(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> list[_Word]:
+    words = [word for layer in GIVEN[:-1] for word in _given(rows, layer, cpus=False)]
+    words += _claimed(claim.mems, claim.mems, evidence)
+    granted = [(at, files.mems_effective) for at, files in _read(evidence, claim)]
+    words += _word(Layer.CGROUP, [(at, mems) for at, mems in granted if mems is not None])
+    return words + _observed([(mask, mask.mems_allowed) for mask in masks], CpuSet())
+
+
+def _observed(masks: list[tuple[ThreadMask, CpuSet]], ran: CpuSet) -> list[_Word]:
+    """What threads may use by their masks, and where they ran. Where no mask was read the layer is silent."""
+    if not masks:
+        return []
+    allowed = ran
+    for _, cpus in masks:
+        allowed = allowed | cpus
+    return [
+        _Word(
+            layer=Layer.OBSERVED,
+            first=allowed,
+            last=allowed,
+            first_at_ns=min(mask.first_at_ns for mask, _ in masks),
+            last_at_ns=max(mask.last_at_ns for mask, _ in masks),
+            held=tuple((cpus, mask.last_at_ns - mask.first_at_ns) for mask, cpus in masks),
+        )
+    ]
+
+
+RULE = Rule(
+    RuleDoc(
+        id=ID,
+        claim="Model, checkpoint, pod-resources API, claim, cgroup and what was observed say the same.",
+        how=prose("""
+            The layers that were given are compared in the order in which a decision travels: model, checkpoint,
+            pod-resources, claim, cgroup (effective), observed (thread masks, and CPUs where tasks ran). Each must
+            repeat the one before it; observed may be less. The first pair that differs is named: the fault lies
+            between the two. A layer that was not given or does not speak about this is left out; cgroup files that
+            were not read at both ends, no thread mask, or no task seen to run is undecided.
+        """),
+        tolerance=prose("""
+            Without a kubelet none. With its reconcile period a difference must outlive two of them, by readings that
+            far apart: it writes cgroups at the end of a period, and the layers are read one after the other. A claim
+            whose set changed while we watched is undecided where layers differ.
+        """),
+        source=prose("""
+            field.md section 5 point 4, F1-F7, F13-F15, K-kubelet-1; kubelet captures, "Normal on a healthy node" and
+            faults 1-4
+        """),
+        negative_control="Write another set behind the kubelet's back: `echo 0-1 > cpuset.cpus`.",
+        witnesses=(Witness.FILES, Witness.MASKS, Witness.SWITCHES),
+    ),
+    check,
+)
