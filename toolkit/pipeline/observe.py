@@ -60,15 +60,21 @@ class Observation:
 
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open."""
-        return self._finish(self._observer.snapshot())
+        planted = self._planted_so_far()
+        return self._finish(self._observer.snapshot(), planted)
 
     def close(self) -> Evidence:
         """Close the window and return everything observed."""
-        return self._finish(self._observer.close_window())
+        planted = self._planted_so_far()
+        return self._finish(self._observer.close_window(), planted)
 
-    def _finish(self, evidence: Evidence) -> Evidence:
+    def _planted_so_far(self) -> dict[str, int]:
+        # Read before the window ends, as the first reading comes after it began: the canaries run on while evidence is
+        # gathered, and what they do then cannot have been seen.
         now = canary.planted_switches(self._pair, self._root)
-        planted = {name: now[name] - self._planted[name] for name in now}
+        return {name: now[name] - self._planted[name] for name in now}
+
+    def _finish(self, evidence: Evidence, planted: dict[str, int]) -> Evidence:
         evidence = replace(evidence, environment=self._environment)
         return canary.separate(evidence, self._pair, planted, self._reported_at_ns, self._first_escape_ns)
 
