@@ -93,6 +93,18 @@ def load(module: Any, name: str, kind: int, log: Path) -> int:
         raise HostUnsupportedError(f"the kernel refuses the program {name}: {error} {said}") from None
 
 
+def attach_raw_tracepoint(module: Any, tracepoint: str, function: str) -> None:
+    """Attach a loaded program; one program may be attached to several tracepoints.
+
+    :raises HostUnsupportedError: the kernel has no such tracepoint, or no BPF for tracepoints.
+    """
+    try:
+        with _stderr_to(Path(os.devnull)):  # the library prints what it raises
+            module.attach_raw_tracepoint(tracepoint.encode(), function.encode())
+    except Exception as error:  # bcc raises bare Exception
+        raise HostUnsupportedError(f"raw tracepoint {tracepoint}: {error}; CONFIG_BPF_EVENTS is needed") from None
+
+
 def _read(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.pci_devices import read_devices
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Environment, Evidence, Intruder
+from toolkit.model.interrupts import IrqKind
 
 if TYPE_CHECKING:
     from probes.observer import Observer
@@ -70,6 +72,12 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         pages=window.pages.latest(observer.hierarchy, claims, observer.root, now=window.closed),
         hugetlb=sample_hugetlb(observer.hierarchy, claims),
         devices=read_devices((device for claim in claims for device in claim.devices), observer.root),
+        irq_use=observer.ledger.interrupts.rows(window.number),
+        steal_by_cpu_ns={
+            cpu: steal - window.first.after.steal_by_cpu_ns[cpu]
+            for cpu, steal in edge.after.steal_by_cpu_ns.items()
+            if cpu in window.first.after.steal_by_cpu_ns
+        },
     )
 
 
@@ -90,7 +98,7 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
     else:
         judged = sum(state.judged for state in states if state.window == window.number)
         seen = CpuSet.of(cpu for cpu, state in enumerate(states) if state.window == window.number)
-    spots = list(dict.fromkeys(observer.blind_spots))
+    spots = list(dict.fromkeys((*observer.blind_spots, *observer.ledger.interrupts.blind_spots)))
     hidden = untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
     if hidden.names:
         spots.append(f"this kernel hides threads from its tracepoints: {', '.join(hidden.names[:8])}")
@@ -101,6 +109,10 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         )
     if window.masks.dropped:
         spots.append(f"{window.masks.dropped} thread masks were not kept: too many distinct ones")
+    soft = _softirqs(observer, window, edge)
+    missing = soft.kernel - soft.judged
+    if missing > soft.skew:
+        spots.append(f"{missing} of {soft.kernel} softirqs on watched CPUs passed no tracepoint")
     return Coverage(
         switches_judged=judged,
         switches_kernel=max(least, min(most, (least + most) // 2)),
@@ -114,8 +126,30 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         cpus_unsampled=unsampled,
         sampler_hz=observer.options.sampler_hz,
         proc_scans=window.masks.scans,
+        softirqs_judged=soft.judged,
+        softirqs_kernel=soft.kernel,
+        softirqs_skew=soft.skew,
         blind_spots=tuple(spots),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Softirqs:
+    judged: int
+    kernel: int
+    skew: int
+
+
+def _softirqs(observer: Observer, window: Window, edge: Edge) -> _Softirqs:
+    """Compare the interrupt ledger with the kernel's own count: as for switches the truth lies between two readings."""
+    interrupts = observer.ledger.interrupts
+    (before, after), (last_before, last_after) = window.first.softirqs, edge.softirqs
+    cpus = [cpu for cpu in interrupts.cpus if all(cpu in counts for counts in (before, after, last_before, last_after))]
+    least = sum(max(0, last_before[cpu] - after[cpu]) for cpu in cpus)
+    most = sum(last_after[cpu] - before[cpu] for cpu in cpus)
+    rows = interrupts.rows(window.number) or ()
+    judged = sum(row.count for row in rows if row.kind is IrqKind.SOFT and row.cpu in cpus) if cpus else 0
+    return _Softirqs(judged=judged, kernel=max(least, (least + most) // 2), skew=(most - least + 1) // 2)
 
 
 def _intruders(observer: Observer, found: tally.Intruders, start_ns: int) -> tuple[Intruder, ...]:

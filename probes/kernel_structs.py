@@ -27,6 +27,7 @@ WANTED: dict[str, tuple[str, ...]] = {
     "cgroup_subsys_state": ("parent",),
     "cgroup_root": ("hierarchy_id",),
     "kernfs_node": ("id",),
+    "irqaction": ("name",),
 }
 
 

@@ -17,12 +17,14 @@ from typing import Any
 
 from probes import compiler, records
 from probes.bpfsys import Map, possible_cpus, program_info, run_program
+from probes.interrupts import Interrupts
 from probes.kernel_structs import offsets
 from probes.options import ObserveOptions
 from toolkit.errors import HostUnsupportedError
 from toolkit.model.cpuset import EMPTY, CpuSet
 
-SOURCES = ("ledger.bpf.c",)
+SOURCES = ("ledger.bpf.c", "interrupts.bpf.c")
+_IRQ_PROGRAMS = tuple(f"on_{what}_{end}" for what in ("irq", "vector", "softirq") for end in ("entry", "exit"))
 _PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_CPU_CLOCK = 1, 0
 _RAW_TRACEPOINTS = {
     "cgroup_attach_task": "on_attach",
@@ -65,6 +67,7 @@ class Ledger:
             "MAX_TASKS": options.max_tasks,
             "MAX_OFFENDERS": options.max_offenders,
             "MAX_INTRUDERS": options.max_intruders,
+            "MAX_IRQS": options.max_irqs,
             "RING_PAGES": options.ring_pages,
             "DETAILS": options.details_per_row,
         }
@@ -74,7 +77,7 @@ class Ledger:
         bpf = compiler.import_bcc().BPF
         log = workdir / "verifier.log"
         try:
-            for name in (*_RAW_TRACEPOINTS.values(), "on_control"):
+            for name in (*_RAW_TRACEPOINTS.values(), "on_control", *_IRQ_PROGRAMS):
                 self.programs[name] = compiler.load(self._module, name, bpf.RAW_TRACEPOINT, log)
             self.programs["on_tick"] = compiler.load(self._module, "on_tick", bpf.PERF_EVENT, log)
             self._control = self.programs["on_control"]
@@ -111,13 +114,12 @@ class Ledger:
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
         self._seen = table("seen", 4, 8)
+        sums = table("irqs", records.IrqKey.LAYOUT.size, records.IrqSums.LAYOUT.size)
+        self.interrupts = Interrupts(sums, table("irq_cpus", 4, 8), self._attach)
         self._zero_row = bytes(self._rows.value_size * cpus)
 
     def _attach(self, tracepoint: str, function: str) -> None:
-        try:
-            self._module.attach_raw_tracepoint(tracepoint.encode(), function.encode())
-        except Exception as error:  # bcc raises bare Exception
-            raise HostUnsupportedError(f"raw tracepoint {tracepoint}: {error}; CONFIG_BPF_EVENTS is needed") from None
+        compiler.attach_raw_tracepoint(self._module, tracepoint, function)
 
     def _hand_over(self, on_detail: Callable[[records.Detail], None], data: int, size: int) -> int:
         import ctypes
@@ -179,8 +181,9 @@ class Ledger:
         self.bump()
 
     def watch(self, cpus: CpuSet) -> None:
-        """Choose the CPUs on which tasks without a claim are recorded."""
+        """Choose the CPUs on which tasks without a claim, and interrupts, are recorded."""
         self.publish(self._options.max_claims, cpus, 0)
+        self.interrupts.watch(cpus)
 
     def bump(self) -> None:
         """Make every CPU look its cached answers up again."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
 
@@ -17,6 +16,7 @@ class ObserveOptions:
     :param workdir: where merged headers and compiler logs go; a private temporary directory if ``None``.
     :param max_claims: claims at one time; costs 160 bytes per claim and possible CPU.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
+    :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
     :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.
     :param sample_nohz_full: put the sampler's timer on nohz_full CPUs too.
     :param pending_ms: how long an interval outside waits for the kernel's word that its task was just moved in.
@@ -30,6 +30,7 @@ class ObserveOptions:
     max_tasks: int = 65536
     max_offenders: int = 16384
     max_intruders: int = 16384
+    max_irqs: int = 8192
     ring_pages: int = 64
     details_per_row: int = 32
     sampler_hz: int = 99
@@ -38,4 +39,3 @@ class ObserveOptions:
     scan_ms: int = 200
     bin_ms: int = 100
     threads: bool = True
-    housekeeping_cpus: CpuSet | None = None

@@ -1,7 +1,7 @@
 """The ledger's records as Python sees them: pure decoding of bytes, no bcc.
 
-Mirrors ``bpf/ledger.h``, ``bpf/claims.h`` and ``bpf/membership.h``; an integration test compares names, offsets and
-sizes with the structs that bcc generated.
+Mirrors ``bpf/ledger.h``, ``bpf/claims.h``, ``bpf/membership.h`` and ``bpf/interrupts.h``; an integration test compares
+names, offsets and sizes with the structs that bcc generated.
 """
 
 from __future__ import annotations
@@ -150,11 +150,35 @@ class Member(_Record):
     at_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class IrqKey(_Record):
+    """``struct irq_key``."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=Q4I")
+    source: int
+    window: int
+    cpu: int
+    vector: int
+    kind: int
+
+
+@dataclass(frozen=True, slots=True)
+class IrqSums(_Record):
+    """One interrupt source on one CPU in one window (``struct irq_sums``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q32s")
+    count: int
+    ns: int
+    longest_ns: int
+    name: bytes
+
+
 FOREVER_NS = (1 << 64) - 1
 """``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
 
 DETAIL_OUTSIDE, DETAIL_PENDING, DETAIL_JOIN_THREAD, DETAIL_JOIN_PROCESS = range(1, 5)
 CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH = range(1, 6)
+IRQ_DEVICE, IRQ_VECTOR, IRQ_SOFT = range(1, 4)
 CPU_WORDS = 16
 MASK_BUFFERS = 4
 MAX_CPUS = CPU_WORDS * 64

@@ -12,7 +12,7 @@ from probes.records import CpuState, IntruderKey, IntruderSums, Offence, Offence
 from probes.sampling.bandwidth import lineage, read_stats
 from probes.sampling.bins import Bins
 from probes.sampling.memory import PageSampler
-from probes.sampling.system import SystemCounters, read_run_delay, read_system
+from probes.sampling.system import SystemCounters, read_run_delay, read_softirqs, read_system
 from probes.sampling.threads import ThreadMasks
 from probes.sampling.untraced import read_counts
 from probes.subjects import Subject
@@ -43,6 +43,8 @@ class Edge:
     missed: int
     lost: int
     full: int
+    softirqs: tuple[dict[int, int], dict[int, int]]
+    """The kernel's counts by CPU before and after the ledger's own moment; empty where nobody asks."""
 
 
 @dataclass(slots=True)
@@ -145,6 +147,7 @@ class Window:
     def drop_old_entries(self) -> None:
         """Empty the detail maps of what belongs to this window, after it was closed and read."""
         self._drain()
+        self.observer.ledger.interrupts.drop_old(self.observer.ledger.window)
 
     def _drain(self) -> tuple[tally.Offences, tally.Offences, tally.Intruders]:
         ledger = self.observer.ledger
@@ -235,11 +238,14 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
     # At the end only those that the ledger never saw: nobody else is looked up there.
     counts = read_counts(root, lambda tid: not ledger.seen(tid)) if turn else {}
     stats = read_stats(hierarchy, claims)
+    counting = ledger.interrupts.counts_softirqs
+    soft_before = read_softirqs(root) if counting else {}
     before = read_system(root)
     now = time.monotonic_ns()
     if turn:
         ledger.new_window()
     after = read_system(root)
+    soft_after = read_softirqs(root) if counting else {}
     states: list[CpuState] = ledger.states()
     return Edge(
         at_ns=now,
@@ -255,4 +261,5 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         missed=ledger.missed_runs(),
         lost=sum(state.lost_events for state in states),
         full=sum(state.map_full for state in states) + ledger.members_lost,
+        softirqs=(soft_before, soft_after),
     )

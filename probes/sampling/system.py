@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit.host.cgroup_mounts import read_control
@@ -21,19 +21,32 @@ class SystemCounters:
 
     context_switches: int
     steal_ns: int
+    steal_by_cpu_ns: dict[int, int] = field(default_factory=dict)
 
 
 def read_system(root: Path) -> SystemCounters:
     """Read the counters; what the kernel does not tell is 0."""
     switches = steal = 0
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    by_cpu = {}
     for line in (read_control(root / "proc/stat") or "").splitlines():
         name, _, rest = line.partition(" ")
         fields = rest.split()
         if name == "ctxt":
             switches = int(fields[0])
         elif name == "cpu" and len(fields) > 7:
-            steal = int(fields[7]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    return SystemCounters(context_switches=switches, steal_ns=steal)
+            steal = int(fields[7]) * tick_ns
+        elif name.startswith("cpu") and len(fields) > 7:
+            by_cpu[int(name[3:])] = int(fields[7]) * tick_ns
+    return SystemCounters(context_switches=switches, steal_ns=steal, steal_by_cpu_ns=by_cpu)
+
+
+def read_softirqs(root: Path) -> dict[int, int]:
+    """Return how many softirqs each CPU has run, by the kernel's own count (``/proc/softirqs``)."""
+    lines = (read_control(root / "proc/softirqs") or "").splitlines()
+    cpus = [int(name.removeprefix("CPU")) for name in (lines[0].split() if lines else ())]
+    counts = [list(map(int, line.partition(":")[2].split())) for line in lines[1:]]
+    return {cpu: sum(row[column] for row in counts) for column, cpu in enumerate(cpus)}
 
 
 def read_run_delay(tids: tuple[int, ...], root: Path) -> dict[int, int]:

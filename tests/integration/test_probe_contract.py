@@ -57,6 +57,8 @@ def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (b"intruders", "Leaf", records.IntruderSums),
         (b"threads", "Leaf", records.Member),
         (b"state", "Leaf", records.CpuState),
+        (b"irqs", "Key", records.IrqKey),
+        (b"irqs", "Leaf", records.IrqSums),
     ],
 )
 def test_records_have_the_layout_that_bcc_generated(ledger: Ledger, table: bytes, part: str, record: type) -> None:
@@ -224,7 +226,7 @@ def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
         for line in Path(f"/proc/{child.pid}/fdinfo/{fd}").read_text().splitlines()
         if line.startswith("prog_id:")
     }
-    assert len(ids) == 6
+    assert len(ids) == 12
     child.send_signal(signal.SIGKILL)
     child.communicate()
 

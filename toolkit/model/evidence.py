@@ -206,6 +206,11 @@ class Coverage:
     """nohz_full CPUs that the CPU-clock sampler leaves alone."""
     sampler_hz: int = 0
     proc_scans: int = 0
+    softirqs_judged: int = 0
+    softirqs_kernel: int = 0
+    softirqs_skew: int = 0
+    """Softirqs on watched CPUs by the interrupt ledger and by the kernel's own count (/proc/softirqs), as for switches;
+    all 0 where interrupts are not observed."""
     positive_control_latency_ms: float | None = None
     blind_spots: tuple[str, ...] = ()
 
