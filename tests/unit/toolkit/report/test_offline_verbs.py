@@ -44,7 +44,9 @@ def test_recorded_runs_are_judged_as_they_were(recorded: Path) -> None:
     run = store.load_run(recorded)
 
     assert run.result is not None
-    assert judge(run.claims, run.evidence) == run.result.verdicts
+    rules = {verdict.rule for verdict in run.result.verdicts}  # there may be more of them today
+    verdicts = judge(run.claims, run.evidence)
+    assert tuple(verdict for verdict in verdicts if verdict.rule in rules) == run.result.verdicts
 
 
 @pytest.mark.parametrize("code", STORIES)
@@ -78,7 +80,7 @@ def test_report_formats(tmp_path: Path) -> None:
     assert json.loads(pinproof("report", run, "--format", "json").stdout)["outcome"] == "failed"
     done = pinproof("report", run, "--format", "junit", "--output", output)
     assert (done.returncode, done.stdout) == (1, "")
-    assert ElementTree.parse(output).getroot().get("failures") == "1"
+    assert ElementTree.parse(output).getroot().get("failures") == "2"
 
 
 def test_compare_is_the_gate(tmp_path: Path) -> None:
