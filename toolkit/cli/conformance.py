@@ -12,9 +12,8 @@ from toolkit.cli.common import json_option, leave, print_json, progress, runs_op
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
-from toolkit.model.scenario import Requirements, Scenario, Tier
+from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
-from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import conformance, execute
 from toolkit.pipeline.preflight import require_run
@@ -55,7 +54,10 @@ def command(
     topology = read_topology()
     require_run(runtime)
     settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration)
-    reasons = {scenario.name: why_not(scenario, topology, runtime, full or bool(selected)) for scenario in scenarios}
+    reasons = {
+        scenario.name: conformance.why_not(scenario, topology, runtime, full=full or bool(selected))
+        for scenario in scenarios
+    }
     work = [scenario for scenario in scenarios if reasons[scenario.name] is None]
     results = []
     total = sum(conformance.count_runs(scenario) for scenario in work)
@@ -82,18 +84,6 @@ def command(
     else:
         click.echo(render(results))
     leave(outcome)
-
-
-def why_not(scenario: Scenario, topology: Topology, runtime: str, full: bool) -> str | None:
-    """Say why a scenario is not run; ``None`` if it is."""
-    lacking = (
-        conformance.misfit(scenario.requires, topology)
-        or conformance.unstartable(scenario, topology)
-        or conformance.unsupported(scenario, runtime)
-    )
-    if lacking is None and not full and scenario.tier is not Tier.CORE:
-        return "not in the core of the catalogue: --full runs it"
-    return lacking
 
 
 def choose(catalogue: tuple[Scenario, ...], selected: tuple[str, ...]) -> tuple[Scenario, ...]:

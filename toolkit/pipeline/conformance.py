@@ -10,7 +10,7 @@ from toolkit.allocation.startup import make_managers
 from toolkit.errors import InputError
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.node_config import read_settings
-from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario
+from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario, Tier
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import execute
@@ -64,6 +64,14 @@ def unsupported(scenario: Scenario, runtime: str) -> str | None:
     if runtime != "cgroupfs" and scenario.restarts:
         return f"{runtime} makes a new cgroup for each restart, which has no claim: needs --runtime cgroupfs"
     return None
+
+
+def why_not(scenario: Scenario, topology: Topology, runtime: str = "cgroupfs", *, full: bool = True) -> str | None:
+    """Say why a scenario is not run here; ``None`` if it is. :param full: run more than the core of the catalogue."""
+    lacking = misfit(scenario.requires, topology) or unstartable(scenario, topology) or unsupported(scenario, runtime)
+    if lacking is None and not full and scenario.tier is not Tier.CORE:
+        return "not in the core of the catalogue: --full runs it"
+    return lacking
 
 
 def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:

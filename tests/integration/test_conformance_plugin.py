@@ -1,0 +1,72 @@
+"""pytest in pytest: the shipped suite, and a check of a user's own, honest and broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+PROJECT = Path(__file__).resolve().parents[2]
+HONEST = """
+def test_db_keeps_its_cpu(host, sandbox, observe):
+    last = str(max(host.online))
+    box = sandbox({"db": last}, exclusive=["db"])
+    seen = observe(box, seconds=1.0)
+    assert seen.failed == []
+"""
+BROKEN = """
+from toolkit.model.sandbox import Workload, WorkloadKind
+
+def test_db_keeps_its_cpu(host, sandbox, observe):
+    box = sandbox({"db": str(max(host.online))}, exclusive=["db"])
+    box.live.set_cpus("db", host.online)
+    box.live.spawn("db", Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
+    seen = observe(box, seconds=1.0)
+    assert seen.failed == []
+"""
+
+
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest as a user would, in a folder of its own, from the checkout if pinproof is not installed."""
+    installed = any(entry.value == "validators.plugin" for entry in entry_points(group="pytest11"))
+    plugin = [] if installed else ["-p", "validators.plugin"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", str(folder), *plugin, *arguments],
+        cwd=folder,
+        env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(("source", "failures"), [(HONEST, 0), (BROKEN, 1)], ids=["honest", "broken"])
+def test_a_check_of_ones_own(tmp_path: Path, source: str, failures: int) -> None:
+    """Five lines suffice: an honest container passes, one that was let loose fails and is named."""
+    (tmp_path / "test_mine.py").write_text(source)
+
+    done = run_pytest(tmp_path, "-vv", "test_mine.py")
+
+    assert done.returncode == failures, done.stdout + done.stderr
+    if failures:
+        assert "cpuset-containment db" in done.stdout
+
+
+def test_the_shipped_suite_runs_by_name(tmp_path: Path) -> None:
+    """``--pyargs validators.conformance`` has a test for each scenario; what does not fit is skipped with a reason."""
+    done = run_pytest(
+        tmp_path,
+        *("--pyargs", "validators.conformance", "--pinproof-duration", "1"),
+        *("-rs", "-v", "-k", "memory-app or pile-up or numa-closest"),
+    )
+
+    assert "test_scenario[numa-closest] SKIPPED" in done.stdout, done.stdout + done.stderr
+    assert "needs " in done.stdout or "--pinproof-full" in done.stdout
+    assert "test_scenario[pile-up] SKIPPED" in done.stdout
+    assert "3 selected" in done.stdout

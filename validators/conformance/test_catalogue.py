@@ -1,0 +1,32 @@
+"""One test for each scenario of the catalogue; those that this machine cannot run are skipped, with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.model.scenario import Scenario
+from toolkit.model.topology import Topology
+from toolkit.model.verdict import Outcome
+from toolkit.pipeline import conformance
+from toolkit.pipeline.execute import Settings
+from toolkit.scenario_file import load_catalogue
+
+
+@pytest.mark.parametrize("scenario", load_catalogue(), ids=lambda scenario: scenario.name)
+def test_scenario(
+    scenario: Scenario, host: Topology, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Every promise of the scenario holds, and each that is broken on purpose is noticed."""
+    runtime = pytestconfig.getoption("pinproof_runtime")
+    reason = conformance.why_not(scenario, host, runtime, full=pytestconfig.getoption("pinproof_full"))
+    if reason is not None:
+        pytest.skip(reason.replace("--full", "--pinproof-full"))
+    runs: Path = pytestconfig.getoption("pinproof_runs") or tmp_path_factory.mktemp("runs")
+    settings = Settings(runs=runs, runtime=runtime, duration_s=pytestconfig.getoption("pinproof_duration"))
+
+    result = conformance.run_one(scenario, host, settings)
+
+    if result.outcome is not Outcome.PASSED:
+        pytest.fail(f"{result.outcome.value}: {result.reason} (saved in {result.run or 'no run'})", pytrace=False)

@@ -1,0 +1,160 @@
+"""The pytest plugin: options of the conformance suite, and fixtures for checks of one's own.
+
+::
+
+    def test_db_keeps_its_cpu(host, sandbox, observe):
+        box = sandbox({"db": "1", "web": "0"}, exclusive=["db"])
+        assert observe(box, seconds=1.0).failed == []
+
+Like the command line it stands on top of everything else, so it may import the pipeline; it does so only when a fixture
+is used, because pytest loads every installed plugin in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from toolkit.apply.sandbox import LiveSandbox
+    from toolkit.model.claims import ClaimSet
+    from toolkit.model.cpuset import CpuSet
+    from toolkit.model.evidence import Evidence
+    from toolkit.model.sandbox import Workload
+    from toolkit.model.topology import Topology
+    from toolkit.model.verdict import Outcome, Verdict
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the conformance suite."""
+    group = parser.getgroup("pinproof", "pinproof: proof of CPU and memory isolation")
+    group.addoption("--pinproof-full", action="store_true", help="run the whole catalogue, not only its core")
+    group.addoption("--pinproof-duration", type=float, metavar="S", help="seconds to observe each run")
+    group.addoption(
+        "--pinproof-runtime", choices=["cgroupfs", "runc", "crun"], default="cgroupfs", help="what makes the containers"
+    )
+    group.addoption("--pinproof-runs", type=Path, metavar="DIR", help="keep the run directories here")
+
+
+@dataclass(frozen=True)
+class Box:
+    """Containers that run, and what they were promised. ``live`` changes them, ``claims`` may be judged against."""
+
+    live: LiveSandbox
+    claims: ClaimSet
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was seen and what the rules say about it."""
+
+    evidence: Evidence
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of the verdicts."""
+        from toolkit.model.verdict import worst
+
+        return worst(verdict.outcome for verdict in self.verdicts)
+
+    @property
+    def failed(self) -> list[str]:
+        """What is broken, one line each."""
+        return self._told("failed")
+
+    @property
+    def undecided(self) -> list[str]:
+        """What the evidence is not enough for, one line each."""
+        return self._told("undecided")
+
+    def _told(self, outcome: str) -> list[str]:
+        found = [verdict for verdict in self.verdicts if verdict.outcome.value == outcome]
+        return [f"{verdict.rule} {verdict.subject}: {verdict.reason}" for verdict in found]
+
+
+@pytest.fixture(scope="session")
+def host(pytestconfig: pytest.Config) -> Topology:
+    """This machine; tests are skipped, with the reason, where it cannot run pinproof."""
+    from toolkit.errors import HostUnsupportedError
+    from toolkit.host.topology import read_topology
+    from toolkit.pipeline.preflight import require_run
+
+    try:
+        require_run(pytestconfig.getoption("pinproof_runtime"))
+    except HostUnsupportedError as error:
+        pytest.skip(str(error))
+    return read_topology()
+
+
+Sandbox = Callable[..., Box]
+
+
+@pytest.fixture
+def sandbox(host: Topology, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
+    """Make containers: ``sandbox({"db": "1"}, exclusive=["db"], loads={"db": [Workload(…)]})``.
+
+    Each container is a pod of its own with the given CPUs (a list such as ``"0-3"``, or a CpuSet) and keeps one user
+    mode thread busy for each of them, unless ``loads`` says otherwise. All are gone when the test ends.
+    """
+    from toolkit.apply.sandbox import sandbox as apply
+    from toolkit.model.claims import Claim, ClaimSet, Isolation
+    from toolkit.model.cpuset import CpuSet
+    from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+    from toolkit.pipeline.execute import new_run_id
+
+    with ExitStack() as stack:
+
+        def make(
+            containers: Mapping[str, str | CpuSet],
+            *,
+            exclusive: Collection[str] = (),
+            loads: Mapping[str, Collection[Workload]] | None = None,
+        ) -> Box:
+            cpus = {name: CpuSet.parse(one) if isinstance(one, str) else one for name, one in containers.items()}
+            spin = {name: (Workload(kind=WorkloadKind.SPIN, threads=max(1, len(one))),) for name, one in cpus.items()}
+            work = {**spin, **{name: tuple(load) for name, load in (loads or {}).items()}}
+            request = SandboxRequest(
+                containers=tuple(
+                    ContainerRequest(claim=name, cgroup=CgroupRequest(path=name, cpus=one), workloads=work[name])
+                    for name, one in cpus.items()
+                )
+            )
+            runtime = pytestconfig.getoption("pinproof_runtime")
+            live = stack.enter_context(apply(request, run_id=new_run_id("pytest"), runtime=runtime))
+            claims = tuple(
+                Claim(
+                    name=container.claim,
+                    pod=container.claim,
+                    cgroup=container.cgroup,
+                    cpus=cpus[container.claim],
+                    isolation=Isolation.CONTAINER if container.claim in exclusive else Isolation.HOST,
+                )
+                for container in live.value.containers
+            )
+            return Box(live=live, claims=ClaimSet(claims=claims, pods_root=live.value.root))
+
+        yield make
+
+
+Observe = Callable[..., Judged]
+
+
+@pytest.fixture
+def observe(host: Topology) -> Observe:
+    """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``observe(box, seconds=1.0)``."""
+    from toolkit.pipeline import observe as observing
+    from toolkit.pipeline.execute import new_run_id
+    from validators.registry import judge
+
+    def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:
+        claims = box.claims if isinstance(box, Box) else box
+        evidence = observing.observe(claims, observing.Window(run_id=new_run_id("pytest"), duration_s=seconds))
+        return Judged(evidence=evidence, verdicts=judge(claims, evidence))
+
+    return watch
