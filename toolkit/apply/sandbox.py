@@ -86,11 +86,23 @@ class LiveSandbox:
         """Make the cgroups of a request; nothing runs in them yet."""
         cgroups.make(self.hierarchy, runs.top(self._run_id), CgroupRequest(path=""))
         for parent in request.parents:
-            self._check_cpus(parent)
-            cgroups.make(self.hierarchy, self._place(parent), parent)
-            self._parents.add(parent.path)
+            self.add_parent(parent)
         for container in request.containers:
             self.add(container)
+
+    def add_parent(self, parent: CgroupRequest) -> None:
+        """Make the cgroup of one pod more."""
+        self._check_cpus(parent)
+        cgroups.make(self.hierarchy, self._place(parent), parent)
+        self._parents.add(parent.path)
+
+    def remove_parent(self, path: str) -> None:
+        """Remove the cgroup of a pod whose containers are gone."""
+        inside = [claim for claim, one in self._containers.items() if one.request.cgroup.path.startswith(f"{path}/")]
+        if path not in self._parents or inside:
+            raise InputError("sandbox", f"parent {path!r} has {', '.join(inside) or 'never been'}", "an empty one")
+        self._remove_cgroup(f"{runs.top(self._run_id)}/{path}")
+        self._parents.discard(path)
 
     def add(self, container: ContainerRequest) -> None:
         """Make the cgroup of one container more; nothing runs in it yet."""
