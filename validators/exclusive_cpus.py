@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
@@ -25,7 +27,11 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     cpus = claim.cpus or CpuSet()
     seen = foreign.guests(
-        claims, evidence, cpus, lambda other, cpu: _shares(claim, other, cpu), _gained(claim, evidence)
+        claims,
+        _while_it_was_there(claim, evidence),
+        cpus,
+        lambda other, cpu: _shares(claim, other, cpu),
+        _changed_hands(claim, evidence),
     )
     strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
     violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
@@ -76,13 +82,21 @@ def _shares(owner: Claim, other: Claim, cpu: int) -> bool:
     return other.isolation is Isolation.CONTAINER and other.cpus is not None and cpu in other.cpus
 
 
-def _gained(claim: Claim, evidence: Evidence) -> CpuSet:
-    """CPUs that became this claim's while we watched: its set changed, or it was made."""
-    gained = CpuSet()
+def _changed_hands(claim: Claim, evidence: Evidence) -> CpuSet:
+    """CPUs that became this claim's or ceased to be while we watched: its set changed, it was made, or it ended."""
+    found = CpuSet()
     for change in evidence.transitions:
-        if change.claim == claim.name and change.cpus_after is not None:
-            gained = gained | (change.cpus_after - (change.cpus_before or CpuSet()))
-    return gained
+        if change.claim == claim.name and change.cause in view.PLANNED_CAUSES:
+            found = found | ((change.cpus_before or CpuSet()) ^ (change.cpus_after or CpuSet()))
+    return found
+
+
+def _while_it_was_there(claim: Claim, evidence: Evidence) -> Evidence:
+    """Leave out tasks without a claim that came when the claim had ended: the CPUs were another's by then."""
+    ends = [t.start_at_ns for t in evidence.transitions if t.claim == claim.name and t.what == "claim-removed"]
+    if not ends:
+        return evidence
+    return replace(evidence, intruders=tuple(row for row in evidence.intruders if row.first_at_ns < max(ends)))
 
 
 def _names(stays: list[Offender]) -> str:

@@ -152,6 +152,17 @@ def test_an_exclusive_container_made_while_we_watched() -> None:
     assert exclusive(with_rows(late, transitions=(made, shrunk))).outcome is Outcome.FAILED
 
 
+def test_an_exclusive_container_that_ended_while_we_watched() -> None:
+    """Once it is gone its CPUs are others': their time cannot be told from earlier time, intruders can."""
+    ended = Transition(claim="db", what="claim-removed", start_at_ns=10, end_at_ns=12, cpus_before=cpus("2-3"))
+    heir = Claim(name="heir", pod="heir", cgroup="/kubepods/heir/c", cpus=cpus("2-3"), isolation=Isolation.CONTAINER)
+    later = with_rows(use("heir", 2), transitions=(ended,))
+    assert exclusive(later, claim_db(), heir).outcome is Outcome.UNDECIDED
+    for first_at_ns, outcome in ((9, Outcome.FAILED), (10, Outcome.PASSED)):
+        guest = intruder(OwnerClass.FOREIGN_POD, first_at_ns=first_at_ns)
+        assert exclusive(evidence(intruders=(guest,), transitions=(ended,))).outcome is outcome
+
+
 def test_a_row_of_nobody_is_undecided() -> None:
     """Time of a claim that is not among the claims cannot be attributed."""
     assert exclusive(with_rows(use("ghost", 2))).outcome is Outcome.UNDECIDED
