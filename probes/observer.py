@@ -271,7 +271,9 @@ class Observer:
             self.joins.add(detail)
 
     def _report(self, detail: Detail) -> None:
-        window, name = self.window, self.names.get(detail.ident)
+        heard_ns = time.monotonic_ns()
+        with self.lock:  # what belongs to a window that is just being opened waits until it is there
+            window, name = self.window, self.names.get(detail.ident)
         if window is None or name is None or detail.window != window.number:
             return
         violation = Violation(
@@ -281,7 +283,7 @@ class Observer:
             comm=comm(detail.comm),
             cpu=detail.cpu,
             first_at_ns=max(0, detail.start_ns - window.start_ns),
-            reported_at_ns=time.monotonic_ns() - window.start_ns,
+            reported_at_ns=heard_ns - window.start_ns,
             ns=detail.end_ns - detail.start_ns,
         )
         with self._news:
