@@ -27,7 +27,7 @@ class Tier(StrEnum):
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What the machine must have for the scenario to make sense: lower bounds but for one, counted as the kubelet counts."""
+    """What the machine must have for the scenario to make sense: lower bounds but one, counted as kubelets count."""
 
     cpus: int = 1
     cores: int = 1
@@ -117,7 +117,7 @@ class Scenario:
     pile_ups: tuple[str, ...] = ()
     """Containers whose threads all narrow themselves to the first of their CPUs."""
     weights: bool = False
-    """Whether the containers' parts of contended CPU time are promised too. Who has no rival cannot be judged by them."""
+    """Whether the containers' parts of contended CPU time are promised too. Who has no rival cannot be judged so."""
     state_files: bool = False
     """Whether the state files that the kubelet would have written are judged too."""
     rejected_pods: dict[str, str] = field(default_factory=dict)
