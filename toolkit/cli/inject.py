@@ -119,6 +119,7 @@ def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) ->
             {
                 "fault": to_data(fault),
                 "missed": list(done.missed),
+                "unjudged": done.unjudged,
                 "verdicts": [to_data(verdict) for verdict in done.verdicts],
             }
         )
@@ -126,5 +127,7 @@ def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) ->
         click.echo(f"{fault.title}: {fault.changes}\n")
         rows = [(v.rule, v.subject, v.outcome.value, v.reason) for v in reported]
         click.echo(tabulate(rows, headers=("rule", "subject", "outcome", "reason"), tablefmt="simple"))
+        for rule, reason in done.unjudged.items():
+            click.echo(f"\nnot judged here: {rule}: {reason}")
         click.echo("\n" + (f"MISSED by {', '.join(done.missed)}" if done.missed else "reported as it should be"))
     leave(Outcome.FAILED if done.missed else Outcome.PASSED)

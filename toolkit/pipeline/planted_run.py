@@ -16,6 +16,8 @@ from pathlib import Path
 
 from toolkit.allocation.checkpoint_cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu_state import CpuState
+from toolkit.allocation.state_files import cpu_state_file
+from toolkit.apply import changes
 from toolkit.apply import sandbox as apply
 from toolkit.apply.change import Change
 from toolkit.errors import HostUnsupportedError
@@ -27,6 +29,7 @@ from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.pipeline import observe
 from validators.registry import judge
@@ -53,9 +56,16 @@ class PlantedRun:
         return tuple(v for v in self.verdicts if v.rule == rule and v.outcome is outcome)
 
     @property
+    def unjudged(self) -> dict[str, str]:
+        """Rules of the fault that this host may not judge, with the reason (noise in a virtual machine)."""
+        mine = [verdict for verdict in self.verdicts if verdict.rule in self.fault.rules]
+        judged = {verdict.rule for verdict in mine if verdict.outcome is not Outcome.SKIPPED}
+        return {verdict.rule: verdict.reason for verdict in mine if verdict.rule not in judged}
+
+    @property
     def missed(self) -> tuple[str, ...]:
         """Rules that should have reported the fault and did not."""
-        wanted = [(rule, Outcome.FAILED) for rule in self.fault.rules]
+        wanted = [(rule, Outcome.FAILED) for rule in self.fault.rules if rule not in self.unjudged]
         wanted += [(rule, Outcome.UNDECIDED) for rule in self.fault.undecides]
         return tuple(rule for rule, outcome in wanted if not self.of(rule, outcome))
 
@@ -74,6 +84,9 @@ def run(injection: Injection, *, run_id: str, duration_s: float = 1.5, root: Pat
     with apply.sandbox(request(own, shared), run_id=run_id, root=root) as live, _state_file(own, shared) as state:
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = claim_set(places, own, shared, live.value.root)
+        if injection.fault is FaultId.IRQ_MOVED:
+            # A budget of nothing: how much an interrupt takes is the machine's affair, that it came is the fault.
+            claims = replace(claims, noise_budget_ns_per_s=0)
         injection = _aimed(injection, places, own, state)
         window = observe.Window(run_id=run_id, duration_s=duration_s, root=root)
         with (
@@ -84,6 +97,9 @@ def run(injection: Injection, *, run_id: str, duration_s: float = 1.5, root: Pat
             while time.monotonic() < end:
                 opened.poll(observe.TICK_S)
             evidence = opened.close()
+            # Only this fault is about a state file; without one rule ``checkpoint`` has nothing to say.
+            if injection.fault is FaultId.CHECKPOINT_TORN:
+                evidence = replace(evidence, state_files=(_reading(Path(injection.state_file), online, evidence),))
     return PlantedRun(
         fault=fault, claims=claims, evidence=evidence, verdicts=judge(claims, evidence), changes=made.changes
     )
@@ -130,7 +146,11 @@ def claim_set(places: dict[str, str], own: CpuSet, shared: CpuSet, root: str) ->
         quota_us=QUOTA_US,
         shares=SHARES,
     )
-    return ClaimSet(claims=(exclusive, pool), reserved_cpus=CpuSet.of([shared.first()]), pods_root=root)
+    return ClaimSet(
+        claims=(exclusive, pool),
+        reserved_cpus=CpuSet.of([shared.first()]),
+        pods_root=root,
+    )
 
 
 def _aimed(injection: Injection, places: dict[str, str], own: CpuSet, state: Path) -> Injection:
@@ -143,6 +163,18 @@ def _aimed(injection: Injection, places: dict[str, str], own: CpuSet, state: Pat
         state_file=injection.state_file or str(state),
         # The state file is our own unless one was given.
         consent=injection.consent or (injection.fault is FaultId.CHECKPOINT_TORN and not injection.state_file),
+    )
+
+
+def _reading(path: Path, online: CpuSet, evidence: Evidence) -> StateReading:
+    """Read the state file as it stands, with what a node says about itself."""
+    running = (KnownContainer(pod_uid="guaranteed", container="db", running=True),)
+    return StateReading(
+        at_ns=evidence.duration_ns,
+        cpus_online=online,
+        cpu=cpu_state_file(changes.read_state(path) or ""),
+        cpu_policy="static",
+        containers=running,
     )
 
 
