@@ -100,6 +100,9 @@ class ClaimsDocument(BaseModel):
     strict_reservation: bool = Field(default=False, alias="strictReservation")
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     pods_root: str | None = Field(default=None, alias="podsRoot")
+    transition_limit_ms: float | None = Field(default=None, ge=0, alias="transitionLimitMs")
+    noise_budget_ns_per_s: int | None = Field(default=None, ge=0, alias="noiseBudgetNsPerS")
+    reconcile_period_s: float | None = Field(default=None, gt=0, alias="reconcilePeriodS")
     claims: tuple[_Claim, ...] = Field(max_length=MAX_CLAIMS)
 
 
@@ -121,6 +124,9 @@ def parse_claims(text: str, where: str) -> ClaimSet:
         strict_reservation=document.strict_reservation,
         policy=document.policy,
         pods_root=document.pods_root,
+        transition_limit_ms=document.transition_limit_ms,
+        noise_budget_ns_per_s=document.noise_budget_ns_per_s,
+        reconcile_period_s=document.reconcile_period_s,
     )
     check_claims(claims, where)
     return claims

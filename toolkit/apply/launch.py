@@ -21,7 +21,7 @@ from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.cpuset import CpuSet
 
-READY_S = 30.0
+READY_S = 90.0
 """How long a workload may take to start. The machine may be busy, and a workload that dies is seen at once anyway."""
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/"}
 
