@@ -105,6 +105,30 @@ def attach_raw_tracepoint(module: Any, tracepoint: str, function: str) -> None:
         raise HostUnsupportedError(f"raw tracepoint {tracepoint}: {error}; CONFIG_BPF_EVENTS is needed") from None
 
 
+def attach_return(module: Any, name: str, function: str, log: Path) -> tuple[int, int]:
+    """Load a program and attach it to the return of a kernel function; returns both descriptors, the caller's to close.
+
+    bcc's own way is a program name that it acts on while it compiles, and a kernel that refuses spoils everything.
+
+    :raises HostUnsupportedError: this kernel or architecture has no BPF trampolines, or no such function.
+    """
+    bcc = import_bcc()
+    lib, c, symbol = bcc.lib, module.module, name.encode()
+    with _stderr_to(log):
+        program = lib.bcc_func_load(
+            *(c, bcc.BPF.TRACING, b"kretfunc__" + function.encode(), lib.bpf_function_start(c, symbol)),
+            *(lib.bpf_function_size(c, symbol), lib.bpf_module_license(c), lib.bpf_module_kern_version(c)),
+            *(0, None, 0, None, -1),
+        )
+        link = lib.bpf_attach_kfunc(program) if program >= 0 else -1
+    if link < 0:
+        if program >= 0:
+            os.close(program)
+        said = " / ".join(_read(log).strip().splitlines()[-3:])
+        raise HostUnsupportedError(f"the kernel refuses a program at the return of {function}(): {said}")
+    return int(program), int(link)
+
+
 def _read(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 

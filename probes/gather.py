@@ -47,6 +47,7 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         before, after = window.first.run_delay.get(subject.name, {}), edge.run_delay.get(subject.name, {})
         if after:
             delays[subject.name] = run_delay(before, after)
+    ledger = observer.ledger
     spent = edge.bpf_ns - window.first.bpf_ns
     claims = [subject.claim for subject in observer.subjects.values()]
     return Evidence(
@@ -72,7 +73,9 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         pages=window.pages.latest(observer.hierarchy, claims, observer.root, now=window.closed),
         hugetlb=sample_hugetlb(observer.hierarchy, claims),
         devices=read_devices((device for claim in claims for device in claim.devices), observer.root),
-        irq_use=observer.ledger.interrupts.rows(window.number),
+        cgroup_moves=ledger.actions.moves(window.number, observer.names, window.start_ns),
+        affinity_changes=ledger.actions.affinities(window.number, observer.names, window.start_ns),
+        irq_use=ledger.interrupts.rows(window.number),
         steal_by_cpu_ns={
             cpu: steal - window.first.after.steal_by_cpu_ns[cpu]
             for cpu, steal in edge.after.steal_by_cpu_ns.items()
@@ -98,7 +101,8 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
     else:
         judged = sum(state.judged for state in states if state.window == window.number)
         seen = CpuSet.of(cpu for cpu, state in enumerate(states) if state.window == window.number)
-    spots = list(dict.fromkeys((*observer.blind_spots, *observer.ledger.interrupts.blind_spots)))
+    told = (observer.blind_spots, observer.ledger.interrupts.blind_spots, observer.ledger.actions.blind_spots)
+    spots = list(dict.fromkeys(spot for spots in told for spot in spots))
     hidden = untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
     if hidden.names:
         spots.append(f"this kernel hides threads from its tracepoints: {', '.join(hidden.names[:8])}")
@@ -126,6 +130,8 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         cpus_unsampled=unsampled,
         sampler_hz=observer.options.sampler_hz,
         proc_scans=window.masks.scans,
+        cgroup_moves_dropped=edge.dropped[0] - first.dropped[0],
+        affinity_changes_dropped=edge.dropped[1] - first.dropped[1],
         softirqs_judged=soft.judged,
         softirqs_kernel=soft.kernel,
         softirqs_skew=soft.skew,

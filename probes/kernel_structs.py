@@ -20,7 +20,7 @@ _EXTRA = {1: 4, 3: 12, 14: 4, 17: 4}  # INT, ARRAY, VAR, DECL_TAG
 _MAX_BYTES = 64 * 1024 * 1024
 
 WANTED: dict[str, tuple[str, ...]] = {
-    "task_struct": ("pid", "tgid", "flags", "cgroups", "signal", "nr_cpus_allowed"),
+    "task_struct": ("pid", "tgid", "flags", "cgroups", "signal", "nr_cpus_allowed", "comm"),
     "signal_struct": ("nr_threads",),
     "css_set": ("dfl_cgrp",),
     "cgroup": ("self", "kn", "root"),

@@ -7,6 +7,7 @@ A thin shell over ``bpf/ledger.bpf.c``. It knows slots, buffers and per-CPU rows
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import resource
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from probes import compiler, records
+from probes.actions import Actions
 from probes.bpfsys import Map, possible_cpus, program_info, run_program
 from probes.interrupts import Interrupts
 from probes.kernel_structs import offsets
@@ -23,7 +25,7 @@ from probes.options import ObserveOptions
 from toolkit.errors import HostUnsupportedError
 from toolkit.model.cpuset import EMPTY, CpuSet
 
-SOURCES = ("ledger.bpf.c", "interrupts.bpf.c")
+SOURCES = ("ledger.bpf.c", "interrupts.bpf.c", "affinity.bpf.c")
 _IRQ_PROGRAMS = tuple(f"on_{what}_{end}" for what in ("irq", "vector", "softirq") for end in ("entry", "exit"))
 _PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_CPU_CLOCK = 1, 0
 _RAW_TRACEPOINTS = {
@@ -41,6 +43,7 @@ class Ledger:
     def __init__(self, root: Path, options: ObserveOptions) -> None:
         self._root, self._options = root, options
         self._module: Any = None
+        self._detach = contextlib.ExitStack()
         self._control = -1
         self._perf: dict[int, int] = {}
         self._buffer: dict[int, int] = {}
@@ -49,6 +52,8 @@ class Ledger:
         self.programs: dict[str, int] = {}
         self.window = 0
         self.epoch = 0
+        self.polls = 0
+        """How often everything that had been sent was taken out of the rings."""
         self.members_lost = 0
         """Times that user space could not write a membership down: the map was full."""
 
@@ -68,6 +73,8 @@ class Ledger:
             "MAX_OFFENDERS": options.max_offenders,
             "MAX_INTRUDERS": options.max_intruders,
             "MAX_IRQS": options.max_irqs,
+            "MAX_ACTIONS": options.max_actions,
+            "CPUMASK_BYTES": -(-self._possible() // 64) * 8,
             "RING_PAGES": options.ring_pages,
             "DETAILS": options.details_per_row,
         }
@@ -84,8 +91,15 @@ class Ledger:
             self._open_maps()
             self.bump()
             self._module[b"events"].open_ring_buffer(
-                lambda _context, data, size: self._hand_over(on_detail, data, size)
+                lambda _context, data, size: self._hand_over(
+                    lambda record: on_detail(records.Detail.decode(record)), data, size
+                )
             )
+            self._module[b"actions"].open_ring_buffer(
+                lambda _context, data, size: self._hand_over(self.actions.hear, data, size)
+            )
+            self._detach.callback(self.actions.close)
+            self.programs |= self.actions.attach_affinity(self._module, log, trace_syscalls=options.trace_syscalls)
             for tracepoint, function in _RAW_TRACEPOINTS.items():
                 self._attach(tracepoint, function)
             # A defined beginning: nothing that ran before is counted in any window.
@@ -94,10 +108,14 @@ class Ledger:
             self.close()
             raise
 
-    def _open_maps(self) -> None:
+    def _possible(self) -> int:
         cpus = possible_cpus((self._root / "sys/devices/system/cpu/possible").read_text(encoding="ascii"))
         if cpus > records.MAX_CPUS:
             raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {records.MAX_CPUS}")
+        return cpus
+
+    def _open_maps(self) -> None:
+        cpus = self._possible()
         tables = self._module
 
         def table(name: str, key: int, value: int, copies: int = 1) -> Map:
@@ -116,16 +134,14 @@ class Ledger:
         self._seen = table("seen", 4, 8)
         sums = table("irqs", records.IrqKey.LAYOUT.size, records.IrqSums.LAYOUT.size)
         self.interrupts = Interrupts(sums, table("irq_cpus", 4, 8), self._attach)
+        self.actions = Actions(table("action_state", 4, records.ActionState.LAYOUT.size, cpus), self._root)
         self._zero_row = bytes(self._rows.value_size * cpus)
 
     def _attach(self, tracepoint: str, function: str) -> None:
         compiler.attach_raw_tracepoint(self._module, tracepoint, function)
 
-    def _hand_over(self, on_detail: Callable[[records.Detail], None], data: int, size: int) -> int:
-        import ctypes
-
-        if size >= records.Detail.LAYOUT.size:
-            on_detail(records.Detail.decode(ctypes.string_at(data, records.Detail.LAYOUT.size)))
+    def _hand_over(self, hear: Callable[[bytes], None], data: int, size: int) -> int:
+        hear(ctypes.string_at(data, size))
         return 0
 
     def close(self) -> None:
@@ -135,6 +151,7 @@ class Ledger:
         self._perf.clear()
         module, self._module = self._module, None
         if module is not None:
+            self._detach.close()
             module.cleanup()
         self.programs.clear()
 
@@ -159,8 +176,9 @@ class Ledger:
             compiler.import_bcc().lib.bpf_close_perf_event_fd(fd)
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait for detail records and hand them over."""
+        """Wait for records and hand them over."""
         self._module.ring_buffer_poll(timeout_ms)
+        self.polls += 1
 
     def online(self) -> CpuSet:
         """Return the CPUs that are online now."""

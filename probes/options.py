@@ -17,6 +17,9 @@ class ObserveOptions:
     :param max_claims: claims at one time; costs 160 bytes per claim and possible CPU.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
+    :param max_actions: moves between cgroups, and affinity changes, that a CPU tells in a window; the rest is counted.
+    :param trace_syscalls: see affinity changes at the exit of system calls where the kernel refuses the cheap way;
+        slows every system call of the machine.
     :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.
     :param sample_nohz_full: put the sampler's timer on nohz_full CPUs too.
     :param pending_ms: how long an interval outside waits for the kernel's word that its task was just moved in.
@@ -31,6 +34,8 @@ class ObserveOptions:
     max_offenders: int = 16384
     max_intruders: int = 16384
     max_irqs: int = 8192
+    max_actions: int = 256
+    trace_syscalls: bool = False
     ring_pages: int = 64
     details_per_row: int = 32
     sampler_hz: int = 99

@@ -1,7 +1,7 @@
 """The ledger's records as Python sees them: pure decoding of bytes, no bcc.
 
-Mirrors ``bpf/ledger.h``, ``bpf/claims.h``, ``bpf/membership.h`` and ``bpf/interrupts.h``; an integration test compares
-names, offsets and sizes with the structs that bcc generated.
+Mirrors ``bpf/ledger.h``, ``claims.h``, ``membership.h``, ``interrupts.h`` and ``actions.h``; an integration test
+compares names, offsets and sizes with the structs that bcc generated.
 """
 
 from __future__ import annotations
@@ -173,6 +173,59 @@ class IrqSums(_Record):
     name: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class ActionState(_Record):
+    """What a CPU sent and dropped (``struct action_state``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I2Q")
+    window: int
+    sent_moves: int
+    sent_affinities: int
+    pad: int
+    dropped_moves: int
+    dropped_affinities: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move(_Record):
+    """A task was moved to another cgroup (``struct move``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2IQ8I16s16s128s")
+    kind: int
+    window: int
+    at_ns: int
+    writer_tid: int
+    writer_tgid: int
+    tid: int
+    tgid: int
+    from_ident: int
+    to_ident: int
+    hierarchy: int
+    whole_process: int
+    writer_comm: bytes
+    comm: bytes
+    path: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity(_Record):
+    """An affinity mask was asked for (``struct affinity``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2IQ5Ii16s128s")
+    kind: int
+    window: int
+    at_ns: int
+    caller_tid: int
+    caller_tgid: int
+    caller_ident: int
+    tid: int
+    ident: int
+    result: int
+    caller_comm: bytes
+    cpus: bytes
+
+
+ACTION_MOVE, ACTION_AFFINITY = range(2)
 FOREVER_NS = (1 << 64) - 1
 """``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
 

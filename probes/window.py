@@ -45,6 +45,8 @@ class Edge:
     full: int
     softirqs: tuple[dict[int, int], dict[int, int]]
     """The kernel's counts by CPU before and after the ledger's own moment; empty where nobody asks."""
+    dropped: tuple[int, int]
+    """Moves and affinity changes that were not told."""
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class Window:
     hotplug: list[HotplugEvent] = field(default_factory=list)
     gone_stats: dict[str, CpuStat] = field(default_factory=dict)
     pages: PageSampler = field(default_factory=PageSampler)
+    polls: int = 0
 
     @property
     def start_ns(self) -> int:
@@ -89,6 +92,7 @@ class Window:
         """Close the window now."""
         self.add_bins()
         self.last = read_edge(self.observer)
+        self.polls = self.observer.ledger.polls
 
     def end(self) -> Edge:
         """Return the closing edge, or one read now where the window is still open."""
@@ -124,8 +128,10 @@ class Window:
         return offences, pending, intruders
 
     def waiting(self) -> bool:
-        """Say whether an undecided interval is still too young to be settled."""
+        """Say whether events are still in the rings, or an undecided interval is too young to be settled."""
         observer = self.observer
+        if observer.ledger.polls < self.polls + 2:
+            return True  # the first may have begun before the window closed
         with observer.lock:
             _, pending, _ = self.collect()
             patience = observer.options.pending_ms * 1_000_000
@@ -148,6 +154,7 @@ class Window:
         """Empty the detail maps of what belongs to this window, after it was closed and read."""
         self._drain()
         self.observer.ledger.interrupts.drop_old(self.observer.ledger.window)
+        self.observer.ledger.actions.drop_old(self.observer.ledger.window)
 
     def _drain(self) -> tuple[tally.Offences, tally.Offences, tally.Intruders]:
         ledger = self.observer.ledger
@@ -262,4 +269,5 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         lost=sum(state.lost_events for state in states),
         full=sum(state.map_full for state in states) + ledger.members_lost,
         softirqs=(soft_before, soft_after),
+        dropped=ledger.actions.dropped(),
     )

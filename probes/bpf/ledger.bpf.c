@@ -8,6 +8,7 @@
 #include "claims.h"
 #include "ledger.h"
 #include "membership.h"
+#include "actions.h"
 #include "offences.h"
 #include "intruders.h"
 
@@ -142,8 +143,10 @@ int on_attach(struct bpf_raw_tracepoint_args *ctx)
 {
         struct cpu_state *st = my_state();
 
-        if (st)
-                handle_attach(st, (void *)ctx->args[0], (void *)ctx->args[2], ctx->args[3] & 1);
+        if (!st)
+                return 0;
+        tell_move(st, (void *)ctx->args[0], (void *)ctx->args[1], (void *)ctx->args[2], ctx->args[3] & 1);
+        handle_attach(st, (void *)ctx->args[0], (void *)ctx->args[2], ctx->args[3] & 1);
         return 0;
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from toolkit.model.actions import AffinityChange, CgroupMove
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.interrupts import IrqUse
 from toolkit.model.layers import LayerView
@@ -195,8 +196,8 @@ class Coverage:
     switches_kernel: int = 0
     switches_skew: int = 0
     switches_untraced: int = 0
-    """Switches in the kernel's count that its tracepoint never tells: of threads without a claim that it never named, by
-    their own counters in /proc. ``switches_judged + switches_untraced`` is to be compared with ``switches_kernel``."""
+    """Switches in the kernel's count that its tracepoint never tells: of threads without a claim that it never named,
+    by their own counters in /proc. ``switches_judged + switches_untraced`` compares with ``switches_kernel``."""
     lost_events: int = 0
     map_full: int = 0
     missed_runs: int = 0
@@ -206,6 +207,9 @@ class Coverage:
     """nohz_full CPUs that the CPU-clock sampler leaves alone."""
     sampler_hz: int = 0
     proc_scans: int = 0
+    cgroup_moves_dropped: int = 0
+    affinity_changes_dropped: int = 0
+    """Events that were not told, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""
     softirqs_judged: int = 0
     softirqs_kernel: int = 0
     softirqs_skew: int = 0
@@ -298,5 +302,9 @@ class Evidence:
     irq_use: tuple[IrqUse, ...] | None = None
     """Interrupts on the exclusive CPUs; ``None``: not observed."""
     steal_by_cpu_ns: dict[int, int] | None = None
+    cgroup_moves: tuple[CgroupMove, ...] = ()
+    """Moves of tasks of claims, the first of each CPU."""
+    affinity_changes: tuple[AffinityChange, ...] | None = None
+    """By tasks of claims, to other tasks, or reaching a watched CPU: the first of each CPU; ``None``: not observed."""
     layers: tuple[LayerView, ...] = ()
     state_files: tuple[StateReading, ...] = ()

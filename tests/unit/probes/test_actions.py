@@ -1,0 +1,44 @@
+"""Rows of moves and affinity changes from their records."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from probes.actions import affinity_row, move_row, read_hierarchies
+from probes.records import Affinity, Move
+from toolkit.model.cpuset import CpuSet
+
+NAMES = {4: "db", 5: "web"}
+
+
+def test_move_names_claims_hierarchy_and_writer() -> None:
+    """Idents become claims, the number of a v1 hierarchy its controllers, unknown ones stay numbers."""
+    data = struct.pack("=2IQ8I16s16s128s", 0, 1, 150, 11, 10, 21, 20, 4, 5, 7, 1, b"systemd", b"pg", b"/kubepods/web")
+    event = Move.decode(data)
+    row = move_row(event, NAMES, {0: "v2", 7: "cpuset"}, 100)
+
+    assert (row.at_ns, row.tid, row.comm, row.whole_process) == (50, 21, "pg", True)
+    assert (row.from_claim, row.to_claim, row.hierarchy, row.cgroup) == ("db", "web", "cpuset", "/kubepods/web")
+    assert (row.writer_tid, row.writer_comm) == (11, "systemd")
+    assert move_row(event, {}, {}, 100).hierarchy == "hierarchy 7"
+    assert move_row(event, {}, {}, 100).from_claim == ""
+
+
+def test_affinity_carries_mask_and_answer() -> None:
+    """The mask is a bitmap of 1,024 CPUs; what the kernel refused has an errno."""
+    mask = (1 << 0 | 1 << 64 | 1 << 1023).to_bytes(128, "little")
+    data = struct.pack("=2IQ5Ii16s128s", 1, 1, 150, 11, 10, 5, 21, 4, -22, b"taskset", mask)
+    row = affinity_row(Affinity.decode(data), NAMES, 100)
+
+    assert (row.at_ns, row.tid, row.claim, row.errno) == (50, 21, "db", 22)
+    assert (row.caller_tid, row.caller_comm, row.caller_claim) == (11, "taskset", "web")
+    assert row.cpus == CpuSet.of([0, 64, 1023])
+
+
+def test_hierarchies_are_named_by_their_controllers(tmp_path: Path) -> None:
+    """Number, controllers, path; the controllers of a named hierarchy contain its name; v2 is number 0."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("12:cpu,cpuacct:/\n3:name=systemd:/a:b\n0::/\n")
+
+    assert read_hierarchies(tmp_path) == {12: "cpu,cpuacct", 3: "name=systemd", 0: "v2"}

@@ -1,0 +1,54 @@
+"""Who did it: single events that explain why a task ran where it ran. Facts only.
+
+Source: kernel/cgroup/cgroup.c (``cgroup_attach_task``), sched_setaffinity(2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupMove:
+    """A task of a claim was moved: into it, out of it, inside it, or in a v1 hierarchy beside it.
+
+    :param from_claim: claim that it was under, ``""`` for none or not known.
+    :param to_claim: claim that it is under now; in a v1 hierarchy that is the same, identity is that of v2.
+    :param hierarchy: ``v2``, or the controllers of the v1 hierarchy (``cpuset``).
+    :param cgroup: where to, cut to 127 bytes.
+    """
+
+    at_ns: int
+    tid: int
+    comm: str
+    whole_process: bool
+    from_claim: str
+    to_claim: str
+    hierarchy: str
+    cgroup: str
+    writer_tid: int
+    writer_comm: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AffinityChange:
+    """A call of sched_setaffinity, also one that was refused.
+
+    :param claim: claim of the thread whose mask it is, ``""`` for none or not known.
+    :param cpus: what was asked for; the kernel grants what of it lies in the cpuset.
+    :param errno: 0, or why the kernel refused.
+    """
+
+    at_ns: int
+    tid: int
+    claim: str
+    cpus: CpuSet
+    errno: int
+    caller_tid: int
+    caller_comm: str
+    caller_claim: str
