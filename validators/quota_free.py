@@ -41,7 +41,8 @@ def _judge(claim: Claim, claims: ClaimSet, levels: list[BandwidthUse]) -> Verdic
             return verdict(
                 Outcome.FAILED, f"throttled at {row.cgroup} in {row.nr_throttled} periods, {total}", measures
             )
-        if has_quota and (row.level == 0 or not _pod_shares(claim, claims)):
+        promised = row.level == 1 and row.quota_us == claim.pod_quota_us
+        if has_quota and (row.level == 0 or not (promised or _pod_shares(claim, claims))):
             return verdict(
                 Outcome.FAILED, f"{row.cgroup} has a quota of {bandwidth.shown(row.quota_us, row.period_us)}", measures
             )
@@ -72,7 +73,8 @@ RULE = Rule(
             The bandwidth file and nr_throttled of the claim's cgroup and, for exclusive containers, of every cgroup
             above it. A quota or a throttled period is a failure. A container that shares its node's or pod's CPUs and
             was promised no quota is judged at its own level only: it may share its pod's quota. A pod with pod-level
-            resources keeps its quota while some of its containers share the pod's pool; then only throttling fails.
+            resources keeps its quota while some of its containers share the pod's pool (in container scope: the
+            node's pool, where the plan says so); then only throttling fails.
             Levels that were not read make it undecided.
         """),
         tolerance="None.",

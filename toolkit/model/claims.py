@@ -92,6 +92,8 @@ class Claim:
     hugepages: tuple[HugepageLimit, ...] = ()
     alignments: tuple[Alignment, ...] = ()
     devices: tuple[str, ...] = ()
+    pod_quota_us: int | None = None
+    """Quota of the pod's cgroup just above, where the plan says it (:data:`NO_QUOTA`: none); ``None`` if unknown."""
     demand_cpus: float | None = None
     """CPUs' worth of user-mode work that the workload offers, where pinproof started it; ``None`` if unknown."""
 

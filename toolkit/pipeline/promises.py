@@ -179,6 +179,7 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset
                 shares=container.shares if scenario.weights else None,
                 memory_bytes=None,
                 alignments=container.alignments,
+                pod_quota_us=pod.quota_us,
                 demand_cpus=_demand(name, scenario, container.cpus) if whole else None,
             )
         )

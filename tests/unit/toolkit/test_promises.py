@@ -96,6 +96,7 @@ def test_claims_promise_what_was_planned() -> None:
     ) == (Isolation.CONTAINER, NO_QUOTA, "3")
     assert by_name["web/app"].quota_us == 50_000
     assert by_name["job/run"].cpus is None
+    assert {-1} == {claim.pod_quota_us for claim in by_name.values()}
 
 
 def test_demand_is_known_only_for_user_mode_spinners() -> None:

@@ -286,6 +286,16 @@ def test_a_pod_level_quota_is_healthy() -> None:
     assert free(claim_db(), side, own={"quota_us": 400_000}).outcome is Outcome.FAILED
 
 
+def test_a_pod_quota_that_the_plan_states_is_healthy() -> None:
+    """Container scope: the pod keeps its quota for a container in the node's pool; only that value, never throttling."""
+    kept = claim_db(pod_quota_us=200_000)
+
+    assert free(kept, pod={"quota_us": 200_000}).outcome is Outcome.PASSED
+    assert free(kept, pod={"quota_us": 100_000}).outcome is Outcome.FAILED
+    assert free(kept, root={"quota_us": 200_000}).outcome is Outcome.FAILED
+    assert free(kept, pod={"quota_us": 200_000, "nr_periods": 9, "nr_throttled": 1}).outcome is Outcome.FAILED
+
+
 def test_shared_containers_may_inherit_a_quota() -> None:
     """A container that was promised no quota and shares CPUs is judged at its own level only."""
     shared = claim_db(isolation=Isolation.HOST)

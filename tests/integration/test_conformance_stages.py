@@ -1,0 +1,83 @@
+"""Scenarios that take several steps, on the real kernel: init containers, departures, restarts, bursts, other nodes.
+
+On a machine that others use a verdict may be undecided; what must never happen is a false alarm, or a broken promise
+that the rule says nothing about.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.host import cgroupfs
+from toolkit.host.topology import read_topology
+from toolkit.model.conformance import ScenarioResult
+from toolkit.model.verdict import Outcome
+from toolkit.pipeline import conformance
+from toolkit.pipeline.execute import Settings
+from toolkit.scenario_file import load_catalogue
+from toolkit.store import load_run
+
+pytestmark = pytest.mark.integration
+
+SCENARIOS = {scenario.name: scenario for scenario in load_catalogue()}
+
+
+def run(name: str, tmp_path: Path) -> ScenarioResult:
+    """Run one scenario of the catalogue with short windows."""
+    topology = read_topology()
+    reason = conformance.why_not(SCENARIOS[name], topology)
+    if reason is not None:
+        pytest.skip(reason)
+    result = conformance.run_one(SCENARIOS[name], topology, Settings(runs=tmp_path, duration_s=1.0))
+    wrong = [f"{v.rule} {v.subject}: {v.reason}" for v in result.verdicts if v.outcome is Outcome.FAILED]
+    missed = [f"{c.rule} {c.subject}: {c.reason}" for c in result.controls if c.outcome is Outcome.FAILED]
+    assert (wrong, missed) == ([], [])
+    assert any(control.outcome is Outcome.PASSED for control in result.controls)
+    left = [path.name for path in cgroupfs.detect().controller_dir("cpuset").glob("pinproof-*")]
+    assert not any(name in one for one in left)
+    return result
+
+
+def test_init_container_runs_first_on_the_same_cpu(tmp_path: Path) -> None:
+    """The init container is judged in a stage of its own, before its pod's app container has the same CPU."""
+    result = run("init-reuse", tmp_path)
+
+    first, last = load_run(Path(result.run) / "init-1"), load_run(Path(result.run))
+    cpus = {claim.name: claim.cpus for stage in (first, last) for claim in stage.claims.claims}
+    assert cpus["db/setup"] == cpus["db/main"]
+    assert {claim.name for claim in first.claims.claims} == {"db/setup", "web/app"}
+    assert {claim.name for claim in last.claims.claims} == {"db/main", "web/app"}
+    ran = {row.claim for row in first.evidence.cpu_use if row.run_ns > 0}
+    assert "db/setup" in ran
+    assert any(verdict.subject == "db/setup (init 1)" for verdict in result.verdicts)
+
+
+def test_cpus_of_a_pod_that_left_go_to_the_next(tmp_path: Path) -> None:
+    """Two stages: the same CPU belongs to the first pod, then to the second."""
+    result = run("pod-level-sequential", tmp_path)
+
+    first, last = load_run(Path(result.run) / "first"), load_run(Path(result.run))
+    assert [claim.name for claim in first.claims.claims] == ["first/main"]
+    assert [claim.name for claim in last.claims.claims] == ["second/main"]
+    assert first.claims.claims[0].cpus is not None
+    assert last.claims.claims[0].cpus is not None
+    assert first.claims.claims[0].cpus <= last.claims.claims[0].cpus
+
+
+def test_a_restart_under_observation_is_no_violation(tmp_path: Path) -> None:
+    """The container's tasks die and come back while the window is open; both widened containers are noticed."""
+    result = run("restart", tmp_path)
+
+    evidence = load_run(Path(result.run)).evidence
+    pids = {mask.pid for mask in evidence.thread_masks if mask.claim == "db/main"}
+    assert len(pids) > 2
+
+
+def test_an_emptied_pool_is_noticed_by_plan_and_switches(tmp_path: Path) -> None:
+    """Once exclusive containers own all but the reserved CPUs, the shared container's escape is told three times."""
+    result = run("empty-pool", tmp_path)
+
+    caught = {control.rule for control in result.controls if control.outcome is Outcome.PASSED}
+    assert {"admission", "reserved-cpus", "exclusive-cpus"} == caught
