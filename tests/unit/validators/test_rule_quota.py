@@ -287,7 +287,7 @@ def test_a_pod_level_quota_is_healthy() -> None:
 
 
 def test_a_pod_quota_that_the_plan_states_is_healthy() -> None:
-    """Container scope: the pod keeps its quota for a container in the node's pool; only that value, never throttling."""
+    """Container scope: the pod keeps its quota for a container in the node's pool; that value only, no throttling."""
     kept = claim_db(pod_quota_us=200_000)
 
     assert free(kept, pod={"quota_us": 200_000}).outcome is Outcome.PASSED
