@@ -30,6 +30,7 @@ GUEST = "pinproof-guest-"
 STATE_FILES = ("cpu_manager_state", "memory_manager_state")
 MAX_STATE_BYTES = 1 << 20
 PATIENCE_S = 5.0
+INTERRUPT_S = 1.0
 _LISTS = ("cpuset.cpus", "cpuset.mems", "smp_affinity_list")
 _LIMITS = frozenset(
     (
@@ -143,8 +144,18 @@ def _restore(change: Change, found: str | None, write: object) -> list[str]:
         return [f"{change.path}: somebody else wrote {found.strip()[:80]!r} meanwhile: left alone"]
     if change.via:
         write(Path(change.path), change.via)
+        _await_interrupt(Path(change.path), change.via)
     write(Path(change.path), change.before)
     return []
+
+
+def _await_interrupt(path: Path, wanted: str) -> None:
+    """Wait until the hardware has followed, which it does when the interrupt comes next; a rare one may stay behind."""
+    deadline = time.monotonic() + INTERRUPT_S
+    while (used := read_control(path.with_name("effective_affinity_list"))) is not None:
+        if same("smp_affinity_list", used, wanted) or time.monotonic() > deadline:
+            return
+        time.sleep(0.01)
 
 
 def same(name: str, one: str, other: str) -> bool:

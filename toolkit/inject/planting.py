@@ -90,12 +90,17 @@ def _make_one(host: Host, run: Journal, alternatives: tuple[tuple[Change, ...], 
         try:
             run = changes.make(host.root, host.hierarchy, run, wanted)
         except ApplyError as error:
-            if len(alternatives) == 1:
-                raise
             problem = problem or str(error)
+            if not _is_interrupt(wanted):
+                raise
         else:
             return wanted
-    raise HostUnsupportedError(f"this host lets none of {len(alternatives)} be changed: {problem}")
+    raise HostUnsupportedError(f"this host lets none of {len(alternatives)} interrupts be moved: {problem}")
+
+
+def _is_interrupt(wanted: tuple[Change, ...]) -> bool:
+    """Interrupts are the one thing of which only trying tells whether it can be changed (managed, or per CPU)."""
+    return all(Path(change.path).name == "smp_affinity_list" for change in wanted)
 
 
 def _keep_masks(host: Host, injection: Injection, run: Journal) -> Journal:

@@ -35,6 +35,8 @@ from toolkit.pipeline.planning import machine_of
 from validators.registry import judge
 
 STEPS_PER_WINDOW = 5
+REPORTS = 5
+"""Looks at the reports before a window ends: the positive control's must have arrived."""
 FAULT_DEADLINE_S = 15.0
 LOADS = (
     WorkloadKind.SPIN,
@@ -256,6 +258,8 @@ def _window(scene: Scene, pair: canary.CanaryPair, root: Path, tally: _Tally, *,
         scene.do(step)
         opened.poll(0.02)
         tally.mismatches += scene.mismatches()
+    for _ in range(REPORTS):
+        opened.poll(0.05)
     fault = _choose(scene) if faults and late is None else None
     if fault is None:
         evidence = opened.close()
