@@ -36,13 +36,12 @@ def evidence(observer: Observer, window: Window) -> Evidence:
     for subject in window.all_subjects():
         use += tally.cpu_use(subject.name, subject.ident, window.rows(subject), settled)
     for subject in observer.subjects.values():
-        whole = window.closed and subject.since_ns <= window.start_ns
         bandwidth += bandwidth_use(
             subject.claim,
             window.first.stats,
             edge.stats,
             window.first.files,
-            window.usage_ns(subject) if whole else None,
+            window.usage_since_first_read(subject),
         )
         before, after = window.first.run_delay.get(subject.name, {}), edge.run_delay.get(subject.name, {})
         if after:

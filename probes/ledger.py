@@ -169,6 +169,10 @@ class Ledger:
                 self._perf[cpu] = fd
         return CpuSet.of(self._perf)
 
+    def sampled(self) -> CpuSet:
+        """Return the CPUs with a sampler: they may be interrupted to count what runs there."""
+        return CpuSet.of(self._perf) & self.online()
+
     def forget_sampler(self, cpu: int) -> None:
         """Close the sampler's event of a CPU that went offline: it does not come back by itself."""
         fd = self._perf.pop(cpu, None)

@@ -120,6 +120,7 @@ class Observer:
         lifecycle.look_for_cpus(self)
         with self.lock:
             window.close()
+        window.wait_for_events()
         # The kernel's word about a task that was just being moved in may still be on its way.
         while window.waiting() and time.monotonic() < deadline:
             time.sleep(0.005)

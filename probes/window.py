@@ -25,6 +25,9 @@ from toolkit.model.evidence import CgroupFiles, HotplugEvent, Transition
 if TYPE_CHECKING:
     from probes.observer import Observer
 
+EVENTS_S = 5.0
+"""How long a window that has closed waits for its last events: they take milliseconds unless this machine is jammed."""
+
 
 @dataclass(slots=True)
 class Edge:
@@ -69,6 +72,8 @@ class Window:
     gone_stats: dict[str, CpuStat] = field(default_factory=dict)
     pages: PageSampler = field(default_factory=PageSampler)
     polls: int = 0
+    usage_base: dict[str, int] = field(default_factory=dict)
+    """Of claims added while the window was open: what they had used when their cgroup's own count was first read."""
 
     @property
     def start_ns(self) -> int:
@@ -116,6 +121,16 @@ class Window:
             for row in self.rows(other)
         )
 
+    def usage_since_first_read(self, subject: Subject) -> int | None:
+        """Return a claim's CPU time since its cgroup's own count was first read; ``None`` where that is not known.
+
+        While the window is open nobody interrupts a nohz_full CPU to count what runs there.
+        """
+        silent = self.observer.ledger.online() - self.observer.ledger.sampled()
+        if not self.closed and silent & subject.cpus:
+            return None
+        return self.usage_ns(subject) - self.usage_base.get(subject.name, 0)
+
     def collect(self) -> tuple[tally.Offences, tally.Offences, tally.Intruders]:
         """Return this window's detail entries: those drained before, and those in the maps now."""
         offences, pending, intruders = dict(self.offences), dict(self.pending), dict(self.intruders)
@@ -127,11 +142,18 @@ class Window:
         tally.merge_intruders(intruders, ((k, v) for k, v in found if tally.in_window(k.epoch, self.number)))
         return offences, pending, intruders
 
+    def wait_for_events(self) -> None:
+        """Wait until what was in the rings when the window closed has been heard; not under the observer's lock."""
+        ledger, deadline = self.observer.ledger, time.monotonic() + EVENTS_S
+        while ledger.polls < self.polls + 2:  # the first may have begun before the window closed
+            if time.monotonic() > deadline:
+                self.observer.blind(f"events were still unread {EVENTS_S} s after the window closed")
+                return
+            time.sleep(0.002)
+
     def waiting(self) -> bool:
-        """Say whether events are still in the rings, or an undecided interval is too young to be settled."""
+        """Say whether an undecided interval is still too young to be settled."""
         observer = self.observer
-        if observer.ledger.polls < self.polls + 2:
-            return True  # the first may have begun before the window closed
         with observer.lock:
             _, pending, _ = self.collect()
             patience = observer.options.pending_ms * 1_000_000
@@ -181,7 +203,7 @@ class Window:
         """Close the running usage slot of every claim."""
         if self.closed:
             return
-        self.observer.ledger.split(self.observer.sampled & self.observer.ledger.online())
+        self.observer.ledger.split(self.observer.ledger.sampled())
         now = time.monotonic_ns() - self.start_ns
         for subject in self.observer.subjects.values():
             self.bins.setdefault(subject.name, Bins(subject.name)).add(now, self.usage_ns(subject))
@@ -190,6 +212,10 @@ class Window:
         """Note that a claim is watched from now on."""
         for cgroup, stat in read_stats(self.observer.hierarchy, [subject.claim]).items():
             self.first.stats.setdefault(cgroup, stat)
+            if cgroup == subject.claim.cgroup:
+                self.first.stats[cgroup] = stat  # of the cgroup that is there now: it may have been made anew
+        self.observer.ledger.split(self.observer.ledger.sampled())
+        self.usage_base[subject.name] = self.usage_ns(subject)
         for cgroup, files in read_claim_files(self.observer, [subject.claim]).items():
             self.first.files.setdefault(cgroup, files)
         self.bins[subject.name] = Bins(subject.name, since_ns - self.start_ns)
@@ -234,7 +260,10 @@ def read_claim_files(observer: Observer, claims: list[Claim]) -> dict[str, Cgrou
 
 
 def read_edge(observer: Observer, turn: bool = True) -> Edge:
-    """Read everything at one end of a window, in the same order at both ends; ``turn`` the ledger's window over."""
+    """Read everything at one end of a window, in the same order at both ends.
+
+    :param turn: turn the ledger's window over; otherwise what is running is only counted up to now.
+    """
     ledger, hierarchy, root = observer.ledger, observer.hierarchy, observer.root
     claims = [subject.claim for subject in observer.subjects.values()]
     files = read_claim_files(observer, claims)
@@ -251,6 +280,8 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
     now = time.monotonic_ns()
     if turn:
         ledger.new_window()
+    else:
+        ledger.split(ledger.sampled())
     after = read_system(root)
     soft_after = read_softirqs(root) if counting else {}
     states: list[CpuState] = ledger.states()

@@ -35,7 +35,7 @@ def empty_program() -> Iterator[int]:
     bcc = compiler.import_bcc()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BCC_KERNEL_SOURCE"] = str(find_headers(Path("/"), Path(folder)).path)
-        module = bcc.BPF(text=EMPTY)
+        module = bcc.BPF(text=EMPTY.encode())
         module.attach_raw_tracepoint(b"sched_switch", b"empty")
         try:
             yield module.load_func(b"empty", bcc.BPF.RAW_TRACEPOINT).fd
