@@ -52,8 +52,7 @@ class Ledger:
         self.programs: dict[str, int] = {}
         self.window = 0
         self.epoch = 0
-        self.polls = 0
-        """How often everything that had been sent was taken out of the rings."""
+        self.polls = 0  # times that everything sent was taken out of the rings
         self.members_lost = 0
         """Times that user space could not write a membership down: the map was full."""
 

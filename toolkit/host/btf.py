@@ -9,9 +9,9 @@ Source: Documentation/bpf/btf.rst, sections 1 and 2 (encoding).
 
 from __future__ import annotations
 
-import re
 import struct
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +88,30 @@ class Btf:
                 return found
         return None
 
+    def offsets(self, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+        """Return byte offsets by ``struct.member``, of many members in one pass.
+
+        :raises InputError: a struct or member is missing.
+        """
+        places = {at: name for name in wanted for at in self._offsets_of(name)}
+        unpack = struct.Struct(self._order + "II").unpack_from
+        types, found = self._types, dict[str, list[int]]()
+        for type_id, at in enumerate(self._starts):
+            name_at, info = unpack(types, at)
+            if type_id and name_at in places and info >> 24 & 0x1F in (_STRUCT, _UNION):
+                found.setdefault(places[name_at], []).append(type_id)
+        result = {}
+        for name, members in wanted.items():
+            for member in members:
+                names = self._offsets_of(member)
+                hits = (self._find(type_id, names, 0, 0) for type_id in found.get(name, ()))
+                hit = next((hit for hit in hits if hit is not None), None)
+                if hit is None:
+                    missing = f"member {member} in struct {name}" if name in found else f"struct {name}"
+                    raise InputError(self._where, f"no {missing}", "a kernel that the probes know")
+                result[f"{name}.{member}"] = hit.byte_offset
+        return result
+
     def has_member(self, struct_name: str, member: str) -> bool:
         """Say whether the struct exists and has the member."""
         return self.member(struct_name, member) is not None
@@ -114,8 +138,10 @@ class Btf:
 
     def _offsets_of(self, name: str) -> frozenset[int]:
         """Return every place in the string table where this name stands; names may share their ends."""
-        pattern = re.escape(name.encode() + b"\0")
-        return frozenset(match.start() for match in re.finditer(pattern, self._strings))
+        wanted, at, found = name.encode() + b"\0", -1, set()
+        while (at := self._strings.find(wanted, at + 1)) >= 0:
+            found.add(at)
+        return frozenset(found)
 
     def _structs(self, name: str) -> tuple[int, ...]:
         names = self._offsets_of(name)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.kernel_structs import offsets, parse
-from toolkit.errors import HostUnsupportedError
+from probes.kernel_structs import offsets
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.host.btf import Btf
 
 
 def btf(*types: bytes, strings: bytes) -> bytes:
@@ -36,8 +37,8 @@ def test_members_are_found_through_anonymous_unions() -> None:
     )
     wanted = {"cat": ("tail", "claw")}
 
-    assert parse(inner_first, wanted) == {"cat.tail": 0, "cat.claw": 12}
-    assert parse(inner_last, wanted) == {"cat.tail": 0, "cat.claw": 12}
+    assert Btf(inner_first).offsets(wanted) == {"cat.tail": 0, "cat.claw": 12}
+    assert Btf(inner_last).offsets(wanted) == {"cat.tail": 0, "cat.claw": 12}
 
 
 @pytest.mark.parametrize("wanted", [{"dog": ("tail",)}, {"cat": ("wing",)}])
@@ -45,8 +46,8 @@ def test_what_is_missing_is_named(wanted: dict[str, tuple[str, ...]]) -> None:
     """A kernel without the struct or member cannot be read, and the message says which."""
     data = btf(INT, a_struct(CAT, (TAIL, 1, 0)), strings=STRINGS)
 
-    with pytest.raises(ValueError, match=r"dog|wing"):
-        parse(data, wanted)
+    with pytest.raises(InputError, match=r"dog|wing"):
+        Btf(data).offsets(wanted)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x9f\xeb", b"\0" * 64])
