@@ -139,6 +139,16 @@ def test_a_node_keeps_its_books(data: st.DataObject) -> None:
     assert node.checkpoints() == fresh.checkpoints()
 
 
+def has_broken_group(node: Node) -> bool:
+    """Say whether a NUMA node left its group without being empty.
+
+    A real fault of the real component: a single-node hint may take memory of a node that is in use in a group, and a
+    pod that is refused afterwards leaves the node alone; over that state file a kubelet does not start again.
+    """
+    nodes = node.memory.state.nodes
+    return any(nodes[cell].cells != state.cells for state in nodes.values() for cell in state.cells if cell in nodes)
+
+
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_restart_changes_nothing(data: st.DataObject) -> None:
@@ -159,6 +169,10 @@ def test_a_restart_changes_nothing(data: st.DataObject) -> None:
         if steady.cpu_state.entries and not steady.cpu_state.default:
             # A real fault of the real component: over an empty shared pool it does not start again.
             with pytest.raises(StartupError, match="default cpuset cannot be empty"):
+                restarting.restarted()
+            return
+        if has_broken_group(restarting):
+            with pytest.raises(StartupError, match="expected machine state is different"):
                 restarting.restarted()
             return
         restarting = restarting.restarted()
