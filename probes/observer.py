@@ -2,6 +2,8 @@
 
 Does not judge: what it returns says who ran where for how long, how complete that is, and nothing about right or wrong
 beyond the arithmetic of sets. Calls may come from any thread; two threads of its own do the listening.
+
+Longer than 300 lines: one object that owns the lock over all its parts.
 """
 
 from __future__ import annotations

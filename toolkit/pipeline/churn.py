@@ -5,6 +5,8 @@ with the model's. Windows of a few operations are judged by all rules. On a heal
 with planted faults each must be reported by its rule about its target, and nothing else may be.
 
 A promise of bandwidth holds for a whole window, so a resize of a quota happens between two windows.
+
+Longer than 300 lines: one loop with its operations; the model is in churn_model.py.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ LOADS = (
     WorkloadKind.THREAD_STORM,
 )
 CONSEQUENCES: dict[FaultId, tuple[str, ...]] = {
-    FaultId.CPUSET_WRITE: ("cpuset-containment", "exclusive-cpus", "quota-throttling"),
+    FaultId.CPUSET_WRITE: ("cpuset-containment", "exclusive-cpus", "quota-throttling", "layers-agree"),
     FaultId.ROGUE_TASK: (),
     FaultId.QUOTA_IMPOSED: (),
     FaultId.QUOTA_RESET: ("quota-throttling",),

@@ -1,4 +1,7 @@
-"""The loss rule, ``evidence-health``, and the properties that hold for every rule together."""
+"""The loss rule, ``evidence-health``, and the properties that hold for every rule together.
+
+Longer than 300 lines: the properties share their generators with the loss rule's table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The static policy's transitions: admission, reuse, sidecars, release, pod-level division, restart, hints."""
+"""The static policy's transitions: admission, reuse, sidecars, release, pod-level division, restart, hints.
+
+Longer than 300 lines: one table of transitions; its fixtures serve all of them.
+"""
 
 from __future__ import annotations
 
