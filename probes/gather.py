@@ -119,7 +119,7 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
     return Coverage(
         switches_judged=judged,
         switches_kernel=max(least, min(most, (least + most) // 2)),
-        switches_skew=(most - least + 1) // 2,
+        switches_skew=(most - least + 1) // 2 + hidden.skew,
         switches_untraced=hidden.switches,
         lost_events=edge.lost - first.lost,
         map_full=edge.full - first.full,

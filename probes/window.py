@@ -39,7 +39,7 @@ class Edge:
     before: SystemCounters
     after: SystemCounters
     run_delay: dict[str, dict[int, int]]
-    switches: dict[int, int]
+    switches: tuple[dict[int, int], dict[int, int]]
     members: frozenset[int]
     process_ns: int
     bpf_ns: int
@@ -273,6 +273,7 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         ledger.prepare_window()
     # At the end only those that the ledger never saw: nobody else is looked up there.
     counts = read_counts(root, lambda tid: not ledger.seen(tid)) if turn else {}
+    late: dict[int, int] = {}
     stats = read_stats(hierarchy, claims)
     counting = ledger.interrupts.counts_softirqs
     soft_before = read_softirqs(root) if counting else {}
@@ -284,6 +285,9 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         ledger.split(ledger.sampled())
     after = read_system(root)
     soft_after = read_softirqs(root) if counting else {}
+    if turn:
+        # Read on both sides of the kernel's total: what moved in between is how far the sum may be off.
+        late = read_counts(root, lambda tid: tid in counts)
     states: list[CpuState] = ledger.states()
     return Edge(
         at_ns=now,
@@ -292,7 +296,7 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         before=before,
         after=after,
         run_delay=delays,
-        switches=counts,
+        switches=(counts, late),
         members=frozenset(tid for tids in members.values() for tid in tids),
         process_ns=time.process_time_ns(),
         bpf_ns=ledger.run_time_ns(),

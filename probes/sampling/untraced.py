@@ -21,10 +21,19 @@ may have been under way at the edge."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Untraced:
-    """What was hidden in one window."""
+    """What was hidden in one window.
+
+    :param skew: how far ``switches`` may be off: the counters are read some milliseconds before and after the kernel's
+        own total, and a thread with a single switch may be hidden or may have been switching at the edge.
+    """
 
     switches: int
+    skew: int
     names: tuple[str, ...]
+
+
+Counts = Mapping[int, int]
+"""Thread id -> how often the kernel says that it was switched out."""
 
 
 def read_counts(root: Path, wanted: Callable[[int], bool]) -> dict[int, int]:
@@ -39,9 +48,21 @@ def read_counts(root: Path, wanted: Callable[[int], bool]) -> dict[int, int]:
     return counts
 
 
-def untraced(before: Mapping[int, int], after: Mapping[int, int], claimed: frozenset[int], root: Path) -> Untraced:
-    """Sum up the threads in ``after`` (those that the ledger never saw) that ran meanwhile and have no claim."""
-    moved = {tid: count - before[tid] for tid, count in after.items() if tid in before and tid not in claimed}
-    hidden = {tid: count for tid, count in moved.items() if count >= LEAST_SWITCHES}
+def untraced(
+    first: tuple[Counts, Counts], last: tuple[Counts, Counts], claimed: frozenset[int], root: Path
+) -> Untraced:
+    """Sum up the threads that the ledger never saw, that ran meanwhile, and that have no claim.
+
+    :param first, last: counts read before and after the kernel's total at both edges; at the last edge only of threads
+        that the ledger never saw.
+    """
+    least, most = _moved(first[1], last[0], claimed), _moved(first[0], last[1], claimed)
+    hidden = {tid for tid, count in most.items() if count >= LEAST_SWITCHES}
+    low, high = (sum(max(0, moved.get(tid, 0)) for tid in hidden) for moved in (least, most))
+    once = sum(1 for tid, count in most.items() if tid not in hidden and count > 0)
     names = tuple(f"{(read_control(root / f'proc/{tid}/comm') or '').strip()} ({tid})" for tid in sorted(hidden))
-    return Untraced(switches=sum(hidden.values()), names=names)
+    return Untraced(switches=(low + high) // 2, skew=(high - low + 1) // 2 + once, names=names)
+
+
+def _moved(before: Counts, after: Counts, claimed: frozenset[int]) -> dict[int, int]:
+    return {tid: count - before[tid] for tid, count in after.items() if tid in before and tid not in claimed}

@@ -91,9 +91,17 @@ def test_run_delay_counts_new_threads_whole(tmp_path: Path) -> None:
 
 def test_threads_of_a_claim_are_never_excused(tmp_path: Path) -> None:
     """Hidden threads are named and summed; those of a claim, and single switches at the edge, are not."""
-    found = untraced({1: 10, 2: 10, 3: 10}, {1: 15, 2: 99, 3: 11, 4: 50}, frozenset({2}), tmp_path)
+    first, last = {1: 10, 2: 10, 3: 10}, {1: 15, 2: 99, 3: 11, 4: 50}
+    found = untraced((first, first), (last, last), frozenset({2}), tmp_path)
 
-    assert (found.switches, len(found.names)) == (5, 1)
+    assert (found.switches, found.skew, len(found.names)) == (5, 1, 1)
+
+
+def test_what_hidden_threads_did_between_the_reads_is_the_skew(tmp_path: Path) -> None:
+    """Counters read before and after the kernel's total differ: the sum is the middle, the rest is uncertain."""
+    found = untraced(({1: 10}, {1: 12}), ({1: 30}, {1: 34}), frozenset(), tmp_path)
+
+    assert (found.switches, found.skew) == (21, 3)
 
 
 def test_own_headers_are_put_in_once() -> None:
