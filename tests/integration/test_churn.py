@@ -15,7 +15,8 @@ from tests.integration.apply_support import traces
 from toolkit.model.cpuset import CpuSet
 from toolkit.pipeline.churn import churn
 
-pytestmark = pytest.mark.integration
+# Long on a busy machine (minutes of compiling beside full load): `make soak` runs them.
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
 SOAK = os.environ.get("PINPROOF_SOAK") == "1"

@@ -21,7 +21,8 @@ from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxReques
 from toolkit.model.verdict import Outcome
 from validators.registry import judge
 
-pytestmark = pytest.mark.integration
+# Long on a busy machine (minutes of compiling beside full load): `make soak` runs them.
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 SOAK = os.environ.get("PINPROOF_SOAK") == "1"
 CHANGES = 1000 if SOAK else 100
