@@ -27,9 +27,10 @@ class _Record:
 class Row(_Record):
     """One claim on one CPU in one window (``struct row``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=10Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=11Q")
     switches: int
     ns: int
+    idle_wakes: int
     out_switches: int
     out_ns: int
     out_longest_ns: int
@@ -135,7 +136,7 @@ class CpuState(_Record):
     map_full: int
     counted_start_ns: int
     counted: int
-    pad0: int
+    from_idle: int
     busy: int
     closed_window: int
 

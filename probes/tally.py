@@ -101,6 +101,7 @@ def cpu_use(claim: str, ident: int, rows: list[Row], settled: Settled) -> list[C
                 cpu=cpu,
                 switches=row.switches,
                 run_ns=row.ns,
+                idle_wakes=row.idle_wakes,
                 out_of_set_switches=row.out_switches + sum(o.switches for o in out),
                 out_of_set_ns=row.out_ns + sum(o.ns for o in out),
                 out_of_set_longest_ns=max([row.out_longest_ns, *(o.longest_ns for o in out)]),

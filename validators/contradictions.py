@@ -47,6 +47,7 @@ def _row(row: CpuUse) -> str:
     counters = (
         row.switches,
         row.run_ns,
+        row.idle_wakes,
         row.out_of_set_switches,
         row.out_of_set_ns,
         row.out_of_set_longest_ns,
@@ -61,6 +62,8 @@ def _row(row: CpuUse) -> str:
         return "more switches outside its set than switches"
     if row.out_of_set_ns + row.transition_ns > row.run_ns * (1 + CLOCK_SLACK_RATIO) + CLOCK_SLACK_NS:
         return "more time outside its set than time"
+    if row.idle_wakes > row.switches:
+        return "more wake-ups of an idle CPU than switches"
     if row.out_of_set_samples > row.samples:
         return "more samples outside its set than samples"
     return ""

@@ -38,6 +38,8 @@ static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int 
                         if (row) {
                                 row->switches += ended;
                                 row->ns += now - s.from;
+                                if (ended)
+                                        row->idle_wakes += st->from_idle;
                                 row->samples += tick;
                                 if (place != PLACE_INSIDE)
                                         outside(st, row, e, &s);
@@ -52,9 +54,8 @@ static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int 
  * Some hosts hide threads from tracepoints, while ctxt in /proc/stat counts them. A bit for every tid that was ever seen
  * here lets user space name the others. Two CPUs may lose each other's bit: the next switch sets it again.
  */
-static __always_inline void mark_seen(void)
+static __always_inline void mark_seen(u32 tid)
 {
-        u32 tid = bpf_get_current_pid_tgid();
         int index = tid >> 6 & (SEEN_WORDS - 1);
         u64 *word = seen.lookup(&index), bit = 1ULL << (tid & 63);
 
@@ -81,8 +82,14 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         u32 place = charge(st, now, 1, 0);
 
         st->start_ns = now;
-        if (place == PLACE_FREE || place == PLACE_WATCHED)
-                mark_seen();            /* tasks of a claim have their row */
+        if (place == PLACE_FREE || place == PLACE_WATCHED) {
+                u32 tid = bpf_get_current_pid_tgid();
+
+                st->from_idle = !tid;
+                mark_seen(tid);         /* tasks of a claim have their row */
+        } else {
+                st->from_idle = 0;
+        }
         return 0;
 }
 

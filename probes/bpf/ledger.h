@@ -7,6 +7,7 @@
 struct row {
         u64 switches;                   /* intervals that ended */
         u64 ns;
+        u64 idle_wakes;                 /* intervals that ended and had begun on an idle CPU */
         u64 out_switches;               /* intervals outside, each counted once, also if it still runs */
         u64 out_ns;
         u64 out_longest_ns;
@@ -94,7 +95,7 @@ struct cpu_state {
         u64 map_full;                   /* an entry could not be made; since the programs were loaded */
         u64 counted_start_ns;           /* the interval that `counted` is about */
         u32 counted;                    /* bits of enum counted: classes in which it has been counted */
-        u32 pad0;
+        u32 from_idle;                  /* the running interval began on an idle CPU */
         u32 busy;                       /* a split is under way in process context: the tick must not interfere */
         u32 closed_window;
         u64 pad[2];

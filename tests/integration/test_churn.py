@@ -15,8 +15,7 @@ from tests.integration.apply_support import traces
 from toolkit.model.cpuset import CpuSet
 from toolkit.pipeline.churn import churn
 
-# Long on a busy machine (minutes of compiling beside full load): `make soak` runs them.
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = pytest.mark.integration
 
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
 SOAK = os.environ.get("PINPROOF_SOAK") == "1"

@@ -81,7 +81,6 @@ def test_create_and_delete_are_transitions() -> None:
 
 
 @needs_two_cpus
-@pytest.mark.slow
 def test_shrink_and_grow_are_transitions_without_violation() -> None:
     """A busy container follows its set through both directions; each change has a window of its own."""
     busy = container("web", WorkloadKind.SPIN, WorkloadKind.AFFINITY_ESCAPER, threads=2, cpus=ONLINE)

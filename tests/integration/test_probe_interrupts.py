@@ -20,6 +20,8 @@ pytestmark = pytest.mark.integration
 ONLINE = sorted(os.sched_getaffinity(0))
 LAST = ONLINE[-1]
 
+CALLS = (IrqKind.HARD, "call_function_single")
+"""The kernel's CAL counts calls to one CPU and to many, together."""
 Counts = dict[tuple[IrqKind, str], int]
 
 
@@ -30,7 +32,7 @@ def kernel_counts() -> Counts:
     for line in Path("/proc/softirqs").read_text().splitlines()[1:]:
         name, _, rest = line.partition(":")
         counts[(IrqKind.SOFT, name.strip())] = int(rest.split()[column])
-    names = {"LOC": "local_timer", "RES": "reschedule"}
+    names = {"LOC": "local_timer", "RES": "reschedule", "CAL": "call_function_single"}
     lines = Path("/proc/interrupts").read_text().splitlines()
     column = [int(name[3:]) for name in lines[0].split()].index(LAST)
     for line in lines[1:]:
@@ -65,7 +67,7 @@ def test_counts_are_the_kernels_own() -> None:
         outer_last = kernel_counts()
     found, coverage = by_source(evidence), evidence.coverage
     hidden = any("hides threads" in spot for spot in coverage.blind_spots)
-    for source in inner_first:
+    for source in inner_first.keys() - {CALLS}:
         least, most = inner_last[source] - inner_first[source], outer_last[source] - outer_first[source]
         slack = max(3, most // 20) if hidden else 0
         assert least - slack <= found.get(source, 0) <= most, source
@@ -80,21 +82,35 @@ def test_counts_are_the_kernels_own() -> None:
 
 
 def test_known_number_of_function_calls_to_one_cpu() -> None:
-    """2,300 calls sent to a CPU by interrupt are in the window in which they were sent, not in the one before."""
+    """Calls sent to a CPU by interrupt are in the window in which they were sent, not in the one before.
+
+    The truth is the kernel's count: a CPU that polls in its idle loop is called without an interrupt.
+    """
     if len(ONLINE) < 2:
         pytest.skip("a call to another CPU needs two CPUs")
     os.sched_setaffinity(0, {ONLINE[0]})  # a call to one's own CPU needs no interrupt
     try:
         with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST]))) as observer:
-            calls = []
+            calls, least, most = [], [], []
             for count in (0, 2300):
+                outer = kernel_counts()[CALLS]
                 observer.open_window()
+                inner = kernel_counts()[CALLS]
                 for _ in range(count):
                     observer.ledger.split(CpuSet.of([LAST]))
-                calls.append(by_source(observer.close_window()).get((IrqKind.HARD, "call_function_single"), 0))
+                least.append(kernel_counts()[CALLS] - inner)
+                evidence = observer.close_window()
+                most.append(kernel_counts()[CALLS] - outer)
+                seen = by_source(evidence)
+                calls.append(seen.get(CALLS, 0) + seen.get((IrqKind.HARD, "call_function"), 0))
     finally:
         os.sched_setaffinity(0, ONLINE)
-    assert calls[0] < 2300 <= calls[1]
+    # Threads that a kernel hides from its tracepoints (the build machine's does) hide the interrupts that hit them, and
+    # one that only runs, without a switch in the window, cannot be named: 2 % of one CPU's time at most.
+    slack = most[1] // 50
+    assert least[0] < 1150 < least[1], "most of the calls were interrupts"
+    assert least[1] - slack <= calls[1] <= most[1]
+    assert calls[0] <= most[0]
 
 
 def test_time_is_given_once() -> None:

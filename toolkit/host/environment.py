@@ -1,7 +1,8 @@
 """What a result's reader must know of the machine that it was made on. Facts only, each readable without root.
 
 Source: design.md section 2 ("environment") and field.md K21 (per-task throttling) for the throttle model;
-Documentation/scheduler/sched-bwc.rst (slice), sched-ext.rst (``/sys/kernel/sched_ext``).
+Documentation/scheduler/sched-bwc.rst (slice), sched-ext.rst (``/sys/kernel/sched_ext``);
+Documentation/admin-guide/pm/cpuidle.rst (``latency``, ``disable``).
 """
 
 from __future__ import annotations
@@ -41,12 +42,25 @@ def read_environment(root: Path = Path("/"), topology: Topology | None = None) -
         cpus_nohz_full=topology.nohz_full,
         hz=int(config["CONFIG_HZ"]) if re.fullmatch(r"\d{1,5}", config.get("CONFIG_HZ", ""), re.ASCII) else None,
         bandwidth_slice_us=tree.integer("proc/sys/kernel/sched_cfs_bandwidth_slice_us"),
+        idle_exit_us=idle_exit_us(tree, topology.online),
         throttle_model=throttle_model(root),
         sched_ext=_sched_ext(tree),
         virtualization=read_virtualization(tree),
         topology=summary(topology),
         pinproof=toolkit.__version__,
     )
+
+
+def idle_exit_us(tree: SysTree, cpus: CpuSet) -> int | None:
+    """Return the longest exit latency of the idle states that are not disabled, in µs; ``None``: no cpuidle."""
+    latencies = []
+    for cpu in cpus:
+        folder = f"sys/devices/system/cpu/cpu{cpu}/cpuidle"
+        for state in tree.numbered(folder, "state"):
+            latency = tree.integer(f"{folder}/state{state}/latency")
+            if latency is not None and latency >= 0 and not tree.integer(f"{folder}/state{state}/disable"):
+                latencies.append(latency)
+    return max(latencies, default=None)
 
 
 def cgroup_mode(root: Path = Path("/")) -> str:

@@ -38,12 +38,14 @@ class CpuUse:
 
     ``out_of_set_*`` counts intervals that the claim's mask forbade; ``transition_*`` counts intervals on a CPU outside
     the present mask that began before the task joined the cgroup or before a mask change was complete.
+    ``idle_wakes``: how many of ``switches`` ended an interval that had begun on an idle CPU.
     """
 
     claim: str
     cpu: int
     switches: int
     run_ns: int
+    idle_wakes: int = 0
     out_of_set_switches: int = 0
     out_of_set_ns: int = 0
     out_of_set_longest_ns: int = 0
@@ -254,6 +256,8 @@ class Environment:
     """Timer ticks a second, where the kernel tells (CONFIG_HZ)."""
     bandwidth_slice_us: int | None = None
     """``kernel.sched_cfs_bandwidth_slice_us``"""
+    idle_exit_us: int | None = None
+    """Longest exit latency of an idle state that a CPU may enter, where the kernel has a table of them (cpuidle)."""
     throttle_model: str = "unknown"
     """``runqueue``, ``task`` (kernel 6.18: a task dequeues itself on its return to user mode) or ``unknown``."""
     sched_ext: str = "disabled"

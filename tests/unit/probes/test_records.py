@@ -11,10 +11,10 @@ from probes.bpfsys import possible_cpus
 
 
 def test_row_decodes_in_the_order_of_the_header() -> None:
-    """Ten counters, in the order of struct row."""
-    row = records.Row.decode(struct.pack("=10Q", *range(10)))
+    """Eleven counters, in the order of struct row."""
+    row = records.Row.decode(struct.pack("=11Q", *range(11)))
 
-    assert (row.switches, row.out_switches, row.out_longest_ns, row.details) == (0, 2, 4, 9)
+    assert (row.switches, row.idle_wakes, row.out_switches, row.out_longest_ns, row.details) == (0, 2, 3, 5, 10)
 
 
 def test_offence_carries_the_name() -> None:

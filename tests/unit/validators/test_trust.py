@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.unit.validators.evidence_builder import (
     CLEAN,
     POSITIVE,
+    SECOND,
     WINDOW_NS,
     bandwidth,
     claim_set,
@@ -152,6 +153,7 @@ def test_a_clean_canary_that_was_reported_fails(canary: dict[str, int]) -> None:
         {"cpu_use": (use("db", 2, run_ns=WINDOW_NS * 2),)},
         {"cpu_use": (use("db", 2, run_ns=-1),)},
         {"cpu_use": (use("db", 2, switches=1, out_of_set_switches=9),)},
+        {"cpu_use": (use("db", 2, switches=1, idle_wakes=2),)},
         {"cpu_use": (use("db", 2, samples=1, out_of_set_samples=2),)},
         {"cpu_use": (use("db", 2, out_of_set_ns=WINDOW_NS),)},
         {"bandwidth": (bandwidth("db", "/x", nr_periods=1, nr_throttled=2),)},
@@ -173,6 +175,28 @@ def test_one_claims_disagreement_leaves_the_others_alone() -> None:
     assert outcomes[("cpuset-containment", "web")] is Outcome.UNDECIDED
     assert outcomes[("cpuset-containment", "db")] is Outcome.PASSED
     assert outcomes[("evidence-health", "node")] is Outcome.UNDECIDED
+
+
+def test_the_kernel_lets_a_wake_up_pay_for_the_way_out_of_idle() -> None:
+    """20 µs more by the cgroup for each wake-up of an idle CPU is no doubt in a guest; more by the ledger is."""
+    guest = replace(healthy().environment, virtualization="kvm")
+    rows = (use("db", 2, switches=50_000, run_ns=SECOND, idle_wakes=50_000), *healthy().cpu_use[1:])
+    outcomes = {}
+    for cgroup_ns, ledger_ns, environment in (
+        (3 * SECOND, 2 * SECOND, guest),
+        (3 * SECOND, 2 * SECOND, healthy().environment),
+        (2 * SECOND, 3 * SECOND, guest),
+    ):
+        first, *others = healthy().bandwidth
+        told = (replace(first, usage_ns=cgroup_ns, bpf_usage_ns=ledger_ns), *others)
+        verdicts = by_key(judge(CLAIMS, healthy(cpu_use=rows, bandwidth=told, environment=environment)))
+        outcomes[(cgroup_ns, environment.virtualization)] = verdicts[("cpuset-containment", "db")]
+
+    assert outcomes == {
+        (3 * SECOND, "kvm"): Outcome.PASSED,
+        (3 * SECOND, "none"): Outcome.UNDECIDED,
+        (2 * SECOND, "kvm"): Outcome.UNDECIDED,
+    }
 
 
 # Properties over arbitrary evidence, most of it neither healthy nor consistent.

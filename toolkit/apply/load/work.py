@@ -3,9 +3,10 @@
 Usage: ``work.py KIND WORKERS``. The main process names itself ``pinproof-main`` and forks its workers, which name
 themselves ``pinproof-KIND``; if one dies, the main process ends too. ``quiet`` has threads in place of workers.
 
-``quiet``: sleeps. ``escape``: asks sched_setaffinity for every CPU in turn. ``exec``: short-lived fork + exec children
-(stress-ng refuses to do that as root). ``syscall``: reads /dev/zero in 64 KiB pieces, so that nearly all its time is
-kernel mode in system calls of some microseconds. ``pulse``: 10 ms of sleep, 0.2 ms of work, for ever.
+``quiet``: sleeps. ``escape``: asks sched_setaffinity for every CPU in turn, with 2 ms of work on each.
+``exec``: short-lived fork + exec children (stress-ng refuses to do that as root). ``syscall``: reads /dev/zero in
+64 KiB pieces, so that nearly all its time is kernel mode in system calls of some microseconds.
+``pulse``: 10 ms of sleep, 0.2 ms of work, for ever.
 """
 
 import os
@@ -22,6 +23,12 @@ def name_self(name: str) -> None:
         stream.write(name)
 
 
+HOP_NS = 2_000_000
+"""How long ``escape`` works between two hops. Hops every 50 us beside a spinner of the same cgroup leave a task of
+another cgroup 1 % of a CPU that it should have half of (Linux 6.18, cgroup v1 shares), and who watches would starve;
+at 2 ms it has 76 %."""
+
+
 def quiet(threads: int) -> None:
     """Sleep in as many threads."""
     for _ in range(threads - 1):
@@ -32,7 +39,7 @@ def quiet(threads: int) -> None:
 
 
 def escape() -> None:
-    """Try to leave the cpuset: every single CPU, then all of them, a little work in between."""
+    """Try to leave the cpuset: every single CPU, then all of them, some work in between."""
     cpus = range(os.sysconf("SC_NPROCESSORS_CONF"))
     name_self("pinproof-escape")
     while True:
@@ -42,7 +49,9 @@ def escape() -> None:
             except OSError:
                 # Nothing of what was asked for is in the cpuset: the kernel said no.
                 continue
-            sum(range(2000))
+            end = time.monotonic_ns() + HOP_NS
+            while time.monotonic_ns() < end:
+                pass
 
 
 def pulse() -> None:

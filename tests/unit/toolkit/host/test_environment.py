@@ -69,11 +69,14 @@ def test_every_fact(tmp_path: Path) -> None:
     write(tmp_path, {"proc/sys/kernel/osrelease": "6.18.0-test", "proc/cmdline": "quiet isolcpus=1"})
     write(tmp_path, {"proc/sys/kernel/sched_cfs_bandwidth_slice_us": 5000, "boot/config-6.18.0-test": "CONFIG_HZ=1000"})
     write(tmp_path, {"sys/kernel/sched_ext/state": "enabled", "sys/kernel/sched_ext/root/ops": "simple"})
+    write(tmp_path, {f"{CPU}/cpu1/cpuidle/state{n}/latency": us for n, us in enumerate((0, 2, 133, 890))})
+    write(tmp_path, {f"{CPU}/cpu1/cpuidle/state3/disable": 1})
     mount = "30 1 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw"
     write(tmp_path, {"proc/self/mountinfo": mount, "sys/hypervisor/type": "xen"})
     found = read_environment(tmp_path)
     assert (found.kernel, found.cmdline, found.cgroup) == ("6.18.0-test", "quiet isolcpus=1", "v2")
     assert (found.hz, found.bandwidth_slice_us, found.throttle_model) == (1000, 5000, "task")
+    assert found.idle_exit_us == 133, "the deepest state that is not disabled"
     assert (str(found.cpus_online), str(found.cpus_isolated), str(found.cpus_nohz_full)) == ("0-1", "1", "1")
     assert (found.sched_ext, found.virtualization) == ("enabled (simple)", "xen")
     assert found.topology["cpus_online"] == "0-1"
