@@ -29,10 +29,20 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20.0) ->
 
 
 def compile_planter(folder: Path) -> Path:
-    """Compile the foreign program."""
+    """Compile the foreign program; one that lies beside its source is taken (guests of the lab have no compiler)."""
+    if SOURCE.with_suffix("").exists():
+        return SOURCE.with_suffix("")
     target = folder / "planter"
     subprocess.run(["cc", "-O2", "-pthread", "-o", str(target), str(SOURCE)], check=True)
     return target
+
+
+def switch_storm(planter: Path, cpu: int, rounds: int) -> None:
+    """Let two processes on one CPU hand a byte to and fro: two switches a round."""
+    with Planter(planter, "ping", cpu, cpu, rounds, 0) as run:
+        run.go()
+        run.truth()
+        run.end()
 
 
 @contextlib.contextmanager

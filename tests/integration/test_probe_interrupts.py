@@ -10,6 +10,7 @@ import pytest
 
 from probes.interrupts import SOFTIRQS
 from probes.observer import Observer
+from tests.integration.probe_lab import compile_planter, switch_storm
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -19,6 +20,13 @@ pytestmark = pytest.mark.integration
 
 ONLINE = sorted(os.sched_getaffinity(0))
 LAST = ONLINE[-1]
+
+
+@pytest.fixture(scope="module")
+def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled foreign program."""
+    return compile_planter(tmp_path_factory.mktemp("planter"))
+
 
 CALLS = (IrqKind.HARD, "call_function_single")
 """The kernel's CAL counts calls to one CPU and to many, together."""
@@ -113,11 +121,11 @@ def test_known_number_of_function_calls_to_one_cpu() -> None:
     assert calls[0] <= most[0]
 
 
-def test_time_is_given_once() -> None:
+def test_time_is_given_once(planter: Path) -> None:
     """Interrupt time of a CPU never exceeds the window; each source's longest is within its sum."""
     with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST]))) as observer:
         observer.open_window()
-        subprocess.run(["perf", "bench", "sched", "pipe", "-l", "5000"], check=True, stdout=subprocess.DEVNULL)
+        switch_storm(planter, LAST, 5000)
         evidence = observer.close_window()
     rows = evidence.irq_use
     assert rows
