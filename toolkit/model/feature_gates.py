@@ -1,6 +1,7 @@
 """Kubelet feature gates that matter to the resource managers, with their maturity in v1.36.
 
-Gates that are not in the table belong to other parts of the kubelet: they are read and kept, and change nothing here.
+Gates that are not in the table belong to other parts of the kubelet: they are read and kept, and change nothing here;
+names that no part of v1.36 knows are refused, as a kubelet does (:mod:`toolkit.model.known_gates`).
 Source: Kubernetes v1.36 documentation "Feature Gates"; ``../shared/field.md`` section 4.6 (K-gate); the texts are
 those of the kubelet at start.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from toolkit.model.known_gates import KNOWN, LOCKED_OFF, LOCKED_ON
 
 
 class Stage(StrEnum):
@@ -23,11 +26,10 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One gate. :param locked: it cannot be set away from its default."""
+    """One gate. :param needs: gates without which it must not be on."""
 
     stage: Stage
     default: bool
-    locked: bool = False
     needs: tuple[str, ...] = ()
 
 
@@ -54,7 +56,7 @@ GATES: Mapping[str, Gate] = {
     TOPOLOGY_ALPHA_OPTIONS: Gate(Stage.ALPHA, False),
     TOPOLOGY_BETA_OPTIONS: Gate(Stage.BETA, True),
     NO_QUOTA_WITH_EXCLUSIVE_CPUS: Gate(Stage.DEPRECATED, True),
-    IN_PLACE_RESIZE: Gate(Stage.GA, True, locked=True),
+    IN_PLACE_RESIZE: Gate(Stage.GA, True),
     IN_PLACE_RESIZE_EXCLUSIVE_CPUS: Gate(Stage.ALPHA, False, needs=(IN_PLACE_RESIZE,)),
     IN_PLACE_RESIZE_EXCLUSIVE_MEMORY: Gate(Stage.ALPHA, False, needs=(IN_PLACE_RESIZE,)),
     IN_PLACE_RESIZE_POD_LEVEL: Gate(
@@ -62,7 +64,7 @@ GATES: Mapping[str, Gate] = {
     ),
     NODE_DECLARED_FEATURES: Gate(Stage.BETA, True),
     CFS_QUOTA_PERIOD: Gate(Stage.GA, True),
-    DYNAMIC_RESOURCE_ALLOCATION: Gate(Stage.GA, True, locked=True),
+    DYNAMIC_RESOURCE_ALLOCATION: Gate(Stage.GA, True),
     "AllAlpha": Gate(Stage.ALPHA, False),
     "AllBeta": Gate(Stage.BETA, False),
 }
@@ -102,11 +104,7 @@ class FeatureGates:
 
     def problem(self) -> str | None:
         """Return the message with which a kubelet refuses these gates, ``None`` if it takes them."""
-        errors = [
-            f"cannot set feature gate {name} to {_go(value)}, feature is locked to {_go(GATES[name].default)}"
-            for name, value in sorted(self.given.items())
-            if name in GATES and GATES[name].locked and value != GATES[name].default
-        ]
+        errors = [text for name, value in sorted(self.given.items()) if (text := _refusal(name, value))]
         if not errors:
             for name, gate in sorted(GATES.items()):
                 off = [needed for needed in gate.needs if not self._on[needed]]
@@ -115,6 +113,15 @@ class FeatureGates:
         if not errors:
             return None
         return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+
+
+def _refusal(name: str, value: bool) -> str:
+    """Return what a kubelet says to one gate by itself; nothing if it takes it."""
+    if name not in KNOWN and name not in GATES:
+        return f"unrecognized feature gate: {name}"
+    if name in (LOCKED_OFF if value else LOCKED_ON):
+        return f"cannot set feature gate {name} to {_go(value)}, feature is locked to {_go(not value)}"
+    return ""
 
 
 def _go(value: bool) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.model.feature_gates import FeatureGates
+from toolkit.model.feature_gates import GATES, FeatureGates
+from toolkit.model.known_gates import KNOWN, LOCKED_OFF, LOCKED_ON
 from toolkit.model.node_config import read_kubelet_configuration, read_settings
 
 DEPENDS = "but depends on features that are disabled:"
@@ -78,7 +79,17 @@ def test_durations() -> None:
     [
         ({}, None),
         ({"PodLevelResourceManagers": True}, None),
-        ({"SomethingOfAnotherComponent": True}, None),
+        ({"SidecarContainers": True, "KubeletCgroupDriverFromCRI": True, "WatchListClient": False}, None),
+        ({"CustomCPUCFSQuotaPeriod": True, "AllAlpha": False, "AllBeta": True}, None),
+        ({"PodLevelResourceManager": True}, "unrecognized feature gate: PodLevelResourceManager"),
+        ({"CPUManager": True}, "unrecognized feature gate: CPUManager"),
+        (
+            {"Zeal": True, "SidecarContainers": False},
+            (
+                "[cannot set feature gate SidecarContainers to false, feature is locked to true, "
+                "unrecognized feature gate: Zeal]"
+            ),
+        ),
         (
             {"InPlacePodVerticalScaling": False},
             "cannot set feature gate InPlacePodVerticalScaling to false, feature is locked to true",
@@ -98,8 +109,15 @@ def test_durations() -> None:
     ],
 )
 def test_gates_that_a_kubelet_refuses(given: dict[str, bool], problem: str | None) -> None:
-    """Locked gates and missing dependencies stop the start; unknown gates are another component's."""
+    """Names that nobody knows (misspelt, or gone since), locked gates and missing dependencies stop the start."""
     assert FeatureGates(given).problem() == problem
+
+
+def test_gates_of_the_table_are_known() -> None:
+    """The gates that the model depends on are gates of v1.36, and what is locked is known."""
+    assert set(GATES) - {"AllAlpha", "AllBeta"} <= KNOWN
+    assert KNOWN >= LOCKED_ON | LOCKED_OFF
+    assert not LOCKED_ON & LOCKED_OFF
 
 
 def test_group_gates() -> None:
