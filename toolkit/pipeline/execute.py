@@ -15,6 +15,7 @@ from toolkit.apply import sandbox as apply
 from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs
 from toolkit.inject.torn import Tear
+from toolkit.host.oci_version import read_runtime
 from toolkit.inject.torn import torn as tear
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -165,6 +166,7 @@ def _judged(
     store.save_result(path, verdicts, saved.evidence)
     return Run(scenario=work.scenario, path=path, verdicts=verdicts, stage=stage.name)
 
+    evidence = replace(evidence, runtime=read_runtime(live.value.runtime))
 
 def state_reading(stage: Stage, online: CpuSet, *, torn: bool = False) -> StateReading:
     """Return the state files that the kubelet would have written for a stage.
