@@ -8,6 +8,7 @@ import sys
 import click
 
 from toolkit.apply.runs import CleanupReport, cleanup
+from toolkit.cli.common import say
 from toolkit.errors import ApplyError, HostUnsupportedError
 from toolkit.model.serde import to_json
 
@@ -23,7 +24,10 @@ def command(as_json: bool) -> None:
     if os.geteuid() != 0:
         raise HostUnsupportedError("cleanup needs root: sudo pinproof cleanup")
     report = cleanup()
-    click.echo(to_json(report, indent=2) if as_json else render_report(report))
+    if as_json:
+        click.echo(to_json(report, indent=2))
+    else:
+        say(render_report(report))
     if report.problems:
         sys.exit(ApplyError.exit_code)
 

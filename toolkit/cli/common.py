@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from toolkit.model.verdict import Outcome, exit_code
+from toolkit.report.text import printable_lines
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 runs_option = click.option(
@@ -27,6 +28,11 @@ runs_option = click.option(
 def print_json(value: Any) -> None:
     """Print a JSON document on standard output."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print text for people; what strangers wrote in it cannot steer the terminal."""
+    click.echo(printable_lines(text), err=err)
 
 
 def leave(outcome: Outcome) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from tabulate import tabulate
 
+from probes.loaded import loaded
 from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
@@ -61,7 +64,11 @@ def command(
     work = [scenario for scenario in scenarios if reasons[scenario.name] is None]
     results = []
     total = sum(conformance.count_runs(scenario) for scenario in work)
-    with progress(total, "conformance") as bar:
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress(total, "conformance"))
+        if work:
+            # Compiled once: every run watches with the same programs.
+            settings = replace(settings, ledger=stack.enter_context(loaded()))
         done = 0
 
         def step(what: str) -> None:

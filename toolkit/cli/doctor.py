@@ -8,6 +8,7 @@ import sys
 import click
 from tabulate import tabulate
 
+from toolkit.cli.common import say
 from toolkit.host.capabilities import Capability, HostReport, read_capabilities
 from toolkit.model.serde import to_data
 
@@ -26,7 +27,7 @@ def command(as_json: bool) -> None:
         data = {"schema": "pinproof.doctor/1", "can_run": report.can_run, **_plain(report)}
         click.echo(json.dumps(data, indent=2))
     else:
-        click.echo(render_report(report))
+        say(render_report(report))
     if not report.can_run:
         sys.exit(_CANNOT_RUN)
 

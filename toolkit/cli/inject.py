@@ -9,7 +9,7 @@ import time
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import json_option, leave, print_json
+from toolkit.cli.common import json_option, leave, print_json, say
 from toolkit.cli.watch import stop_on_signals
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.inject.catalogue import FAULTS, Fault, fault_named
@@ -88,9 +88,9 @@ def print_faults(as_json: bool) -> None:
         (fault.id.value, fault.title, fault.scope.value, ", ".join((*fault.rules, *fault.undecides)))
         for fault in FAULTS
     ]
-    click.echo(tabulate(rows, headers=("fault", "what happens", "needs consent for", "reported by"), tablefmt="simple"))
+    say(tabulate(rows, headers=("fault", "what happens", "needs consent for", "reported by"), tablefmt="simple"))
     for fault in FAULTS:
-        click.echo(f"\n{fault.id.value}: {fault.changes} (field.md {', '.join(fault.field)})")
+        say(f"\n{fault.id.value}: {fault.changes} (field.md {', '.join(fault.field)})")
 
 
 def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:
@@ -101,13 +101,13 @@ def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: b
             click.echo(json.dumps({"fault": fault.id.value, "changes": [to_data(change) for change in made.changes]}))
         else:
             for change in made.changes:
-                click.echo(f"{change.path or change.after}: {change.before.strip()!r} -> {change.after.strip()!r}")
-            click.echo(f"{fault.title}; " + ("until interrupted" if duration is None else f"for {duration:g} s"))
+                say(f"{change.path or change.after}: {change.before.strip()!r} -> {change.after.strip()!r}")
+            say(f"{fault.title}; " + ("until interrupted" if duration is None else f"for {duration:g} s"))
         end = None if duration is None else time.monotonic() + duration
         while not stopped and (end is None or time.monotonic() < end):
             time.sleep(TICK_S)
     if not as_json:
-        click.echo("taken back")
+        say("taken back")
 
 
 def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) -> None:
@@ -124,10 +124,10 @@ def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) ->
             }
         )
     else:
-        click.echo(f"{fault.title}: {fault.changes}\n")
+        say(f"{fault.title}: {fault.changes}\n")
         rows = [(v.rule, v.subject, v.outcome.value, v.reason) for v in reported]
-        click.echo(tabulate(rows, headers=("rule", "subject", "outcome", "reason"), tablefmt="simple"))
+        say(tabulate(rows, headers=("rule", "subject", "outcome", "reason"), tablefmt="simple"))
         for rule, reason in done.unjudged.items():
-            click.echo(f"\nnot judged here: {rule}: {reason}")
-        click.echo("\n" + (f"MISSED by {', '.join(done.missed)}" if done.missed else "reported as it should be"))
+            say(f"\nnot judged here: {rule}: {reason}")
+        say("\n" + (f"MISSED by {', '.join(done.missed)}" if done.missed else "reported as it should be"))
     leave(Outcome.FAILED if done.missed else Outcome.PASSED)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import io
+import os
+import signal
 import sys
+import traceback
+from contextlib import suppress
+from typing import Any
 
 import click
 
 import toolkit
-from toolkit.errors import PinproofError
+from toolkit.errors import HostUnsupportedError, InputError, PinproofError
+from toolkit.report.text import printable
 
+INTERRUPTED = 128 + signal.SIGINT
+NO_READER = 128 + signal.SIGPIPE
+DEFECT = 70
+"""EX_SOFTWARE of sysexits(3): never 1, which says that isolation was seen to fail."""
 VERBS: dict[str, str] = {
     "plan": "plan",
     "simulate": "simulate",
@@ -29,6 +40,10 @@ VERBS: dict[str, str] = {
 """Verb -> module under :mod:`toolkit.cli` that defines a click command of the same name."""
 
 
+class _ReaderLeftError(Exception):
+    """Nobody reads standard output any more. click would end with 1 on EPIPE, which means something else here."""
+
+
 class _Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -39,6 +54,12 @@ class _Verbs(click.Group):
         command = importlib.import_module(f"toolkit.cli.{VERBS[cmd_name]}").command
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderLeftError from None
 
 
 @click.group(
@@ -57,16 +78,57 @@ def cli(context: click.Context) -> None:
 def main() -> None:
     """Run the command line; errors that users can cause end in one line and their exit code."""
     try:
+        mend_streams()
         # Without standalone mode click returns the code of `context.exit(code)`.
-        sys.exit(cli.main(standalone_mode=False) or 0)
+        code = cli.main(standalone_mode=False) or 0
+        sys.stdout.flush()
     except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
-    except click.Abort:
-        click.echo("pinproof: interrupted", err=True)
-        sys.exit(130)
+        code = stop.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = _end("interrupted", INTERRUPTED)
     except click.ClickException as error:
-        click.echo(f"pinproof: {error.format_message()}", err=True)
-        sys.exit(2)
+        code = _end(error.format_message(), InputError.exit_code)
     except PinproofError as error:
-        click.echo(f"pinproof: {error}", err=True)
-        sys.exit(error.exit_code)
+        code = _end(str(error), error.exit_code)
+    except (_ReaderLeftError, BrokenPipeError):
+        code = _quiet()
+    except OSError as error:
+        # What the verbs foresee is an InputError by now; this is a full disk behind standard output, and the like.
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else "output: "
+        code = _end(where + (error.strerror or str(error)), InputError.exit_code)
+    except MemoryError:
+        code = _end("not enough memory", HostUnsupportedError.exit_code)
+    except Exception:
+        traceback.print_exc()
+        code = _end("this is a defect of pinproof, and says nothing about the machine: please report it", DEFECT)
+    sys.exit(code)
+
+
+def mend_streams() -> None:
+    """Make standard streams that can take everything: closed ones lead nowhere, foreign characters are escaped."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest free number: a file opened later must not become the standard output of somebody's child.
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # \uXXXX is also what JSON reads back as the character.
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _end(message: str, code: int) -> int:
+    """Say why on one line, safe for a terminal."""
+    with suppress(OSError):
+        click.echo(f"pinproof: {printable(' '.join(message.split()))}", err=True)
+    return code
+
+
+def _quiet() -> int:
+    """Nobody reads standard output any more (``| head``): end as a program does that SIGPIPE kills."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return NO_READER

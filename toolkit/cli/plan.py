@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import json_option, print_json
+from toolkit.cli.common import json_option, print_json, say
 from toolkit.host.topology import read_topology
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.serde import to_data
-from toolkit.model.topology import Topology
 from toolkit.pipeline.planning import plan_scenario
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.scenario_file import load_scenario
+from toolkit.store import write_atomically
 
 
 @click.command("plan", short_help="Compute an allocation and explain it.")
@@ -37,16 +37,17 @@ def command(scenarios: tuple[Path, ...], sysroot: Path, svg: Path | None, as_jso
     for index, (scenario, plan) in enumerate(plans):
         if svg is not None:
             target = svg if len(plans) == 1 else svg.with_stem(f"{svg.stem}-{index + 1}")
-            target.write_text(svg_picture(topology, owners(plan, topology.online), scenario.title), encoding="utf-8")
+            write_atomically(target, svg_picture(topology, owners(plan, topology.online), scenario.title))
         if not as_json:
-            click.echo(f"{scenario.name}: {scenario.title}\n")
-            click.echo(render(plan, topology, colour=sys.stdout.isatty()) + "\n")
+            say(f"{scenario.name}: {scenario.title}\n\n{render(plan)}\n")
+            # Has colours; the names in it are DNS labels.
+            click.echo(text_picture(topology, owners(plan, topology.online), colour=sys.stdout.isatty()) + "\n")
     if as_json:
         print_json([{"scenario": scenario.name, "plan": to_data(plan)} for scenario, plan in plans])
 
 
-def render(plan: Plan, topology: Topology, *, colour: bool = False) -> str:
-    """Return the table of containers, the reasons, and the picture."""
+def render(plan: Plan) -> str:
+    """Return the table of containers and the reasons."""
     strict = " (strict)" if plan.strict_reservation else ""
     reserved = f"reserved CPUs {plan.reserved_cpus or 'none'}{strict}"
     parts = [
@@ -61,7 +62,6 @@ def render(plan: Plan, topology: Topology, *, colour: bool = False) -> str:
     if reasons:
         parts.append("Why:\n" + "\n".join(f"  {line}" for line in reasons))
     parts += [f"Warning: {warning}" for warning in plan.warnings]
-    parts.append(text_picture(topology, owners(plan, topology.online), colour=colour))
     return "\n\n".join(parts)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
+from toolkit.cli.common import json_option, leave, print_json, progress, runs_option, say
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
@@ -54,11 +54,11 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
             results.append(to_data(load_result(finished.path)))
         else:
             saved = load_run(finished.path)
-            click.echo(f"{scenario.name}: {scenario.title}\n")
+            say(f"{scenario.name}: {scenario.title}\n")
             for stage in finished.before:
-                click.echo(f"Stage {stage.stage}: {stage.outcome.value}, saved in {stage.path}\n")
-            click.echo(render_run(saved.claims, saved.evidence, finished.verdicts))
-            click.echo(f"\nRun saved in {finished.path}\n")
+                say(f"Stage {stage.stage}: {stage.outcome.value}, saved in {stage.path}\n")
+            say(render_run(saved.claims, saved.evidence, finished.verdicts))
+            say(f"\nRun saved in {finished.path}\n")
     if as_json:
         print_json(results[0] if len(results) == 1 else results)
     leave(worst(outcomes))

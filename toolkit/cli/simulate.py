@@ -12,6 +12,7 @@ import click
 
 from toolkit.allocation.simulate import differences, simulate
 from toolkit.allocation.vectors import VectorScenario, read_vectors
+from toolkit.cli.common import say
 from toolkit.errors import InputError
 
 DEFECT_TAGS = frozenset({"leak", "panic", "exclusive-overlap", "combination-aliasing"})
@@ -45,7 +46,7 @@ def command(files: tuple[Path, ...], check: bool, as_json: bool, quirks: bool) -
         if check:
             tally.add(scenario, outcome)
         elif not as_json:
-            click.echo(describe(scenario, outcome))
+            say(describe(scenario, outcome))
     if as_json:
         click.echo(json.dumps({"results": results}, separators=(",", ":"), ensure_ascii=False))
     if check:
@@ -102,7 +103,7 @@ class _Tally:
         self._say(f"{self.passed} passed, {self.failed} failed")
 
     def _say(self, text: str) -> None:
-        click.echo(text, err=self.to_stderr)
+        say(text, err=self.to_stderr)
 
 
 def _place(path: str) -> str:

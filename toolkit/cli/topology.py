@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from toolkit.cli.common import say
 from toolkit.cli.topology_text import render_topology
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_json
@@ -26,4 +27,7 @@ def command(sysroot: Path, as_json: bool) -> None:
     Needs no root. Groups of CPUs are in the kernel's list format. With --json everything is there, CPU by CPU.
     """
     topology = read_topology(sysroot)
-    click.echo(to_json(topology, indent=2) if as_json else render_topology(topology))
+    if as_json:
+        click.echo(to_json(topology, indent=2))
+    else:
+        say(render_topology(topology))

@@ -15,7 +15,7 @@ import click
 from probes.observer import Violation
 from toolkit import store
 from toolkit.claims_file import check_host, load_claims
-from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
+from toolkit.cli.common import json_option, leave, print_json, progress, runs_option, say
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
@@ -59,7 +59,7 @@ def command(
         if (violation.claim, violation.tid) in seen:
             return
         seen.add((violation.claim, violation.tid))
-        click.echo(
+        say(
             f"{time.strftime('%H:%M:%S')} {violation.claim}: {violation.comm} ({violation.tid}) ran on CPU "
             f"{violation.cpu}, outside its set",
             err=True,
@@ -83,8 +83,8 @@ def command(
     if as_json:
         print_json(to_data(store.load_result(path)))
     else:
-        click.echo(render_run(saved.claims, saved.evidence, verdicts))
-        click.echo(f"\nRun saved in {path}")
+        say(render_run(saved.claims, saved.evidence, verdicts))
+        say(f"\nRun saved in {path}")
     sys.stdout.flush()
     leave(worst(verdict.outcome for verdict in verdicts))
 

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from toolkit.report.compare import Change, Comparison
-from toolkit.report.table import WIDTH, fitted, printable
+from toolkit.report.table import WIDTH, fitted
+from toolkit.report.text import printable
 
 
 def render_comparison(comparison: Comparison) -> str:

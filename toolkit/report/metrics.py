@@ -22,7 +22,6 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.report.table import printable
 from validators.registry import judge
 
 PREFIX = "pinproof_"
@@ -64,7 +63,7 @@ def families(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Iterator[Metr
     )
     for verdict in verdicts:
         states.add_metric(
-            [verdict.rule, printable(verdict.subject)],
+            [verdict.rule, _label(verdict.subject)],
             {str(outcome): verdict.outcome is outcome for outcome in Outcome},
         )
     yield states
@@ -98,7 +97,7 @@ def _coverage(evidence: Evidence) -> Iterator[Metric]:
         )
     info = GaugeMetricFamily(PREFIX + "environment_info", "The machine.", labels=["kernel", "cgroup", "version"])
     environment = evidence.environment
-    info.add_metric([printable(environment.kernel), environment.cgroup, printable(environment.pinproof)], 1)
+    info.add_metric([_label(environment.kernel), environment.cgroup, _label(environment.pinproof)], 1)
     yield info
 
 
@@ -110,7 +109,7 @@ def _claims(evidence: Evidence) -> Iterator[Metric]:
     out_s = CounterMetricFamily(PREFIX + "out_of_set_seconds", "Time outside the claim's CPUs.", labels=labels)
     moving = CounterMetricFamily(PREFIX + "transition_seconds", "Time that belongs to a change.", labels=labels)
     for row in evidence.cpu_use:
-        values = [printable(row.claim), str(row.cpu)]
+        values = [_label(row.claim), str(row.cpu)]
         run.add_metric(values, row.run_ns / 1e9)
         switches.add_metric(values, row.switches)
         out.add_metric(values, row.out_of_set_switches)
@@ -132,7 +131,7 @@ def _claims(evidence: Evidence) -> Iterator[Metric]:
     periods = CounterMetricFamily(PREFIX + "cfs_periods", "CFS bandwidth periods.", labels=levels)
     throttled = CounterMetricFamily(PREFIX + "cfs_throttled_periods", "Throttled periods.", labels=levels)
     for level in evidence.bandwidth:
-        values = [printable(level.claim), str(level.level)]
+        values = [_label(level.claim), str(level.level)]
         if level.usage_ns is not None:
             usage.add_metric(values, level.usage_ns / 1e9)
         if level.nr_periods is not None:
@@ -140,6 +139,11 @@ def _claims(evidence: Evidence) -> Iterator[Metric]:
         if level.nr_throttled is not None:
             throttled.add_metric(values, level.nr_throttled)
     yield from (usage, periods, throttled)
+
+
+def _label(text: str) -> str:
+    """Make a label of a stranger's text. The client escapes what the format needs; two names never become one."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def registry_of(claims: ClaimSet, snapshot: Callable[[], Evidence], judge: Judge) -> CollectorRegistry:

@@ -12,6 +12,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.summary import summary
+from toolkit.report.text import printable
 
 WIDTH = 100
 MAX_OFFENDERS = 10
@@ -32,11 +33,6 @@ def render_table(result: Result) -> str:
 def render_run(claims: ClaimSet, evidence: Evidence, verdicts: tuple[Verdict, ...]) -> str:
     """Return the report of a run that was just judged."""
     return render_table(make_result(evidence, verdicts))
-
-
-def printable(text: str) -> str:
-    """Make text of strangers (thread names, paths) safe for a terminal: no control characters."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _verdicts(verdicts: Iterable[Verdict]) -> str:

@@ -1,0 +1,75 @@
+"""Standard streams that are closed, full, or of another encoding: one line, the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolkit.cli.main import NO_READER
+from toolkit.errors import InputError
+from validators.registry import RULES
+
+COMMAND = [sys.executable, "-m", "toolkit"]
+
+
+def test_a_full_disk_behind_standard_output() -> None:
+    """What cannot be written is told in one line; a result that nobody got is not a success."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*COMMAND, "rules"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert done.returncode == InputError.exit_code
+    assert done.stderr == "pinproof: output: No space left on device\n"
+
+
+def test_a_reader_that_leaves() -> None:
+    """``| head``: ends as by SIGPIPE, in silence; not with 1, which would say that isolation failed."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run([*COMMAND, "rules"], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(write)
+
+    assert (done.returncode, done.stderr) == (NO_READER, "")
+
+
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(streams: str) -> None:
+    """A stream that the caller closed is none that we trip over, or write somebody's file by."""
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {streams}', "sh", *COMMAND, "explain", "noise"], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_other_encodings(encoding: str) -> None:
+    """Characters that the terminal does not have are escaped; JSON stays the same document."""
+    done = subprocess.run(
+        [*COMMAND, "rules", "--json"],
+        env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"},
+        capture_output=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    # click writes UTF-8 where it is told ASCII.
+    text = done.stdout.decode("utf-8" if encoding == "ascii" else encoding)
+    assert [rule["id"] for rule in json.loads(text)] == [rule.id for rule in RULES]
+
+
+def test_a_path_cannot_steer_the_terminal() -> None:
+    """Escape sequences in what was asked for come back as question marks, on one line."""
+    done = subprocess.run(
+        [*COMMAND, "judge", "\x1b[31mred\nnext\u202e"], capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+    assert done.returncode == InputError.exit_code
+    assert done.stderr.startswith("pinproof: ?[31mred next?: no such directory")
+    assert done.stderr.count("\n") == 1
