@@ -1,0 +1,82 @@
+"""How many escapes the canaries made by the kernel's count: between the two readings that lie inside the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from probes.observer import Observer
+from toolkit.host.cgroup_mounts import Hierarchy, Mode
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Coverage, Environment, Evidence
+from toolkit.pipeline.canary import CLEAN, POSITIVE, CanaryPair
+from toolkit.pipeline.observe import Observation
+
+PIDS = {POSITIVE: 11, CLEAN: 12}
+ENVIRONMENT = Environment(kernel="6.1", cgroup="v2", cmdline="", cpus_online=CpuSet.of([0, 1]))
+
+
+class Host:
+    """A tree with two canaries whose switches the test counts up."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name, pid in PIDS.items():
+            group = root / "sys/fs/cgroup" / name
+            group.mkdir(parents=True)
+            (group / "cgroup.procs").write_text(f"{pid}\n")
+            (root / f"proc/{pid}").mkdir(parents=True)
+        self.switches = 100
+        self.run(0)
+
+    def run(self, switches: int) -> None:
+        """Let each canary be switched out some more."""
+        self.switches += switches
+        text = f"Name:\tpython\nvoluntary_ctxt_switches:\t{self.switches}\nnonvoluntary_ctxt_switches:\t3\n"
+        for pid in PIDS.values():
+            (self.root / f"proc/{pid}/status").write_text(text)
+
+    def pair(self) -> CanaryPair:
+        """Return the canaries."""
+        claims = cast("Any", tuple(Claim(name=name, cgroup=f"/{name}", cpus=CpuSet.of([0])) for name in PIDS))
+        unified = self.root / "sys/fs/cgroup"
+        return CanaryPair(cpu=0, claims=claims, hierarchy=Hierarchy(root=self.root, mode=Mode.V2, unified=unified))
+
+
+class Slow:
+    """An observer whose windows begin and end between other work, during which the canaries run on."""
+
+    BEFORE, GATHERING = 10, 1000
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def open_window(self) -> None:
+        """Prepare, then begin: what ran before is not in the window."""
+        self.host.run(self.BEFORE)
+
+    def close_window(self) -> Evidence:
+        """End the window, then gather what was seen in it."""
+        self.host.run(self.GATHERING)
+        return Evidence(
+            started_at="", start_monotonic_ns=0, duration_ns=1, environment=ENVIRONMENT, coverage=Coverage()
+        )
+
+    snapshot = close_window
+
+
+@pytest.mark.parametrize("end", ["close", "snapshot"])
+def test_only_escapes_inside_the_window_are_planted(tmp_path: Path, end: str) -> None:
+    """What the canaries do while a window is prepared or evidence is gathered cannot have been seen: it is not asked
+    for.
+    """
+    host = Host(tmp_path)
+    opened = Observation(cast("Observer", Slow(host)), host.pair(), tmp_path, ENVIRONMENT, lambda _violation: None)
+    host.run(42)
+
+    evidence = getattr(opened, end)()
+
+    assert [canary.planted_switches for canary in evidence.canaries] == [42, 42]
