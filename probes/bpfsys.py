@@ -1,7 +1,8 @@
 """The few bpf(2) commands that bcc's tables do not offer, or offer too slowly: maps as bytes, test runs, program facts.
 
 Source: bpf(2), include/uapi/linux/bpf.h (``union bpf_attr``, ``struct bpf_prog_info``); test runs on a chosen CPU:
-commit 1b4d60ec162f "bpf: Enable BPF_PROG_TEST_RUN for raw_tracepoint".
+commit 1b4d60ec162f "bpf: Enable BPF_PROG_TEST_RUN for raw_tracepoint"; batches: commit aa2e93b8e58e "bpf: Add generic
+support for update and delete batch ops" (Linux 5.6; ring buffers, which we need in any case, came with 5.8).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from toolkit.errors import HostUnsupportedError
 
 _NUMBERS = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
-_MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY, _TEST_RUN, _INFO, _STATS = 1, 2, 3, 4, 10, 15, 32
+_MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY, _MAP_UPDATE_BATCH = 1, 2, 3, 4, 26
+_TEST_RUN, _INFO, _STATS = 10, 15, 32
 _RUN_ON_CPU = 1
 BPF_ANY, BPF_NOEXIST = 0, 1
 
@@ -82,6 +84,13 @@ class Map:
                 return False
             raise
         return True
+
+    def zero(self, entries: int) -> None:
+        """Write zeros into the first entries of an array, in one call."""
+        keys = ctypes.create_string_buffer(struct.pack(f"={entries}I", *range(entries)), entries * 4)
+        values = ctypes.create_string_buffer(entries * self.value_size)
+        addresses = (ctypes.addressof(keys), ctypes.addressof(values))
+        _bpf(_MAP_UPDATE_BATCH, struct.pack("=QQQQIIQQ", 0, 0, *addresses, entries, self.fd, 0, 0))
 
     def delete(self, key: bytes) -> None:
         """Remove an entry; nothing happens where there is none."""

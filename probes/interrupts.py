@@ -48,12 +48,24 @@ class Interrupts:
 
     def __init__(self, sums: Map, cpus: Map, attach: Callable[[str, str], None]) -> None:
         self._sums, self._cpus, self._attach = sums, cpus, attach
-        self._attached = False
+        self._attached = self._asked = self._complete = self._softirqs = False
+        self._complaints: list[str] = []
         self.cpus = CpuSet()
-        self.counts_softirqs = False
-        self.observed = False
-        """Whether the time that :meth:`rows` tell is all of it."""
-        self.blind_spots: list[str] = []
+
+    @property
+    def observed(self) -> bool:
+        """Whether the time that :meth:`rows` tell is all of it: CPUs were watched, and every handler told."""
+        return self._asked and self._complete
+
+    @property
+    def counts_softirqs(self) -> bool:
+        """Whether softirqs are counted as the kernel counts them."""
+        return self._asked and self._softirqs
+
+    @property
+    def blind_spots(self) -> tuple[str, ...]:
+        """What cannot be seen of interrupts, where anybody asked."""
+        return tuple(self._complaints) if self._asked else ()
 
     def watch(self, cpus: CpuSet) -> None:
         """Choose the CPUs; attaches the programs at the first that are not empty."""
@@ -61,18 +73,19 @@ class Interrupts:
         for index in range(CPU_WORDS):
             self._cpus.update(struct.pack("=I", index), words[index * 8 : index * 8 + 8])
         self.cpus = cpus
+        self._asked = self._asked or bool(cpus)
         if cpus and not self._attached:
-            self._attached = self.observed = True
+            self._attached = self._complete = True
             self._attach_all()
 
     def _attach_all(self) -> None:
         self._needed(_HANDLERS, "hard interrupts")
         if "PREEMPT_RT" in os.uname().version:
             # They can be preempted there: a pair of tracepoints would measure other tasks too.
-            self.blind_spots.append("this PREEMPT_RT kernel runs softirqs as tasks: their time is the tasks' time")
+            self._complaints.append("this PREEMPT_RT kernel runs softirqs as tasks: their time is the tasks' time")
         else:
             self._needed(_SOFTIRQS, "soft interrupts")
-            self.counts_softirqs = self.observed
+            self._softirqs = self._complete
         if platform.machine() != "x86_64":
             return
         for name in VECTORS.values():
@@ -85,8 +98,8 @@ class Interrupts:
     def _needed(self, pair: Iterable[tuple[str, str]], what: str) -> None:
         complaint = self._try(pair)
         if complaint:
-            self.observed = False
-            self.blind_spots.append(f"{what} are not observed: {complaint}")
+            self._complete = False
+            self._complaints.append(f"{what} are not observed: {complaint}")
 
     def _try(self, pair: Iterable[tuple[str, str]]) -> str:
         try:
@@ -102,6 +115,11 @@ class Interrupts:
             return None
         found = ((IrqKey.decode(key), IrqSums.decode(value)) for key, value in self._sums.items())
         return merge(irq_use(key, sums) for key, sums in found if key.window == window & 0xFFFFFFFF)
+
+    def forget(self, window: int) -> None:
+        """Nobody asked, nothing was recorded before this window; the programs stay attached."""
+        self._asked = False
+        self.drop_old(window)
 
     def drop_old(self, window: int) -> None:
         """Forget the windows before this one."""

@@ -2,6 +2,8 @@
 
 A thin shell over ``bpf/ledger.bpf.c``. It knows slots, buffers and per-CPU rows, not claims' names, files or meaning;
 :mod:`probes.observer` does. Nothing is pinned: when the process ends, by whatever means, the kernel drops everything.
+
+Longer than 300 lines: one object that owns all maps, so that what one observer leaves in them is known in one place.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import resource
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +58,10 @@ class Ledger:
         self.polls = 0  # times that everything sent was taken out of the rings
         self.members_lost = 0
         """Times that user space could not write a membership down: the map was full."""
+        self._on_detail: Callable[[records.Detail], None] | None = None
+        self._idents = itertools.count(1)
 
-    def open(self, workdir: Path, on_detail: Callable[[records.Detail], None]) -> None:
+    def open(self, workdir: Path) -> None:
         """Compile, load and attach.
 
         :raises HostUnsupportedError: the host lacks something; the message says what and how to get it.
@@ -90,9 +95,7 @@ class Ledger:
             self._open_maps()
             self.bump()
             self._module[b"events"].open_ring_buffer(
-                lambda _context, data, size: self._hand_over(
-                    lambda record: on_detail(records.Detail.decode(record)), data, size
-                )
+                lambda _context, data, size: self._hand_over(self._detail, data, size)
             )
             self._module[b"actions"].open_ring_buffer(
                 lambda _context, data, size: self._hand_over(self.actions.hear, data, size)
@@ -131,6 +134,8 @@ class Ledger:
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
         self._seen = table("seen", 4, 8)
+        leaf = tables[b"irq_state"].Leaf  # of a per-CPU map: an array of the record
+        self._irq_state = table("irq_state", 4, ctypes.sizeof(getattr(leaf, "_type_", leaf)), cpus)
         sums = table("irqs", records.IrqKey.LAYOUT.size, records.IrqSums.LAYOUT.size)
         self.interrupts = Interrupts(sums, table("irq_cpus", 4, 8), self._attach)
         self.actions = Actions(table("action_state", 4, records.ActionState.LAYOUT.size, cpus), self._root)
@@ -138,6 +143,10 @@ class Ledger:
 
     def _attach(self, tracepoint: str, function: str) -> None:
         compiler.attach_raw_tracepoint(self._module, tracepoint, function)
+
+    def _detail(self, record: bytes) -> None:
+        if self._on_detail is not None:
+            self._on_detail(records.Detail.decode(record))
 
     def _hand_over(self, hear: Callable[[bytes], None], data: int, size: int) -> int:
         hear(ctypes.string_at(data, size))
@@ -153,6 +162,11 @@ class Ledger:
             self._detach.close()
             module.cleanup()
         self.programs.clear()
+
+    @property
+    def options(self) -> ObserveOptions:
+        """What the programs were compiled for."""
+        return self._options
 
     def sample(self, cpus: CpuSet) -> CpuSet:
         """Start the CPU-clock sampler on these CPUs; returns those where it runs (a CPU may have gone offline)."""
@@ -215,6 +229,10 @@ class Ledger:
         _, epoch, *_ = records.CONFIG.unpack(self._config.lookup(_U32.pack(0)) or b"")
         self._config.update(_U32.pack(0), records.CONFIG.pack(0, epoch, cgroup_id, level, 0))
 
+    def new_ident(self) -> int:
+        """Return a number for a claim that no claim had since the programs were loaded."""
+        return next(self._idents)
+
     def add_root(self, cgroup_id: int, slot: int, ident: int) -> None:
         """Put a cgroup under a slot; its mask must have been published."""
         self._dirty.add(slot)
@@ -258,6 +276,49 @@ class Ledger:
         self._control_run(records.CONTROL_EPOCH, self.epoch)
         self.split()  # an interrupt on every CPU: programs that were running have ended
         return old
+
+    @contextlib.contextmanager
+    def lent(self, on_detail: Callable[[records.Detail], None]) -> Iterator[None]:
+        """Be one observer's while the block runs, which is told the details; be empty afterwards.
+
+        :raises RuntimeError: another observer has it.
+        """
+        if self._on_detail is not None:
+            raise RuntimeError("another observer has this ledger: one at a time")
+        self._on_detail = on_detail
+        try:
+            yield
+        finally:
+            self._on_detail = None
+            self._wipe()
+
+    def _wipe(self) -> None:
+        """Go back to what :meth:`open` made: no claim, nothing watched, nothing recorded, nobody sampled.
+
+        What only grows stays (idents, windows, loss since the programs were loaded): a window is measured by
+        differences, and numbers that are never used twice keep late records apart.
+        """
+        for root in tuple(self.roots.keys()):
+            self.roots.delete(root)
+        self.set_pods_root(0, 0)
+        self.watch(EMPTY)  # drops every CPU's answers about the roots too
+        self.new_window()  # what runs is cut here; nothing is recorded any more
+        for slot in tuple(self._dirty):
+            self.clear_slot(slot)
+        for cpu in tuple(self._perf):
+            self.forget_sampler(cpu)
+        for table in (self.offenders, self.pending, self.intruders, self.processes, self.threads):
+            for key in tuple(table.keys()):
+                table.delete(key)
+        # A thread's number may be another one's next time: hidden threads are told apart by never having been seen.
+        pids = int((self._root / "proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+        self._seen.zero(min(records.SEEN_WORDS, (pids >> 6) + 1))
+        # A handler that was under way when its CPU ceased to be watched would seem to last for ever.
+        self._irq_state.update(_U32.pack(0), bytes(self._irq_state.value_size * self._irq_state.copies))
+        self._module.ring_buffer_consume()
+        self.interrupts.forget(self.window)
+        self.actions.drop_old(self.window)
+        self._prepared = False
 
     def clear_slot(self, slot: int) -> None:
         """Zero a slot's rows of both windows, so that it can be used again."""

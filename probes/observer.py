@@ -8,7 +8,6 @@ Longer than 300 lines: one object that owns the lock over all its parts.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections import deque
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from probes import gather, lifecycle
+from probes import gather, lifecycle, loaded
 from probes.joins import JoinLog, Resolution, drop_dead, record_members
 from probes.ledger import Ledger
 from probes.listener import Listener
@@ -25,9 +24,8 @@ from probes.owners import CgroupNames
 from probes.records import DETAIL_OUTSIDE, DETAIL_PENDING, FOREVER_NS, Detail, Offence, comm
 from probes.subjects import ALL_CPUS, Subject, Violation
 from probes.window import Window
-from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.errors import InputError
 from toolkit.host import cgroupfs
-from toolkit.host.cgroupfs import Mode
 from toolkit.host.hotplug import HotplugMonitor
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -39,6 +37,8 @@ __all__ = ["ObserveOptions", "Observer", "Violation"]
 class Observer:
     """Watches a node's claims from ``__enter__`` to ``__exit__``; evidence is about one window inside at a time.
 
+    :param ledger: loaded already, by :func:`probes.loaded.loaded`: observers that use it one after the other compile
+        nothing and know nothing of each other. ``None``: this observer loads one for itself.
     :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc, no headers.
     :raises InputError: a claim's cgroup does not exist, or is the root.
     """
@@ -50,10 +50,14 @@ class Observer:
         root: Path = Path("/"),
         options: ObserveOptions | None = None,
         on_violation: Callable[[Violation], None] | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
+        if ledger is not None and options not in (None, ledger.options):
+            raise ValueError("the programs were compiled for other options")
         self.claims, self.root = claims, root
-        self.options = options or ObserveOptions()
-        self.ledger = Ledger(root, self.options)
+        self._borrowed = ledger is not None
+        self.ledger = ledger or Ledger(root, options or ObserveOptions())
+        self.options = self.ledger.options
         self.joins = JoinLog()
         self.subjects: dict[str, Subject] = {}
         self.names: dict[int, str] = {}
@@ -67,25 +71,17 @@ class Observer:
         self._news = threading.Condition()
         self._undecided: deque[Detail] = deque()
         self._free = list(range(self.options.max_claims))
-        self._ident = 0
         self._stack = ExitStack()
 
     def __enter__(self) -> Observer:
         """Load and attach the programs, publish the claims, start listening."""
-        self.hierarchy = cgroupfs.detect(self.root)
-        if self.hierarchy.mode is Mode.V1 or self.hierarchy.unified is None:
-            raise HostUnsupportedError(
-                "this host has cgroup v1 only: BPF cannot tell cgroups apart; boot with cgroup v2, or mount a cgroup2 "
-                "hierarchy that the container runtime joins (hybrid)"
-            )
+        self.hierarchy = loaded.unified_hierarchy(self.root)
+        assert self.hierarchy.unified is not None
         self.cgroups = CgroupNames(self.hierarchy.unified)
         with ExitStack() as stack:
-            # Needed only to compile: gone before anything is watched, so that a SIGKILL later leaves nothing.
-            with tempfile.TemporaryDirectory(prefix="pinproof-") as private:
-                workdir = self.options.workdir or Path(private)
-                workdir.mkdir(parents=True, exist_ok=True)
-                self.ledger.open(workdir, self._detail)
-            stack.callback(self.ledger.close)
+            if not self._borrowed:
+                stack.enter_context(loaded.attached(self.ledger))
+            stack.enter_context(self.ledger.lent(self._detail))
             self._publish_node()
             self._watch()
             for claim in self.claims.claims:
@@ -163,10 +159,11 @@ class Observer:
             if not self._free:
                 raise InputError("claims", f"more than {self.options.max_claims}", "fewer, or a larger max_claims")
             slot = self._free.pop(0)
-            self._ident += 1
             cpus = ALL_CPUS if claim.cpus is None else claim.cpus
             since = time.monotonic_ns()
-            subject = Subject(claim=claim, cgroup_id=number, slot=slot, ident=self._ident, cpus=cpus, since_ns=since)
+            subject = Subject(
+                claim=claim, cgroup_id=number, slot=slot, ident=self.ledger.new_ident(), cpus=cpus, since_ns=since
+            )
             self.ledger.publish(slot, cpus, since)
             self.ledger.add_root(number, slot, subject.ident)
             self.names[subject.ident] = claim.name

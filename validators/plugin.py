@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from probes.ledger import Ledger
     from toolkit.apply.sandbox import LiveSandbox
     from toolkit.model.claims import ClaimSet
     from toolkit.model.cpuset import CpuSet
@@ -92,6 +93,15 @@ def host(pytestconfig: pytest.Config) -> Topology:
     return read_topology()
 
 
+@pytest.fixture(scope="session")
+def probes(host: Topology) -> Iterator[Ledger]:
+    """The probes, compiled and loaded once for all tests."""
+    from probes.loaded import loaded
+
+    with loaded() as ledger:
+        yield ledger
+
+
 Sandbox = Callable[..., Box]
 
 
@@ -146,7 +156,7 @@ Observe = Callable[..., Judged]
 
 
 @pytest.fixture
-def observe(host: Topology) -> Observe:
+def observe(probes: Ledger) -> Observe:
     """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``observe(box, seconds=1.0)``."""
     from toolkit.pipeline import observe as observing
     from toolkit.pipeline.execute import new_run_id
@@ -154,7 +164,8 @@ def observe(host: Topology) -> Observe:
 
     def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:
         claims = box.claims if isinstance(box, Box) else box
-        evidence = observing.observe(claims, observing.Window(run_id=new_run_id("pytest"), duration_s=seconds))
+        window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, ledger=probes)
+        evidence = observing.observe(claims, window)
         return Judged(evidence=evidence, verdicts=judge(claims, evidence))
 
     return watch

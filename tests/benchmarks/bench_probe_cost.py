@@ -80,14 +80,14 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 ledger = Ledger(Path("/"), ObserveOptions())
                 begin = time.perf_counter()
-                ledger.open(Path(folder), lambda detail: None)
+                ledger.open(Path(folder))
                 starts.append(round(time.perf_counter() - begin, 3))
                 ledger.close()
         result["compile_and_attach_s"] = starts
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             programs = {"empty_before": stack.enter_context(empty_program())}
             ledger = Ledger(Path("/"), ObserveOptions())
-            ledger.open(Path(folder), lambda detail: None)
+            ledger.open(Path(folder))
             programs["ledger"] = ledger.programs["on_switch"]
             programs["empty_behind"] = stack.enter_context(empty_program())
             statistics = enable_statistics()

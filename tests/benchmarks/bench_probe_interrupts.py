@@ -64,7 +64,7 @@ def main() -> None:
     for trace in (False, True):
         with tempfile.TemporaryDirectory() as folder:
             ledger = Ledger(Path("/"), ObserveOptions(trace_syscalls=trace))
-            ledger.open(Path(folder), lambda detail: None)
+            ledger.open(Path(folder))
             statistics = enable_statistics()
             try:
                 if trace:

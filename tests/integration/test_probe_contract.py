@@ -53,7 +53,7 @@ def ledger() -> Iterator[Ledger]:
     """One loaded ledger."""
     with tempfile.TemporaryDirectory() as folder:
         opened = Ledger(Path("/"), ObserveOptions())
-        opened.open(Path(folder), lambda detail: None)
+        opened.open(Path(folder))
         yield opened
         opened.close()
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from probes.ledger import Ledger
 from toolkit import store
 from toolkit.allocation.state_files import cpu_state_file, memory_state_file
 from toolkit.apply import sandbox as apply
 from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs
-from toolkit.inject.torn import Tear
 from toolkit.host.oci_version import read_runtime
+from toolkit.inject.torn import Tear
 from toolkit.inject.torn import torn as tear
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -38,12 +39,16 @@ CONTROL_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to run: where results go, which runtime makes the containers, and for how long (``None``: the scenario's)."""
+    """How to run: where results go, which runtime makes the containers, and for how long (``None``: the scenario's).
+
+    :param ledger: probes that are loaded already, for many runs; ``None``: each window loads its own.
+    """
 
     runs: Path
     runtime: str = "cgroupfs"
     duration_s: float | None = None
     root: Path = Path("/")
+    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +101,10 @@ def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], 
             _settle(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
             window = observe.Window(
-                run_id=run_id, duration_s=seconds if last else min(STAGE_S, seconds), root=settings.root
+                run_id=run_id,
+                duration_s=seconds if last else min(STAGE_S, seconds),
+                root=settings.root,
+                ledger=settings.ledger,
             )
             action = partial(_act, live, work.scenario, request, late) if last else None
             evidence = _observe(claims, window, action, progress if last else lambda _seconds: None)
@@ -134,6 +142,7 @@ def run_controls(
             duration_s=seconds,
             root=settings.root,
             canary_escape=control.fault is FaultKind.CANARY_ESCAPE,
+            ledger=settings.ledger,
         )
         evidence = observe.observe(claims, window)
         torn = control.fault is FaultKind.TORN_STATE
@@ -157,6 +166,7 @@ def _judged(
     *,
     torn: bool = False,
 ) -> Run:
+    evidence = replace(evidence, runtime=read_runtime(live.value.runtime))
     if work.scenario.state_files:
         reading = state_reading(stage, work.online, torn=torn)
         evidence = replace(evidence, state_files=(*evidence.state_files, reading))
@@ -166,7 +176,6 @@ def _judged(
     store.save_result(path, verdicts, saved.evidence)
     return Run(scenario=work.scenario, path=path, verdicts=verdicts, stage=stage.name)
 
-    evidence = replace(evidence, runtime=read_runtime(live.value.runtime))
 
 def state_reading(stage: Stage, online: CpuSet, *, torn: bool = False) -> StateReading:
     """Return the state files that the kubelet would have written for a stage.

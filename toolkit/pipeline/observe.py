@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from probes.ledger import Ledger
 from probes.observer import ObserveOptions, Observer, Violation
 from toolkit.host.environment import read_environment
 from toolkit.model.claims import ClaimSet
@@ -22,13 +23,17 @@ TICK_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted."""
+    """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted.
+
+    :param ledger: probes that are loaded already (:func:`probes.loaded.loaded`); ``None``: loaded for this window.
+    """
 
     run_id: str
     duration_s: float | None
     root: Path = Path("/")
     workdir: Path | None = None
     canary_escape: bool = False
+    ledger: Ledger | None = None
 
 
 class Observation:
@@ -98,7 +103,8 @@ def observation(
         Observer(
             replace(claims, claims=claims.claims + pair.claims),
             root=window.root,
-            options=ObserveOptions(workdir=window.workdir),
+            options=None if window.ledger else ObserveOptions(workdir=window.workdir),
+            ledger=window.ledger,
         ) as observer,
     ):
         yield Observation(observer, pair, window.root, environment, report)

@@ -16,15 +16,18 @@ from toolkit.scenario_file import load_catalogue
 
 @pytest.mark.parametrize("scenario", load_catalogue(), ids=lambda scenario: scenario.name)
 def test_scenario(
-    scenario: Scenario, host: Topology, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+    scenario: Scenario, host: Topology, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Every promise of the scenario holds, and each that is broken on purpose is noticed."""
+    pytestconfig = request.config
     runtime = pytestconfig.getoption("pinproof_runtime")
     reason = conformance.why_not(scenario, host, runtime, full=pytestconfig.getoption("pinproof_full"))
     if reason is not None:
         pytest.skip(reason.replace("--full", "--pinproof-full"))
     runs: Path = pytestconfig.getoption("pinproof_runs") or tmp_path_factory.mktemp("runs")
-    settings = Settings(runs=runs, runtime=runtime, duration_s=pytestconfig.getoption("pinproof_duration"))
+    duration = pytestconfig.getoption("pinproof_duration")
+    # Asked for only here: where every scenario is skipped, nothing is compiled.
+    settings = Settings(runs=runs, runtime=runtime, duration_s=duration, ledger=request.getfixturevalue("probes"))
 
     result = conformance.run_one(scenario, host, settings)
 

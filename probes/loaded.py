@@ -1,0 +1,57 @@
+"""Loading the probes once for many observers: compiling takes most of a second here, and many seconds in an emulator.
+
+A ledger is lent to one observer at a time and emptied when it goes back (:meth:`probes.ledger.Ledger.lent`); whatever
+an observer keeps in user space ends with it. So nothing that one saw or watched is in another's evidence.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from probes.ledger import Ledger
+from probes.options import ObserveOptions
+from toolkit.errors import HostUnsupportedError
+from toolkit.host import cgroupfs
+from toolkit.host.cgroupfs import Hierarchy, Mode
+
+
+@contextmanager
+def loaded(root: Path = Path("/"), options: ObserveOptions | None = None) -> Iterator[Ledger]:
+    """Compile, load and attach the programs; give the ledger to one :class:`probes.observer.Observer` after the other.
+
+    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc, no headers.
+    """
+    unified_hierarchy(root)
+    with attached(Ledger(root, options or ObserveOptions())) as ledger:
+        yield ledger
+
+
+@contextmanager
+def attached(ledger: Ledger) -> Iterator[Ledger]:
+    """Open a ledger, and close it when the block ends."""
+    # Needed only to compile: gone before anything is watched, so that a SIGKILL later leaves nothing.
+    with tempfile.TemporaryDirectory(prefix="pinproof-") as private:
+        workdir = ledger.options.workdir or Path(private)
+        workdir.mkdir(parents=True, exist_ok=True)
+        ledger.open(workdir)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def unified_hierarchy(root: Path) -> Hierarchy:
+    """Return the host's cgroup hierarchy.
+
+    :raises HostUnsupportedError: it has no v2 part, so that BPF cannot tell cgroups apart.
+    """
+    hierarchy = cgroupfs.detect(root)
+    if hierarchy.mode is Mode.V1 or hierarchy.unified is None:
+        raise HostUnsupportedError(
+            "this host has cgroup v1 only: BPF cannot tell cgroups apart; boot with cgroup v2, or mount a cgroup2 "
+            "hierarchy that the container runtime joins (hybrid)"
+        )
+    return hierarchy
