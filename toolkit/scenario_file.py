@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from toolkit.errors import InputError
 from toolkit.model.claims import ExclusivePolicy
 from toolkit.model.sandbox import Workload, WorkloadKind
-from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario, Tier
+from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import parse_document
 
@@ -56,6 +56,7 @@ class _Control(_Part):
     quota_us: int | None = None
     period_us: int | None = None
     shares: int | None = Field(default=None, ge=2, le=262_144)
+    transition_limit_ms: float | None = Field(default=None, ge=0, le=86_400_000)
     kubelet: dict[str, Any] = Field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
     requires: _Requires = Field(default_factory=_Requires)
@@ -80,7 +81,12 @@ class ScenarioDocument(_Part):
     departures: tuple[str, ...] = ()
     arrivals: tuple[str, ...] = ()
     restarts: tuple[str, ...] = ()
+    resizes: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
+    resize_behaviour: ResizeBehaviour = ResizeBehaviour.V1_36
+    rejected_resizes: dict[str, str] = Field(default_factory=dict)
     pile_ups: tuple[str, ...] = ()
+    transition_limit_ms: float | None = Field(default=None, ge=0, le=86_400_000)
+    noise_budget_ns_per_s: int | None = Field(default=None, ge=0, le=1_000_000_000)
     weights: bool = False
     state_files: bool = False
     rejected_pods: tuple[str, ...] | dict[str, str] = ()
@@ -117,7 +123,12 @@ def parse_scenario(text: str, where: str) -> Scenario:
         departures=document.departures,
         arrivals=document.arrivals,
         restarts=document.restarts,
+        resizes=document.resizes,
+        resize_behaviour=document.resize_behaviour,
+        rejected_resizes=document.rejected_resizes,
         pile_ups=document.pile_ups,
+        transition_limit_ms=document.transition_limit_ms,
+        noise_budget_ns_per_s=document.noise_budget_ns_per_s,
         weights=document.weights,
         state_files=document.state_files,
         rejected_pods=dict.fromkeys(rejected, "") if isinstance(rejected, tuple) else rejected,
@@ -135,6 +146,7 @@ def _control(part: _Control) -> NegativeControl:
 def _check_names(scenario: Scenario, where: str) -> None:
     """Refuse workloads, controls and the like of pods and containers that do not exist."""
     own = _containers(scenario.pods, where)
+    resized = _containers(scenario.resizes, where)
     added = [_containers(control.pods, where) for control in scenario.negative_controls]
     containers = {name for names in own.values() for name in names}
     anywhere = containers | {name for group in added for names in group.values() for name in names}
@@ -145,6 +157,8 @@ def _check_names(scenario: Scenario, where: str) -> None:
             anywhere,
         ),
         "restarts": (set(scenario.restarts), containers),
+        "resizes": (set(resized) | {name for names in resized.values() for name in names}, containers | set(own)),
+        "rejectedResizes": (set(scenario.rejected_resizes), set(resized)),
         "pileUps": (set(scenario.pile_ups), containers),
         "departures": (set(scenario.departures), containers | set(own)),
         "arrivals": (set(scenario.arrivals), set(own)),

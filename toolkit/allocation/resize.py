@@ -1,14 +1,18 @@
 """In-place resize of a running pod's CPUs and memory: whether a node can do it, and which CPUs it then has.
 
-Without the gates a Guaranteed pod beside a static manager cannot be resized at all. With the gate
-``InPlacePodVerticalScalingExclusiveCPUs`` the CPUs of its creation ("promised") are never taken away: growing adds to
-what it has, shrinking keeps a part of it that contains the promised ones. Memory blocks are not resized.
-Source: KEP-1287 "Resize Status"; KEP-5554 "Handling CPU Limit Increase" and "Decrease"; ``../shared/field.md`` F65.
+A kubelet v1.36 cannot resize the CPUs of a Guaranteed pod beside the static policy, nor its memory beside the Static
+memory manager. With the gate ``InPlacePodVerticalScalingExclusiveCPUs`` it takes the request, but no manager resizes:
+the container keeps the CPUs of its creation and has new shares ("no change"), and Topology Manager policies that reject
+refuse the request, because CPUs of another number are there already.
+
+``KEP_5554`` is what is planned for the gate: the CPUs of its creation ("promised") are never taken away, growing adds
+to what it has, shrinking keeps a part of it that contains the promised ones. Memory blocks are not resized.
+Source: Kubernetes v1.36.2 pkg/kubelet/allocation/handlers.go, cpumanager/policy_static.go (GetTopologyHints, Allocate);
+KEP-1287 "Resize Status"; KEP-5554 "Handling CPU Limit Increase" and "Decrease"; ``../shared/field.md`` F65.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -20,6 +24,7 @@ from toolkit.model import feature_gates as gates
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.pod import CPU, MEMORY, Pod, ResourceList, aggregate
 from toolkit.model.quantity import ZERO
+from toolkit.model.scenario import ResizeBehaviour
 
 
 class ResizeStatus(StrEnum):
@@ -40,15 +45,22 @@ class Resize(NamedTuple):
     cpus: dict[str, CpuSet] = {}  # noqa: RUF012 - read only
 
 
-STATIC_CPU = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
-STATIC_MEMORY = "Resize is infeasible for Guaranteed Pods alongside Memory Manager static policy"
+STATIC_CPU = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
+STATIC_MEMORY = 'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"'
+AFFINITY = "TopologyAffinityError: Resources cannot be allocated with Topology locality"
 
 
-def resize(node: Node, wanted: Pod, promised: dict[str, CpuSet] | None = None) -> Resize:
+def resize(
+    node: Node,
+    wanted: Pod,
+    promised: dict[str, CpuSet] | None = None,
+    *,
+    behaviour: ResizeBehaviour = ResizeBehaviour.V1_36,
+) -> Resize:
     """Decide a resize, and carry it out on the node if it can be done.
 
     :param wanted: the running pod with its new resources. :param promised: each container's exclusive CPUs at its
-        creation; those it has now where nothing is given.
+        creation; those it has now where nothing is given (``ResizeBehaviour.KEP_5554``).
     """
     current = node.active.get(wanted.uid)
     if current is None or [c.name for c in current.containers] != [c.name for c in wanted.containers]:
@@ -56,15 +68,18 @@ def resize(node: Node, wanted: Pod, promised: dict[str, CpuSet] | None = None) -
     if current.qos_class is not wanted.qos_class:
         return Resize(ResizeStatus.INFEASIBLE, "Pod QOS Class may not change as a result of resizing")
     if wanted.guaranteed:
-        if node.cpu_policy.name == "static" and not node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_CPUS]:
+        static = node.cpu_policy.name == "static" and not node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_CPUS]
+        if static and _differs(current, wanted, CPU):
             return Resize(ResizeStatus.INFEASIBLE, STATIC_CPU)
-        if node.memory.active and not node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_MEMORY]:
-            return Resize(ResizeStatus.INFEASIBLE, STATIC_MEMORY)
-        if node.memory.active and any(_memory_differs(current, wanted)):
-            return Resize(ResizeStatus.INFEASIBLE, "memory blocks cannot be resized")
+        if node.memory.active and _differs(current, wanted, MEMORY):
+            kept = node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_MEMORY]
+            return Resize(ResizeStatus.INFEASIBLE, "memory blocks cannot be resized" if kept else STATIC_MEMORY)
     answer = _capacity(node, wanted)
     if answer.status is ResizeStatus.DONE and isinstance(node.cpu_policy, StaticPolicy) and wanted.guaranteed:
-        answer = _exclusive(node, node.cpu_policy, wanted, promised or {})
+        if behaviour is ResizeBehaviour.KEP_5554:
+            answer = _exclusive(node, node.cpu_policy, wanted, promised or {})
+        else:
+            answer = _unmoved(node, node.cpu_policy, wanted)
     if answer.status is ResizeStatus.DONE:
         for name, cpus in answer.cpus.items():
             old = node.cpu_state.assigned(wanted.uid, name) or CpuSet()
@@ -74,9 +89,9 @@ def resize(node: Node, wanted: Pod, promised: dict[str, CpuSet] | None = None) -
     return answer
 
 
-def _memory_differs(current: Pod, wanted: Pod) -> Iterable[bool]:
-    for old, new in zip(current.containers, wanted.containers, strict=True):
-        yield old.request(MEMORY).nano != new.request(MEMORY).nano
+def _differs(current: Pod, wanted: Pod, resource: str) -> bool:
+    pairs = zip(current.containers, wanted.containers, strict=True)
+    return any(old.request(resource).nano != new.request(resource).nano for old, new in pairs)
 
 
 def _requests(pod: Pod) -> ResourceList:
@@ -105,6 +120,22 @@ def _capacity(node: Node, wanted: Pod) -> Resize:
     if used_memory + memory > has_memory:
         detail = f"memory, requested: {memory}, used: {used_memory}, capacity: {has_memory}"
         return Resize(ResizeStatus.DEFERRED, f"Node didn't have enough resource: {detail}")
+    return Resize(ResizeStatus.DONE)
+
+
+def _unmoved(node: Node, policy: StaticPolicy, wanted: Pod) -> Resize:
+    """Say what v1.36 says when it is asked to admit the pod once more: CPUs that are there are taken as they are."""
+    for container in wanted.containers:
+        owned = node.cpu_state.assigned(wanted.uid, container.name)
+        count = policy.requested(wanted, container)
+        if not owned or not count or count == len(owned):
+            continue
+        if node.topology.policy not in (NONE, BEST_EFFORT):
+            return Resize(ResizeStatus.DEFERRED, AFFINITY)
+        threads = node.machine.cpus_per_core
+        if policy.options.full_pcpus_only and count % threads:
+            text = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
+            return Resize(ResizeStatus.DEFERRED, text)
     return Resize(ResizeStatus.DONE)
 
 

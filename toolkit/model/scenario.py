@@ -24,6 +24,15 @@ class Tier(StrEnum):
     """Run with ``--full`` or by name: variants of what the core shows."""
 
 
+class ResizeBehaviour(StrEnum):
+    """What a node does about exclusive CPUs when a pod is resized in place and the gate lets it."""
+
+    V1_36 = "v1.36"
+    """What a kubelet v1.36 does: the request is taken, the CPUs stay what they are."""
+    KEP_5554 = "kep-5554"
+    """What is planned: CPUs come and go, those of the container's creation stay."""
+
+
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
@@ -59,6 +68,12 @@ class FaultKind(StrEnum):
     """All threads of the target narrow themselves to the first of its CPUs."""
     TORN_STATE = "torn-state"
     """The kubelet dies between the two saves of its state, before the target's CPUs left the shared pool."""
+    RESIZE_IGNORED = "resize-ignored"
+    """The node resizes, but the target's cpuset stays what it was."""
+    TIGHT_LIMIT = "tight-limit"
+    """A change may take ``transition_limit_ms``, which is less than any machine needs."""
+    PINNED_TASK = "pinned-task"
+    """A busy task of the system, outside of all pods, is pinned to the target's first CPU."""
     CHANGE_NODE = "change-node"
     """The node has ``kubelet`` settings or ``pods`` on top of the scenario's: what it then promises is broken."""
     MISCONFIGURE_NODE = "misconfigure-node"
@@ -77,6 +92,7 @@ class NegativeControl:
     :param kubelet: settings that replace the scenario's, key by key; ``None`` takes one away.
     :param pods: pods that come after the scenario's; one with a known name takes its place.
     :param requires: what the machine must have for this control on top of what the scenario needs.
+    :param transition_limit_ms: see ``TIGHT_LIMIT``.
     """
 
     rule: str
@@ -86,6 +102,7 @@ class NegativeControl:
     quota_us: int | None = None
     period_us: int | None = None
     shares: int | None = None
+    transition_limit_ms: float | None = None
     kubelet: dict[str, Any] = field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = ()
     requires: Requirements = field(default_factory=Requirements)
@@ -114,12 +131,22 @@ class Scenario:
     """Pods whose containers are all started at once, while they are observed."""
     restarts: tuple[str, ...] = ()
     """Containers that are stopped and started again while they are observed."""
+    resizes: tuple[dict[str, Any], ...] = ()
+    """Pods with other resources: what these become of pods that run, one after the other, while they are observed."""
+    resize_behaviour: ResizeBehaviour = ResizeBehaviour.V1_36
+    """Which node is asked for the resizes."""
+    rejected_resizes: dict[str, str] = field(default_factory=dict)
+    """Pods whose resize the node must not do now -> words of its answer (``Infeasible: …``)."""
     pile_ups: tuple[str, ...] = ()
     """Containers whose threads all narrow themselves to the first of their CPUs."""
     weights: bool = False
     """Whether the containers' parts of contended CPU time are promised too. Who has no rival cannot be judged so."""
     state_files: bool = False
     """Whether the state files that the kubelet would have written are judged too."""
+    transition_limit_ms: float | None = None
+    """How long a change (restart, resize) may take until it holds; ``None``: measured only."""
+    noise_budget_ns_per_s: int | None = None
+    """What others than pods may take of each exclusive CPU; ``None``: measured only."""
     rejected_pods: dict[str, str] = field(default_factory=dict)
     """Pods that the node must refuse -> the reason that it must give (empty: any)."""
     negative_controls: tuple[NegativeControl, ...] = ()

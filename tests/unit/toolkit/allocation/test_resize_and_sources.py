@@ -9,13 +9,22 @@ import pytest
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan
-from toolkit.allocation.resize import STATIC_CPU, STATIC_MEMORY, ResizeStatus, resize
+from toolkit.allocation.resize import (
+    AFFINITY,
+    STATIC_CPU,
+    STATIC_MEMORY,
+    Resize,
+    ResizeStatus,
+    resize,
+)
 from toolkit.allocation.sources import ClearCfs, adjust, read_dra_cpus, with_dra_claims
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Isolation
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
+from toolkit.model.scenario import ResizeBehaviour
 
 GIB = 1 << 30
 
@@ -61,9 +70,17 @@ def node(**fields: Any) -> Node:
 GATE = {"featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}
 
 
+def planned(subject: Node, wanted: Pod, promised: dict[str, CpuSet] | None = None) -> Resize:
+    """Resize as KEP-5554 plans it."""
+    return resize(subject, wanted, promised, behaviour=ResizeBehaviour.KEP_5554)
+
+
 def test_resize_beside_static_managers_is_infeasible() -> None:
-    """K-gate: a Guaranteed pod cannot be resized unless the gates say so, with the kubelet's words."""
+    """K-gate: a Guaranteed pod cannot be resized unless the gates say so, with the kubelet's words; what no manager
+    holds can.
+    """
     assert resize(node(), pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_CPU)
+    assert resize(node(), pod("db", both("2", "2Gi"))).status is ResizeStatus.DONE
     memory = Node(
         read_settings(
             {
@@ -76,22 +93,54 @@ def test_resize_beside_static_managers_is_infeasible() -> None:
         machine(),
     )
     memory.admit(pod("db", both("2")))
-    assert resize(memory, pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_MEMORY)
+    assert resize(memory, pod("db", both("2", "2Gi")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_MEMORY)
+    assert resize(memory, pod("db", both("3"))).status is ResizeStatus.DONE
+
+
+def test_v1_36_takes_a_resize_with_the_gate_but_moves_nobody() -> None:
+    """The gate lets the request pass: more shares, the same CPUs, and the pool stays as it was (F65)."""
+    subject = node(**GATE)
+    before = (subject.cpu_state.cpus_of("db", "c0"), subject.cpu_state.default)
+
+    answers = [resize(subject, pod("db", both(cpu))) for cpu in ("6", "1")]
+
+    assert [(answer.status, answer.cpus) for answer in answers] == [(ResizeStatus.DONE, {})] * 2
+    assert (subject.cpu_state.cpus_of("db", "c0"), subject.cpu_state.default) == before
+    assert subject.active["db"].containers[0].request("cpu").milli == 1000
+
+
+@pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])
+def test_v1_36_keeps_a_resize_waiting_where_topology_must_fit(policy: str) -> None:
+    """CPUs of another number than requested give no hint, which these policies refuse."""
+    subject = node(**GATE, topologyManagerPolicy=policy)
+
+    assert resize(subject, pod("db", both("4"))) == (ResizeStatus.DEFERRED, AFFINITY, {})
+    assert resize(subject, pod("db", both("2", "2Gi"))).status is ResizeStatus.DONE
+
+
+def test_v1_36_keeps_a_resize_to_half_a_core_waiting() -> None:
+    """full-pcpus-only is asked before the CPUs that are there are looked for."""
+    subject = node(**GATE, cpuManagerPolicyOptions={"full-pcpus-only": "true"})
+
+    answer = resize(subject, pod("db", both("3")))
+
+    assert answer.status is ResizeStatus.DEFERRED
+    assert "SMT Alignment Error" in answer.message
 
 
 def test_resize_grows_around_the_promised_cpus_and_shrinks_back_to_them() -> None:
     """KEP-5554: 2 -> 6 -> 4 keeps the CPUs of the creation; below them is infeasible."""
     subject = node(**GATE)
     promised = subject.cpu_state.cpus_of("db", "c0")
-    grown = resize(subject, pod("db", both("6")))
+    grown = planned(subject, pod("db", both("6")))
     after = subject.cpu_state.cpus_of("db", "c0")
-    shrunk = resize(subject, pod("db", both("4")), {"c0": promised})
+    shrunk = planned(subject, pod("db", both("4")), {"c0": promised})
 
     assert (grown.status, shrunk.status) == (ResizeStatus.DONE, ResizeStatus.DONE)
     assert promised < after
     assert promised <= shrunk.cpus["c0"] < after
     assert subject.cpu_state.default | subject.cpu_state.owned() == machine().cpus
-    below = resize(subject, pod("db", both("1")), {"c0": promised})
+    below = planned(subject, pod("db", both("1")), {"c0": promised})
     assert below.status is ResizeStatus.INFEASIBLE
 
 
@@ -100,18 +149,18 @@ def test_resize_waits_for_others_and_gives_up_on_the_impossible() -> None:
     subject = node(**GATE)
     subject.admit(pod("other", both("10")))
 
-    assert resize(subject, pod("db", both("6"))).status is ResizeStatus.DEFERRED
-    assert resize(subject, pod("db", both("40"))).status is ResizeStatus.INFEASIBLE
-    assert resize(subject, pod("db", {"requests": {"cpu": "1"}})).status is ResizeStatus.INFEASIBLE
-    assert resize(subject, pod("stranger", both("2"))).status is ResizeStatus.INFEASIBLE
+    assert planned(subject, pod("db", both("6"))).status is ResizeStatus.DEFERRED
+    assert planned(subject, pod("db", both("40"))).status is ResizeStatus.INFEASIBLE
+    assert planned(subject, pod("db", {"requests": {"cpu": "1"}})).status is ResizeStatus.INFEASIBLE
+    assert planned(subject, pod("stranger", both("2"))).status is ResizeStatus.INFEASIBLE
 
 
 def test_resize_keeps_to_one_node_under_single_numa_node() -> None:
     """Growing over a second node breaks the policy's promise."""
     subject = node(**GATE, topologyManagerPolicy="single-numa-node")
 
-    assert resize(subject, pod("db", both("6"))).status is ResizeStatus.DONE
-    assert resize(subject, pod("db", both("8"))).status is ResizeStatus.INFEASIBLE
+    assert planned(subject, pod("db", both("6"))).status is ResizeStatus.DONE
+    assert planned(subject, pod("db", both("8"))).status is ResizeStatus.INFEASIBLE
 
 
 def test_a_pod_that_is_not_guaranteed_is_resized_freely() -> None:
