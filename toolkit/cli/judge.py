@@ -7,11 +7,10 @@ from pathlib import Path
 import click
 
 from toolkit.cli.common import json_option, leave, print_json
-from toolkit.model.result import make_result
+from toolkit.cli.saved import judged_again
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
 from toolkit.store import load_run
-from validators.registry import judge
 
 
 @click.command("judge", short_help="Judge a saved run again.")
@@ -20,10 +19,11 @@ from validators.registry import judge
 def command(run: Path, as_json: bool) -> None:
     """Judge the claims and the evidence of the directory RUN; needs no root and changes nothing.
 
+    Saved verdicts are not believed: where they differ from what the evidence says, that is told on standard error.
+
     Exit code: 0 all passed or skipped, 1 something failed, 2 the run cannot be read, 3 something is undecided.
     """
-    saved = load_run(run)
-    result = make_result(saved.evidence, judge(saved.claims, saved.evidence))
+    result = judged_again(load_run(run))
     if as_json:
         print_json(result_data(result))
     else:

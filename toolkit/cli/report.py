@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from toolkit.cli.common import json_option, leave
-from toolkit.model.result import Result, make_result
+from toolkit.cli.saved import judged_again
+from toolkit.model.result import Result
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
 from toolkit.store import load_run, write_atomically
-from validators.registry import judge
 
 
 def _json(result: Result) -> str:
@@ -29,9 +29,8 @@ FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @json_option
 def command(run: Path, kind: str, output: Path | None, as_json: bool) -> None:
-    """Render the directory RUN. A run without saved verdicts is judged first. Exit code as for judge."""
-    saved = load_run(run)
-    result = saved.result or make_result(saved.evidence, judge(saved.claims, saved.evidence))
+    """Render the directory RUN. It is judged again, as by judge, and so is the exit code."""
+    result = judged_again(load_run(run))
     text = FORMATS["json" if as_json else kind](result)
     if output is None:
         click.echo(text, nl=False)

@@ -1,12 +1,13 @@
 """The regression gate: two results, what became worse, what can no longer be seen, what became better. Pure.
 
-A verdict that was ``failed`` in both is known, not new. A verdict that passed and is now skipped or gone is worse: what
-nobody looks at any more is a blind spot. Environment differences come first, since they explain the rest.
-Source: issue "main job", item 10.
+A verdict that was ``failed`` in both is known, not new. A verdict that told something and is now skipped or gone is
+worse, also one that failed: what nobody looks at any more is a blind spot. Environment differences come first, since
+they explain the rest. Source: issue "main job", item 10.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -16,6 +17,7 @@ from toolkit.model.serde import stage_value, to_data
 from toolkit.model.verdict import Outcome, Verdict
 
 SEVERITY = {Outcome.PASSED: 0, Outcome.SKIPPED: 1, Outcome.UNDECIDED: 2, Outcome.FAILED: 3}
+_NUMBER = re.compile(r"\d+")
 GONE = "gone"
 NEW = "new"
 
@@ -57,8 +59,8 @@ class Comparison:
     unchanged: int = 0
 
 
-def compare(base: Result, new: Result) -> Comparison:
-    """Compare two results; ``regressed`` is the gate's answer."""
+def compare(base: Result, new: Result, *, scenarios: tuple[str, str] = ("", "")) -> Comparison:
+    """Compare two results; ``regressed`` is the gate's answer. :param scenarios: their scenarios' names, if known."""
     before, after = _by_key(base), _by_key(new)
     regressions: list[Change] = []
     improvements: list[Change] = []
@@ -77,7 +79,7 @@ def compare(base: Result, new: Result) -> Comparison:
     spots = _new_blind_spots(base.coverage, new.coverage)
     return Comparison(
         regressed=bool(regressions or spots),
-        environment=_environment(base, new),
+        environment=(*_scenarios(*scenarios), *_environment(base, new)),
         regressions=tuple(regressions),
         new_blind_spots=spots,
         improvements=tuple(improvements),
@@ -100,11 +102,11 @@ def _worse(old: Verdict | None, now: Verdict | None) -> bool:
     if old is None:
         return now is not None and now.outcome in (Outcome.FAILED, Outcome.UNDECIDED)
     if now is None:
-        return old.outcome is Outcome.PASSED
+        return old.outcome is not Outcome.SKIPPED
     if old.outcome is Outcome.SKIPPED:
         return now.outcome in (Outcome.FAILED, Outcome.UNDECIDED)
     if now.outcome is Outcome.SKIPPED:
-        return old.outcome is Outcome.PASSED
+        return old.outcome in (Outcome.PASSED, Outcome.FAILED)
     return SEVERITY[now.outcome] > SEVERITY[old.outcome]
 
 
@@ -129,7 +131,9 @@ def _change(key: tuple[str, str], old: Verdict | None, now: Verdict | None) -> C
 
 
 def _new_blind_spots(base: Coverage, new: Coverage) -> tuple[str, ...]:
-    spots = [spot for spot in new.blind_spots if spot not in base.blind_spots]
+    # "3 of 100 ..." and "4 of 120 ..." are one blind spot.
+    known = {_NUMBER.sub("#", spot) for spot in base.blind_spots}
+    spots = [spot for spot in new.blind_spots if _NUMBER.sub("#", spot) not in known]
     for name in ("lost_events", "map_full", "missed_runs"):
         before, after = getattr(base, name), getattr(new, name)
         if after > 0 and before == 0:
@@ -148,6 +152,13 @@ def _new_blind_spots(base: Coverage, new: Coverage) -> tuple[str, ...]:
     if base.positive_control_latency_ms is not None and new.positive_control_latency_ms is None:
         spots.append("the positive control was no longer seen")
     return tuple(spots)
+
+
+def _scenarios(before: str, after: str) -> tuple[EnvironmentChange, ...]:
+    """Two scenarios promise different things: most of what differs is then no news about the machine."""
+    if before == after:
+        return ()
+    return (EnvironmentChange(name="scenario", before=before or "not known", after=after or "not known"),)
 
 
 def _environment(base: Result, new: Result) -> tuple[EnvironmentChange, ...]:

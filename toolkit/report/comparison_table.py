@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from toolkit.report.compare import Change, Comparison
 from toolkit.report.table import WIDTH, fitted
-from toolkit.report.text import printable
+from toolkit.report.text import count, printable
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -26,7 +26,7 @@ def render_comparison(comparison: Comparison) -> str:
     parts.append(_changes("Better", comparison.improvements))
     parts.append(_changes("Other changes", comparison.other_changes))
     counts = (
-        f"{len(comparison.regressions)} worse, {len(comparison.new_blind_spots)} new blind spots, "
+        f"{len(comparison.regressions)} worse, {count(len(comparison.new_blind_spots), 'new blind spot')}, "
         f"{len(comparison.improvements)} better, {comparison.unchanged} unchanged"
     )
     parts.append(f"{'REGRESSED' if comparison.regressed else 'no regression'}: {counts}")

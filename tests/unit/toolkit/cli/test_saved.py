@@ -1,0 +1,100 @@
+"""Verdicts that somebody edited: judge, report and compare go by the evidence, and say so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.unit.validators.evidence_builder import claim_set, coverage, evidence
+from toolkit import store
+from toolkit.cli.compare import command as compare
+from toolkit.cli.judge import command as judge_verb
+from toolkit.cli.report import command as report
+from toolkit.model.evidence import Evidence
+from toolkit.model.scenario import Scenario
+from validators.registry import judge
+
+LOSSY = evidence(coverage=coverage(lost_events=1))
+
+
+def saved(path: Path, found: Evidence, scenario: str = "") -> Path:
+    named = Scenario(name=scenario, title="") if scenario else None
+    run = store.save_run(path, claims=claim_set(), evidence=found, scenario=named)
+    store.save_result(run, judge(claim_set(), found), found)
+    return run
+
+
+def edit(run: Path, **changes: Any) -> None:
+    """Make every saved verdict a good one, and change fields of the result."""
+    data = json.loads((run / "result.json").read_text())
+    for verdict in data["verdicts"]:
+        if verdict["outcome"] != "skipped":
+            verdict["outcome"] = "passed"
+    (run / "result.json").write_text(json.dumps({**data, "outcome": "passed", **changes}))
+
+
+@pytest.mark.parametrize("verb", [judge_verb, report])
+def test_an_honest_run_is_not_commented_on(tmp_path: Path, verb: Any) -> None:
+    """What a run saved is what its evidence says."""
+    done = CliRunner().invoke(verb, [str(saved(tmp_path / "run", LOSSY))])
+
+    assert (done.exit_code, done.stderr) == (3, "")
+
+
+@pytest.mark.parametrize("verb", [judge_verb, report])
+def test_edited_verdicts_are_not_believed(tmp_path: Path, verb: Any) -> None:
+    """The exit code and the table are those of the evidence; the difference is told with rule and subject."""
+    run = saved(tmp_path / "run", LOSSY)
+    edit(run)
+
+    done = CliRunner().invoke(verb, [str(run)])
+
+    assert done.exit_code == 3
+    assert "cpuset-containment db is saved as passed, its evidence says undecided" in done.stderr
+    assert "undecided" in done.stdout
+
+
+def test_an_edited_head_is_told(tmp_path: Path) -> None:
+    """Also a coverage or a duration that is not that of the evidence."""
+    run = saved(tmp_path / "run", LOSSY)
+    edit(run, duration_s=99.0, verdicts=[])
+
+    done = CliRunner().invoke(judge_verb, [str(run)])
+
+    assert (done.exit_code, "duration_s is not that of evidence.json" in done.stderr) == (3, True)
+
+
+def test_compare_does_not_believe_either(tmp_path: Path) -> None:
+    """The gate fails on the evidence, also when the result.json of the run is what it was given."""
+    good, bad = saved(tmp_path / "good", evidence()), saved(tmp_path / "bad", LOSSY)
+    edit(bad)
+
+    for new in (bad, bad / "result.json"):
+        assert CliRunner().invoke(compare, [str(good), str(new)]).exit_code == 1
+
+
+def test_a_result_alone_is_taken_with_a_word(tmp_path: Path) -> None:
+    """Without evidence there is nothing to check but that the outcome is the worst verdict."""
+    run = saved(tmp_path / "run", LOSSY)
+    lone = tmp_path / "lone.json"
+    lone.write_bytes((run / "result.json").read_bytes())
+
+    done = CliRunner().invoke(compare, [str(lone), str(run)])
+    assert (done.exit_code, done.stderr.count("no evidence beside it")) == (0, 1)
+
+    lone.write_text(json.dumps({**json.loads(lone.read_text()), "outcome": "passed"}))
+    broken = CliRunner().invoke(compare, [str(lone), str(run)])
+    assert "outcome passed; expected undecided, the worst of its verdicts" in str(broken.exception)
+
+
+def test_other_scenarios_come_first(tmp_path: Path) -> None:
+    """Runs of different scenarios differ in everything: that is said before the rest."""
+    one, two = saved(tmp_path / "one", evidence(), "quota"), saved(tmp_path / "two", evidence(), "memory")
+
+    done = CliRunner().invoke(compare, [str(one), str(two), "--json"])
+
+    assert json.loads(done.stdout)["environment"][0] == {"name": "scenario", "before": "quota", "after": "memory"}

@@ -1,0 +1,72 @@
+"""Saved runs, judged again: what ``result.json`` says is compared with its evidence, never believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolkit.cli.common import say
+from toolkit.errors import InputError
+from toolkit.model.result import Result, make_result
+from toolkit.model.verdict import worst
+from toolkit.store import StoredRun, load_result, load_run
+from validators.registry import judge
+
+MAX_NOTES = 5
+"""How many disagreements are told one by one."""
+
+
+def judged_again(run: StoredRun) -> Result:
+    """Judge a run by its claims and evidence, and say on standard error where its ``result.json`` says otherwise.
+
+    That a rule or a verdict is new is not told: the run may be older than the rule.
+    """
+    now = make_result(run.evidence, judge(run.claims, run.evidence))
+    found = [] if run.result is None else disagreements(run.result, now)
+    for text in found[:MAX_NOTES]:
+        say(f"pinproof: {run.path / 'result.json'}: {text}", err=True)
+    if len(found) > MAX_NOTES:
+        say(f"pinproof: {run.path / 'result.json'}: and {len(found) - MAX_NOTES} more", err=True)
+    return now
+
+
+def disagreements(saved: Result, now: Result) -> list[str]:
+    """Say where saved verdicts are not those that the evidence gives."""
+    recorded = {(verdict.rule, verdict.subject): verdict for verdict in saved.verdicts}
+    today = {(verdict.rule, verdict.subject): verdict for verdict in now.verdicts}
+    known = {rule for rule, _ in recorded}
+    found = []
+    for key, verdict in today.items():
+        before = recorded.get(key)
+        name = f"{verdict.rule} {verdict.subject}"
+        if before is not None and before.outcome is not verdict.outcome:
+            found.append(f"{name} is saved as {before.outcome}, its evidence says {verdict.outcome}: {verdict.reason}")
+        elif before is None and verdict.rule in known:
+            found.append(f"{name} is not there, its evidence says {verdict.outcome}: {verdict.reason}")
+    found += [
+        f"{rule} {subject} is saved as {recorded[rule, subject].outcome}, its evidence says nothing about it"
+        for rule, subject in recorded
+        if (rule, subject) not in today
+    ]
+    if saved.outcome is not worst(verdict.outcome for verdict in saved.verdicts):
+        found.append(f"the outcome is saved as {saved.outcome}, which is not the worst of its verdicts")
+    for name in ("coverage", "environment", "started_at", "duration_s"):
+        if getattr(saved, name) != getattr(now, name):
+            found.append(f"{name} is not that of evidence.json")
+    return found
+
+
+def result_of(path: Path) -> tuple[Result, str]:
+    """Return the verdicts of a run directory (judged again) or of a ``result.json``, and its scenario's name, if known.
+
+    A ``result.json`` without evidence beside it cannot be checked; that is said on standard error.
+    """
+    run = path.parent if path.name == "result.json" else path
+    if run.is_dir() and ((run / "evidence.json").exists() or not (run / "result.json").exists()):
+        saved = load_run(run)
+        return judged_again(saved), saved.scenario.name if saved.scenario is not None else ""
+    result = load_result(path)
+    total = worst(verdict.outcome for verdict in result.verdicts)
+    if result.outcome is not total:
+        raise InputError(str(path), f"outcome {result.outcome}", f"{total}, the worst of its verdicts")
+    say(f"pinproof: {path}: there is no evidence beside it: its verdicts are taken as they are", err=True)
+    return result, ""
