@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
@@ -84,7 +87,7 @@ class Claim:
     isolation: Isolation = Isolation.HOST
     mems: CpuSet | None = None
     quota_us: int | None = None
-    period_us: int = 100_000
+    period_us: Annotated[int, Field(ge=1)] = 100_000
     burst_us: int = 0
     weight: int | None = None
     shares: int | None = None

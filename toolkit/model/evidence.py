@@ -14,7 +14,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.interrupts import IrqUse
 from toolkit.model.layers import LayerView
 from toolkit.model.placement import DevicePlace, HugetlbUse, PageReading
-from toolkit.model.serde import stage_value
+from toolkit.model.serde import CpuId, stage_value
 from toolkit.model.state_files import StateReading
 from toolkit.model.verdict import Offender
 
@@ -42,7 +42,7 @@ class CpuUse:
     """
 
     claim: str
-    cpu: int
+    cpu: CpuId
     switches: int
     run_ns: int
     idle_wakes: int = 0
@@ -60,7 +60,7 @@ class CpuUse:
 class Intruder:
     """A task without a claim that ran on a watched (exclusive or reserved) CPU."""
 
-    cpu: int
+    cpu: CpuId
     tid: int
     comm: str
     owner: OwnerClass
@@ -171,7 +171,7 @@ class Canary:
     """A control: a cgroup of ours with a claim that is deliberately false (``positive``) or true (``clean``)."""
 
     positive: bool
-    cpu: int
+    cpu: CpuId
     planted_at_ns: int
     reported_at_ns: int | None
     planted_switches: int
@@ -226,7 +226,7 @@ class Coverage:
 class HotplugEvent:
     """A CPU that went offline or came online while we watched."""
 
-    cpu: int
+    cpu: CpuId
     online: bool
     at_ns: int
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from toolkit.model.serde import stage_value
+from toolkit.model.serde import CpuId, stage_value
 
 
 class IrqKind(StrEnum):
@@ -28,7 +28,7 @@ class IrqUse:
     :param ns: time in its handlers, time of hard interrupts that came in between left out.
     """
 
-    cpu: int
+    cpu: CpuId
     kind: IrqKind
     name: str
     vector: int

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 
 from toolkit.errors import InputError
+from toolkit.model.cpuset import MAX_ID
 
 T = TypeVar("T")
+CpuId = Annotated[int, Field(ge=0, le=MAX_ID)]
+"""A CPU's id in a file: one that fits in a :class:`~toolkit.model.cpuset.CpuSet`."""
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
 stage_value = with_config(ConfigDict(extra="forbid"))
