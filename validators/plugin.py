@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from probes.ledger import Ledger
     from toolkit.apply.sandbox import LiveSandbox
     from toolkit.model.claims import ClaimSet
     from toolkit.model.cpuset import CpuSet
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from toolkit.model.sandbox import Workload
     from toolkit.model.topology import Topology
     from toolkit.model.verdict import Outcome, Verdict
+    from toolkit.pipeline.standing import Standing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -94,12 +94,13 @@ def host(pytestconfig: pytest.Config) -> Topology:
 
 
 @pytest.fixture(scope="session")
-def probes(host: Topology) -> Iterator[Ledger]:
+def probes(host: Topology) -> Iterator[Standing]:
     """The probes, compiled and loaded once for all tests."""
-    from probes.loaded import loaded
+    from toolkit.pipeline.execute import new_run_id
+    from toolkit.pipeline.standing import standing
 
-    with loaded() as ledger:
-        yield ledger
+    with standing(new_run_id("pytest")) as kept:
+        yield kept
 
 
 Sandbox = Callable[..., Box]
@@ -156,7 +157,7 @@ Observe = Callable[..., Judged]
 
 
 @pytest.fixture
-def observe(probes: Ledger) -> Observe:
+def observe(probes: Standing) -> Observe:
     """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``observe(box, seconds=1.0)``."""
     from toolkit.pipeline import observe as observing
     from toolkit.pipeline.execute import new_run_id
@@ -164,7 +165,7 @@ def observe(probes: Ledger) -> Observe:
 
     def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:
         claims = box.claims if isinstance(box, Box) else box
-        window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, ledger=probes)
+        window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, standing=probes)
         evidence = observing.observe(claims, window)
         return Judged(evidence=evidence, verdicts=judge(claims, evidence))
 

@@ -26,6 +26,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import observe
+from toolkit.pipeline.canary import alive
+from toolkit.pipeline.standing import standing
 from validators.registry import judge
 
 pytestmark = pytest.mark.integration
@@ -224,16 +226,37 @@ def test_an_observer_that_fails_gives_the_ledger_back(ledger: Ledger) -> None:
     assert (evidence.intruders, evidence.irq_use) == ((), None)
 
 
-def test_canaries_of_one_window_are_not_those_of_the_next(ledger: Ledger) -> None:
-    """A canary that escaped on purpose fails its own window only; both windows notice their positive control."""
-    health = []
-    for number, escape in enumerate((True, False)):
-        window = observe.Window(
-            run_id=f"reuse-{os.getpid()}-{number}", duration_s=0.5, canary_escape=escape, ledger=ledger
-        )
-        claims = ClaimSet(claims=())
-        evidence = observe.observe(claims, window)
-        assert evidence.coverage.positive_control_latency_ms is not None
-        health += [verdict.outcome for verdict in judge(claims, evidence) if verdict.rule == "evidence-health"]
-    assert health[0] is Outcome.FAILED
-    assert health[1] is not Outcome.FAILED
+def test_canaries_of_one_window_are_not_those_of_the_next() -> None:
+    """A canary that escaped on purpose fails its own window only, also where canaries live longer than a window."""
+    claims, health, canaries = ClaimSet(claims=()), [], []
+    with standing(f"reuse-{os.getpid()}") as kept:
+        for number, escape in enumerate((False, True, False)):
+            run_id = f"reuse-{os.getpid()}-{number}"
+            window = observe.Window(run_id=run_id, duration_s=0.5, canary_escape=escape, standing=kept)
+            evidence = observe.observe(claims, window)
+            (positive,) = [one for one in evidence.canaries if one.positive]
+            assert positive.reported_at_ns is not None
+            # What the kernel counted inside the window was seen, and nothing of the windows before was counted again.
+            assert positive.out_of_set_switches >= positive.planted_switches > 0
+            assert 0 < positive.out_of_set_ns < evidence.duration_ns
+            health += [verdict.outcome for verdict in judge(claims, evidence) if verdict.rule == "evidence-health"]
+            canaries.append({row.claim for row in evidence.cpu_use} | {row.claim for row in evidence.offenders})
+    assert [outcome is Outcome.FAILED for outcome in health] == [False, True, False]
+    assert canaries == [set(), set(), set()]
+    assert not [name for name in cgroupfs.subtree(cgroupfs.detect(), "/") if f"reuse-{os.getpid()}" in name]
+
+
+def test_a_dead_canary_is_replaced() -> None:
+    """Canaries that were killed between two windows do not leave the second without a control."""
+    claims = ClaimSet(claims=())
+    with standing(f"dead-{os.getpid()}") as kept:
+        with kept.canaries(claims, ONLINE, escape=False) as first:
+            pids = [pid for one in first.claims for pid in cgroupfs.pids(first.hierarchy, one.cgroup)]
+        with kept.canaries(claims, ONLINE, escape=False) as same:
+            assert same is first
+        for pid in pids:
+            os.kill(pid, 9)
+        wait_for(lambda: not alive(first), "both are gone")
+        with kept.canaries(claims, ONLINE, escape=False) as second:
+            assert second is not first
+            assert alive(second)

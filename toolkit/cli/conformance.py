@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
-from probes.loaded import loaded
 from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
@@ -20,6 +19,7 @@ from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import conformance, execute
 from toolkit.pipeline.preflight import require_run
+from toolkit.pipeline.standing import standing
 from toolkit.report.conformance_junit import render_junit
 from toolkit.scenario_file import load_catalogue
 
@@ -68,7 +68,8 @@ def command(
         bar = stack.enter_context(progress(total, "conformance"))
         if work:
             # Compiled once: every run watches with the same programs.
-            settings = replace(settings, ledger=stack.enter_context(loaded()))
+            kept = stack.enter_context(standing(execute.new_run_id("conformance")))
+            settings = replace(settings, standing=kept)
         done = 0
 
         def step(what: str) -> None:

@@ -29,6 +29,7 @@ class CanaryPair:
     """The two canaries while they run."""
 
     cpu: int
+    online: CpuSet
     claims: tuple[Claim, Claim]
     hierarchy: cgroupfs.Hierarchy
 
@@ -62,12 +63,18 @@ def canaries(
             live.set_cpus(CLEAN, elsewhere)
         yield CanaryPair(
             cpu=cpu,
+            online=online,
             claims=(
                 Claim(name=POSITIVE, cgroup=places[POSITIVE].cgroup, cpus=elsewhere),
                 Claim(name=CLEAN, cgroup=places[CLEAN].cgroup, cpus=here),
             ),
             hierarchy=live.hierarchy,
         )
+
+
+def alive(pair: CanaryPair) -> bool:
+    """Say whether both canaries still run."""
+    return all(cgroupfs.pids(pair.hierarchy, claim.cgroup) for claim in pair.claims)
 
 
 def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int]:

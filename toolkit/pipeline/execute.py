@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from probes.ledger import Ledger
 from toolkit import store
 from toolkit.allocation.state_files import cpu_state_file, memory_state_file
 from toolkit.apply import sandbox as apply
@@ -28,6 +27,7 @@ from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import faults, observe, promises
 from toolkit.pipeline.planning import Planned
 from toolkit.pipeline.promises import Stage
+from toolkit.pipeline.standing import Standing
 from validators.registry import judge
 
 SETTLE_DEADLINE_S = 10.0
@@ -41,14 +41,14 @@ CONTROL_S = 1.0
 class Settings:
     """How to run: where results go, which runtime makes the containers, and for how long (``None``: the scenario's).
 
-    :param ledger: probes that are loaded already, for many runs; ``None``: each window loads its own.
+    :param standing: probes and canaries for many runs; ``None``: each window has its own.
     """
 
     runs: Path
     runtime: str = "cgroupfs"
     duration_s: float | None = None
     root: Path = Path("/")
-    ledger: Ledger | None = None
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], 
                 run_id=run_id,
                 duration_s=seconds if last else min(STAGE_S, seconds),
                 root=settings.root,
-                ledger=settings.ledger,
+                standing=settings.standing,
             )
             action = partial(_act, live, work.scenario, request, late) if last else None
             evidence = _observe(claims, window, action, progress if last else lambda _seconds: None)
@@ -142,7 +142,7 @@ def run_controls(
             duration_s=seconds,
             root=settings.root,
             canary_escape=control.fault is FaultKind.CANARY_ESCAPE,
-            ledger=settings.ledger,
+            standing=settings.standing,
         )
         evidence = observe.observe(claims, window)
         torn = control.fault is FaultKind.TORN_STATE

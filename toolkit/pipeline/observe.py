@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from probes.ledger import Ledger
 from probes.observer import ObserveOptions, Observer, Violation
 from toolkit.host.environment import read_environment
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
 from toolkit.pipeline import canary
+from toolkit.pipeline.standing import Standing
 
 TICK_S = 0.05
 """How often user space looks for reports while it waits: well below the 100 ms in which a hog must be reported."""
@@ -25,7 +25,7 @@ TICK_S = 0.05
 class Window:
     """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted.
 
-    :param ledger: probes that are loaded already (:func:`probes.loaded.loaded`); ``None``: loaded for this window.
+    :param standing: probes and canaries that are there already; ``None``: loaded and started for this window alone.
     """
 
     run_id: str
@@ -33,7 +33,7 @@ class Window:
     root: Path = Path("/")
     workdir: Path | None = None
     canary_escape: bool = False
-    ledger: Ledger | None = None
+    standing: Standing | None = None
 
 
 class Observation:
@@ -47,7 +47,8 @@ class Observation:
         environment: Environment,
         report: Callable[[Violation], None],
     ) -> None:
-        self._observer, self._pair, self._root, self._environment = observer, pair, root, environment
+        self.observer = observer
+        self._pair, self._root, self._environment = pair, root, environment
         self._report = report
         self._reported_at_ns: int | None = None
         self._first_escape_ns = 0
@@ -56,7 +57,7 @@ class Observation:
 
     def poll(self, timeout_s: float) -> None:
         """Handle reports of violations for at most ``timeout_s``."""
-        for violation in self._observer.poll(timeout_s):
+        for violation in self.observer.poll(timeout_s):
             if violation.claim not in canary.NAMES:
                 self._report(violation)
             elif violation.claim == canary.POSITIVE and self._reported_at_ns is None:
@@ -66,12 +67,12 @@ class Observation:
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open."""
         planted = self._planted_so_far()
-        return self._finish(self._observer.snapshot(), planted)
+        return self._finish(self.observer.snapshot(), planted)
 
     def close(self) -> Evidence:
         """Close the window and return everything observed."""
         planted = self._planted_so_far()
-        return self._finish(self._observer.close_window(), planted)
+        return self._finish(self.observer.close_window(), planted)
 
     def _planted_so_far(self) -> dict[str, int]:
         # Read before the window ends, as the first reading comes after it began: the canaries run on while evidence is
@@ -95,19 +96,24 @@ def observation(
     :raises HostUnsupportedError: no root, no BPF, no headers, a pure v1 host.
     """
     environment = read_environment(window.root)
+    ledger = window.standing.ledger if window.standing else None
     with (
         keep_off(claims.exclusive_cpus),
-        canary.canaries(
-            claims, environment.cpus_online, window.run_id, window.root, escape=window.canary_escape
-        ) as pair,
+        _canaries(claims, environment.cpus_online, window) as pair,
         Observer(
             replace(claims, claims=claims.claims + pair.claims),
             root=window.root,
-            options=None if window.ledger else ObserveOptions(workdir=window.workdir),
-            ledger=window.ledger,
+            options=None if ledger else ObserveOptions(workdir=window.workdir),
+            ledger=ledger,
         ) as observer,
     ):
         yield Observation(observer, pair, window.root, environment, report)
+
+
+def _canaries(claims: ClaimSet, online: CpuSet, window: Window) -> AbstractContextManager[canary.CanaryPair]:
+    if window.standing is not None:
+        return window.standing.canaries(claims, online, escape=window.canary_escape)
+    return canary.canaries(claims, online, window.run_id, window.root, escape=window.canary_escape)
 
 
 @contextmanager

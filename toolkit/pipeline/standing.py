@@ -1,0 +1,64 @@
+"""What stays while one observation follows the other: the loaded probes, and canaries that run already.
+
+Each observation has its own observer, its own windows, and canaries that it counts from its own first moment to its
+last; what is saved is compiling (most of a second, many in an emulator) and starting processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+from probes.ledger import Ledger
+from probes.loaded import loaded
+from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.pipeline import canary
+from toolkit.pipeline.canary import CanaryPair
+
+
+class Standing:
+    """Use :func:`standing`. Not for two observations at the same time."""
+
+    def __init__(self, ledger: Ledger, run_id: str, root: Path) -> None:
+        self.ledger = ledger
+        self._run_id, self._root = run_id, root
+        self._pair: CanaryPair | None = None
+        self._started = 0
+        self._stack = ExitStack()
+
+    def canaries(self, claims: ClaimSet, online: CpuSet, *, escape: bool) -> AbstractContextManager[CanaryPair]:
+        """Lend the canaries that run, where they fit; start others where they do not. One that shall escape is new."""
+        return self._new(claims, online, escape=True) if escape else self._lent(claims, online)
+
+    def _new(self, claims: ClaimSet, online: CpuSet, *, escape: bool = False) -> AbstractContextManager[CanaryPair]:
+        self._started += 1
+        return canary.canaries(claims, online, f"{self._run_id}-{self._started}", self._root, escape=escape)
+
+    @contextmanager
+    def _lent(self, claims: ClaimSet, online: CpuSet) -> Iterator[CanaryPair]:
+        cpu = canary.housekeeping_cpu(claims, online)
+        if self._pair is None or self._pair.cpu != cpu or self._pair.online != online or not canary.alive(self._pair):
+            self.close()
+            self._pair = self._stack.enter_context(self._new(claims, online))
+        yield self._pair
+
+    def close(self) -> None:
+        """End the canaries."""
+        self._pair = None
+        self._stack.close()
+
+
+@contextmanager
+def standing(run_id: str, root: Path = Path("/")) -> Iterator[Standing]:
+    """Load the probes for many observations; canaries are started by the first that needs them.
+
+    :raises HostUnsupportedError: no root, no BPF, no headers, a pure v1 host.
+    """
+    with loaded(root) as ledger:
+        kept = Standing(ledger, run_id, root)
+        try:
+            yield kept
+        finally:
+            kept.close()
