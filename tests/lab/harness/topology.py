@@ -131,6 +131,12 @@ def two_level_distances(nodes: int, per_socket: int, near: int, far: int) -> tup
     )
 
 
+PAIR = Topology(name="pair", sockets=1, dies=1, cores=2, threads=1, nodes=even_nodes(1, 2, 1024), distances=((10,),))
+"""2 CPUs, one node: the cheapest to emulate."""
+
+QUAD = Topology(name="quad", sockets=1, dies=1, cores=2, threads=2, nodes=even_nodes(1, 4, 1024), distances=((10,),))
+"""4 CPUs, SMT, one node."""
+
 SMALL = Topology(
     name="small", sockets=1, dies=2, cores=2, threads=2, nodes=even_nodes(2, 8, 768), distances=((10, 20), (20, 10))
 )
@@ -209,5 +215,5 @@ ISOLATED = Topology(
 )
 """The small machine with two CPUs isolated and tickless, and huge pages."""
 
-CATALOGUE = (SMALL, TWO_SOCKETS, SPLIT_CACHE, EIGHT_NODES, MEMORY_ONLY, ISOLATED, WIDE, SPARSE)
+CATALOGUE = (PAIR, QUAD, SMALL, TWO_SOCKETS, SPLIT_CACHE, EIGHT_NODES, MEMORY_ONLY, ISOLATED, WIDE, SPARSE)
 BY_NAME = {topology.name: topology for topology in CATALOGUE}
