@@ -59,6 +59,7 @@ class _Control(_Part):
     transition_limit_ms: float | None = Field(default=None, ge=0, le=86_400_000)
     kubelet: dict[str, Any] = Field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
+    noise_budget_ns_per_s: int | None = Field(default=None, ge=0, le=1_000_000_000)
     requires: _Requires = Field(default_factory=_Requires)
 
 

@@ -71,9 +71,7 @@ class FaultKind(StrEnum):
     RESIZE_IGNORED = "resize-ignored"
     """The node resizes, but the target's cpuset stays what it was."""
     TIGHT_LIMIT = "tight-limit"
-    """A change may take ``transition_limit_ms``, which is less than any machine needs."""
-    PINNED_TASK = "pinned-task"
-    """A busy task of the system, outside of all pods, is pinned to the target's first CPU."""
+    """A change may take ``transition_limit_ms``, others ``noise_budget_ns_per_s``: less than any machine needs."""
     CHANGE_NODE = "change-node"
     """The node has ``kubelet`` settings or ``pods`` on top of the scenario's: what it then promises is broken."""
     MISCONFIGURE_NODE = "misconfigure-node"
@@ -92,7 +90,7 @@ class NegativeControl:
     :param kubelet: settings that replace the scenario's, key by key; ``None`` takes one away.
     :param pods: pods that come after the scenario's; one with a known name takes its place.
     :param requires: what the machine must have for this control on top of what the scenario needs.
-    :param transition_limit_ms: see ``TIGHT_LIMIT``.
+    :param transition_limit_ms: see ``TIGHT_LIMIT``, as is ``noise_budget_ns_per_s``.
     """
 
     rule: str
@@ -103,6 +101,7 @@ class NegativeControl:
     period_us: int | None = None
     shares: int | None = None
     transition_limit_ms: float | None = None
+    noise_budget_ns_per_s: int | None = None
     kubelet: dict[str, Any] = field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = ()
     requires: Requirements = field(default_factory=Requirements)

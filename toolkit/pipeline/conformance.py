@@ -9,6 +9,7 @@ from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
 from toolkit.errors import InputError
 from toolkit.model.conformance import ControlResult, ScenarioResult
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
 from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario, Tier
 from toolkit.model.topology import Topology
@@ -16,11 +17,14 @@ from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import execute
 from toolkit.pipeline.execute import Run, Settings
 from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
+from toolkit.pipeline.resizing import Answer, containers
 
 ADMISSION = "admission"
 """The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
 of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
 NODE = "node"
+HARDWARE = ("noise",)
+"""Rules about the hardware itself, which say nothing in a virtual machine."""
 
 
 def misfit(requires: Requirements, topology: Topology) -> str | None:
@@ -82,7 +86,9 @@ def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
         for name, admitted, reason, message in work.admissions
         if name in known
     ]
-    warnings = [*(work.before.warnings if work.before else ()), *work.plan.warnings]
+    verdicts += [_resize(answer, scenario.rejected_resizes.get(answer.pod)) for answer in work.answers]
+    plans = (work.before, work.plan, work.resized)
+    warnings = [warning for plan in plans if plan is not None for warning in plan.warnings]
     if warnings:
         verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))
     else:
@@ -101,6 +107,18 @@ def _admission(name: str, scenario: Scenario, admitted: bool, reason: str, messa
     if wanted and reason != wanted:
         return _verdict(name, Outcome.FAILED, f"pod {name} was refused with {reason}, not with {wanted}: {message}")
     return _verdict(name, Outcome.PASSED, f"refused with {reason}: {message}")
+
+
+def _resize(answer: Answer, wanted: str | None) -> Verdict:
+    subject = f"{answer.pod} (resize)"
+    if wanted is None:
+        outcome = Outcome.PASSED if answer.done else Outcome.FAILED
+        return _verdict(subject, outcome, f"the resize should be done: {answer.text}")
+    if answer.done:
+        return _verdict(subject, Outcome.FAILED, f"the resize should not be done ({wanted}), and was")
+    if wanted not in answer.text:
+        return _verdict(subject, Outcome.FAILED, f"the resize should not be done with {wanted!r}: {answer.text}")
+    return _verdict(subject, Outcome.PASSED, f"the resize was answered with {answer.text}")
 
 
 def _verdict(subject: str, outcome: Outcome, reason: str) -> Verdict:
@@ -182,7 +200,7 @@ def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Setting
             run = execute.run_controls(changed, watched, settings)
         else:
             run = execute.run_controls(work, watched, settings, node=changed)
-        found += [_caught(one, run.verdicts, str(run.path)) for one in watched]
+        found += [_caught(one, run.verdicts, str(run.path), _cpus(work, one.target)) for one in watched]
     return found
 
 
@@ -212,11 +230,26 @@ def _result(scenario: Scenario, outcome: Outcome, reason: str) -> ScenarioResult
     )
 
 
-def _caught(control: NegativeControl, verdicts: Iterable[Verdict], run: str) -> ControlResult:
-    """A control passes when its rule says ``failed`` about its subject; a rule that cannot fail proves nothing."""
-    # A rule that judges the node has no verdict about the target itself.
-    subjects = {control.subject} if control.subject else {control.target, NODE}
+def _cpus(work: Planned, target: str) -> CpuSet:
+    """Return the CPUs that a container has when the fault is made."""
+    found = containers(work.plan).get(target)
+    return found[1].cpus if found else CpuSet()
+
+
+def _caught(
+    control: NegativeControl, verdicts: Iterable[Verdict], run: str, cpus: CpuSet | None = None
+) -> ControlResult:
+    """A control passes when its rule says ``failed`` about its subject; a rule that cannot fail proves nothing.
+
+    What a virtual machine may not judge at all is skipped with the rule's own reason.
+    """
+    # A rule that judges the node, or CPUs, has no verdict about the target itself.
+    by_cpu = {f"cpu {cpu}" for cpu in cpus or ()}
+    subjects = {control.subject} if control.subject else {control.target, NODE, *by_cpu}
     about = [v for v in verdicts if v.rule == control.rule and v.subject in subjects]
+    silent = all(v.subject in by_cpu and v.outcome is Outcome.SKIPPED for v in about)
+    if control.rule in HARDWARE and about and silent:
+        return _control(control, Outcome.SKIPPED, about[0].reason, run)
     failed = [verdict for verdict in about if verdict.outcome is Outcome.FAILED]
     undecided = [verdict for verdict in about if verdict.outcome is Outcome.UNDECIDED]
     if failed:

@@ -10,21 +10,17 @@ from functools import partial
 from pathlib import Path
 
 from toolkit import store
-from toolkit.allocation.state_files import cpu_state_file, memory_state_file
 from toolkit.apply import sandbox as apply
 from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs
 from toolkit.host.oci_version import read_runtime
-from toolkit.inject.torn import Tear
-from toolkit.inject.torn import torn as tear
 from toolkit.model.claims import ClaimSet
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import FaultKind, NegativeControl, Scenario
-from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict, worst
-from toolkit.pipeline import faults, observe, promises
+from toolkit.pipeline import faults, observe, promises, resizing
+from toolkit.pipeline.kubelet_state import layer_views, state_reading
 from toolkit.pipeline.planning import Planned
 from toolkit.pipeline.promises import Stage
 from toolkit.pipeline.standing import Standing
@@ -35,6 +31,9 @@ STAGE_S = 1.0
 """How long a stage before the last is watched, at most."""
 CONTROL_S = 1.0
 """How long a broken promise is watched, at most: whatever a control breaks shows within milliseconds."""
+
+CHANGES = (FaultKind.RESIZE_IGNORED, FaultKind.TIGHT_LIMIT)
+"""Faults of what happens while the window is open: it happens in the broken run, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +105,12 @@ def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], 
                 root=settings.root,
                 standing=settings.standing,
             )
-            action = partial(_act, live, work.scenario, request, late) if last else None
+            action = partial(_act, live, work, claims, request, late) if last else None
             evidence = _observe(claims, window, action, progress if last else lambda _seconds: None)
             path = settings.runs / run_id
             path = path if last else path / stage.name.replace(" ", "-")
+            if last and work.resized is not None:
+                stage, claims = replace(stage, plan=work.resized), resizing.resized_claims(claims, work.resized)
             done.append(_judged(work, stage, path, live, claims, evidence))
     return replace(done[-1], before=tuple(done[:-1]))
 
@@ -144,7 +145,18 @@ def run_controls(
             canary_escape=control.fault is FaultKind.CANARY_ESCAPE,
             standing=settings.standing,
         )
-        evidence = observe.observe(claims, window)
+        action = None
+        if control.fault in CHANGES:
+            action = partial(_act, live, work, claims, request, frozenset[str](), ignored=target)
+        evidence = _observe(claims, window, action, lambda _seconds: None)
+        if control.fault is FaultKind.TIGHT_LIMIT:
+            claims = replace(
+                claims,
+                transition_limit_ms=control.transition_limit_ms,
+                noise_budget_ns_per_s=control.noise_budget_ns_per_s,
+            )
+        if action is not None and work.resized is not None:
+            stage, claims = replace(stage, plan=work.resized), resizing.resized_claims(claims, work.resized)
         torn = control.fault is FaultKind.TORN_STATE
         done = _judged(work, stage, settings.runs / run_id, live, claims, evidence, torn=torn)
     return replace(done, controls=controls)
@@ -169,39 +181,13 @@ def _judged(
     evidence = replace(evidence, runtime=read_runtime(live.value.runtime))
     if work.scenario.state_files:
         reading = state_reading(stage, work.online, torn=torn)
-        evidence = replace(evidence, state_files=(*evidence.state_files, reading))
+        views = layer_views(stage.plan, stage.containers, reading.cpu) if reading.cpu else ()
+        evidence = replace(evidence, state_files=(*evidence.state_files, reading), layers=(*evidence.layers, *views))
     store.save_run(path, scenario=work.scenario, plan=stage.plan, sandbox=live.value, claims=claims, evidence=evidence)
     saved = store.load_run(path)
     verdicts = judge(saved.claims, saved.evidence)
     store.save_result(path, verdicts, saved.evidence)
     return Run(scenario=work.scenario, path=path, verdicts=verdicts, stage=stage.name)
-
-
-def state_reading(stage: Stage, online: CpuSet, *, torn: bool = False) -> StateReading:
-    """Return the state files that the kubelet would have written for a stage.
-
-    :param torn: as it leaves them when it dies between the two saves of the last change.
-    """
-    cpu, memory = stage.plan.states["cpu_manager_state"], stage.plan.states["memory_manager_state"]
-    if torn:
-        cpu = tear(cpu, Tear.DOUBLY_OWNED, "cpu_manager_state")
-    return StateReading(
-        at_ns=0,
-        cpus_online=online,
-        cpu=cpu_state_file(cpu),
-        memory=memory_state_file(memory) if memory else None,
-        cpu_policy=stage.plan.cpu_manager_policy,
-        containers=tuple(
-            KnownContainer(
-                pod_uid=pod.uid,
-                container=container.name,
-                running=promises.claim_name(pod, container) in stage.containers,
-            )
-            for pod in stage.plan.pods
-            if pod.admitted
-            for container in pod.containers
-        ),
-    )
 
 
 def _union(requests: list[SandboxRequest]) -> SandboxRequest:
@@ -234,22 +220,37 @@ def _enter(
     return now
 
 
-def _act(live: apply.LiveSandbox, scenario: Scenario, request: SandboxRequest, late: frozenset[str]) -> None:
-    """Do what the scenario wants done while the window is open."""
+def _act(
+    live: apply.LiveSandbox,
+    work: Planned,
+    claims: ClaimSet,
+    request: SandboxRequest,
+    late: frozenset[str],
+    opened: observe.Observation,
+    *,
+    ignored: str = "",
+) -> None:
+    """Do what the scenario wants done while the window is open. :param ignored: whose resize is told but not done."""
     for container in request.containers:
         if container.claim.partition("/")[0] in late:
             live.start(container.claim)
-    for claim in scenario.restarts:
-        live.restart(claim)
+    for claim in work.scenario.restarts:
+        with opened.observer.restarting(claim):
+            live.restart(claim)
+    if work.resized is not None:
+        resizing.carry_out(live, opened.observer, claims, work.resized, ignored)
 
 
 def _observe(
-    claims: ClaimSet, window: observe.Window, action: Callable[[], None] | None, progress: Callable[[float], None]
+    claims: ClaimSet,
+    window: observe.Window,
+    action: Callable[[observe.Observation], None] | None,
+    progress: Callable[[float], None],
 ) -> Evidence:
     """Observe like :func:`toolkit.pipeline.observe.observe`, with something done at the start of the window."""
     with observe.observation(claims, window) as open_window:
         if action is not None:
-            action()
+            action(open_window)
         start = time.monotonic()
         while (passed := time.monotonic() - start) < (window.duration_s or 0.0):
             open_window.poll(max(0.0, min(observe.TICK_S, (window.duration_s or 0.0) - passed)))

@@ -45,6 +45,8 @@ def apply_fault(
             cgroups.set_weight(live.hierarchy, _cgroup(control, live, request), shares=control.shares, weight=None)
         case FaultKind.PILE_UP:
             pile_up(live, control.target, _target(control, request).cgroup.cpus or online)
+        case FaultKind.RESIZE_IGNORED | FaultKind.TIGHT_LIMIT:
+            """Done while the window is open, where the change happens."""
         case FaultKind.TORN_STATE:
             """Done where the state files are written down."""
         case FaultKind.CANARY_ESCAPE:

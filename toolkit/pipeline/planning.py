@@ -20,12 +20,14 @@ from toolkit.model.pod_reader import read_pod
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.topology import Topology
 from toolkit.pipeline.amounts import resolve
+from toolkit.pipeline.resizing import Answer, plan_resizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """A scenario on one machine. :param before: the plan until the departures, if there are any.
 
+    :param resized: the plan once the resizes are done, if there are any, with the node's ``answers``.
     :param online: CPUs that are online.
     """
 
@@ -33,6 +35,8 @@ class Planned:
     topology: Topology
     plan: Plan
     before: Plan | None = None
+    resized: Plan | None = None
+    answers: tuple[Answer, ...] = ()
 
     @property
     def online(self) -> CpuSet:
@@ -57,11 +61,12 @@ def machine_of(topology: Topology) -> Machine:
 
 
 def plan_scenario(scenario: Scenario, topology: Topology) -> Plan:
-    """Compute what the kubelet would decide for the scenario on this machine, once all pods are there.
+    """Compute what the kubelet would decide for the scenario on this machine, once all pods are there and resized.
 
     :raises InputError: a pod or the configuration is wrong, or no kubelet would start with it.
     """
-    return plan_all(scenario, topology).plan
+    work = plan_all(scenario, topology)
+    return work.resized or work.plan
 
 
 def plan_all(scenario: Scenario, topology: Topology) -> Planned:
@@ -74,6 +79,13 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
     machine = machine_of(topology)
     manifests = resolve(scenario.pods, config, machine, where)
     pods = [read_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
+    if scenario.resizes:
+        if scenario.departures:
+            raise InputError(where, "resizes and departures", "one of them")
+        changed = resolve(scenario.resizes, config, machine, f"{where}: resizes")
+        wanted = [read_pod(pod, f"{where}: resize {i}") for i, pod in enumerate(changed)]
+        first, after, answers = plan_resizes(scenario, pods, wanted, config, machine)
+        return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
     if not scenario.departures:
         return Planned(scenario=scenario, topology=topology, plan=plan(pods, config, machine))
     before, after = _with_departures(pods, set(scenario.departures), config, machine)

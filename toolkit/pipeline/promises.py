@@ -200,6 +200,8 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset
         strict_reservation=plan.strict_reservation,
         policy=scenario.policy,
         pods_root=sandbox.root,
+        transition_limit_ms=scenario.transition_limit_ms,
+        noise_budget_ns_per_s=scenario.noise_budget_ns_per_s,
     )
 
 

@@ -43,9 +43,6 @@ def test_every_control_names_a_rule_that_exists() -> None:
 BEYOND_PODS = {
     "hugepages": "the sandbox sets no hugetlb limit",
     "device-numa": "no device is given to a sandbox",
-    "transition-window": "a scenario states no limit: the windows are measured",
-    "noise": "a scenario states no budget: the noise is measured",
-    "layers-agree": "without a kubelet there are no other layers",
 }
 """Rules that judge what a scenario cannot promise; their negative controls are in their unit tests."""
 
@@ -75,6 +72,16 @@ def test_every_rule_is_broken_by_some_scenario() -> None:
         ("workloads:", "departures: [db/x]\nworkloads:", "departures: container 'db/x'"),
         ("workloads:", "restarts: [db]\nworkloads:", "restarts: pod 'db'"),
         ("workloads:", "pileUps: [db/x]\nworkloads:", "pileUps: container 'db/x'"),
+        ("workloads:", "resizes: [{metadata: {name: web}, spec: {}}]\nworkloads:", "resizes: pod 'web'"),
+        (
+            "workloads:",
+            "resizes: [{metadata: {name: db}, spec: {containers: [{name: x}]}}]\nworkloads:",
+            "resizes: container 'db/x'",
+        ),
+        ("workloads:", "rejectedResizes: {db: Infeasible}\nworkloads:", "rejectedResizes: pod 'db'"),
+        ("workloads:", "resizeBehaviour: v2\nworkloads:", "resizeBehaviour"),
+        ("workloads:", "transitionLimitMs: -1\nworkloads:", "transitionLimitMs"),
+        ("workloads:", "noiseBudgetNsPerS: .nan\nworkloads:", "noiseBudgetNsPerS"),
         ("workloads:", "rejectedPods: {x: Evil}\nworkloads:", "rejectedPods: pod 'x'"),
         ("workloads:", "tier: some\nworkloads:", "tier"),
         ("workloads:", "requires: {cpus: 0}\nworkloads:", "cpus"),

@@ -1,0 +1,121 @@
+"""Resizes of scenarios: what the node answers, what is promised before and after, what the state file adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.toolkit.test_scenario_planning import container, machine, pod, scenario
+from toolkit.errors import InputError
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import Layer
+from toolkit.model.sandbox import Sandbox, SandboxContainer
+from toolkit.model.scenario import ResizeBehaviour, Scenario
+from toolkit.model.verdict import Outcome
+from toolkit.pipeline import conformance, kubelet_state
+from toolkit.pipeline.planning import Planned, plan_all, plan_scenario
+from toolkit.pipeline.promises import claim_set, stages
+from toolkit.pipeline.resizing import resized_claims
+
+GATE = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
+ON = {**GATE, "featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}
+
+
+def resizing(cpu: str = "2", **more: Any) -> Scenario:
+    """An exclusive pod of one CPU that wants others, beside a shared one."""
+    fields: dict[str, Any] = {"kubelet": ON, "resize_behaviour": ResizeBehaviour.KEP_5554} | more
+    base = scenario(pod("db", container("c", "1")), pod("web", container("c")))
+    return replace(base, resizes=(pod("db", container("c", cpu)),), **fields)
+
+
+def cpus(work: Planned, *, resized: bool) -> dict[str, str]:
+    """Return the CPUs of each pod's container."""
+    found = work.resized if resized else work.plan
+    assert found is not None
+    return {one.name: str(one.containers[0].cpus) for one in found.pods}
+
+
+def test_growing_takes_cpus_from_the_pool() -> None:
+    """KEP-5554: the CPU of the creation stays, the new one leaves the shared pool."""
+    work = plan_all(resizing(), machine(4))
+
+    assert cpus(work, resized=False) == {"db": "1", "web": "0,2-3"}
+    assert cpus(work, resized=True) == {"db": "1-2", "web": "0,3"}
+    assert [(answer.pod, answer.done) for answer in work.answers] == [("db", True)]
+    assert plan_scenario(resizing(), machine(4)) == work.resized
+
+
+def test_v1_36_moves_nobody() -> None:
+    """With the gate the answer is yes, and the plan's CPUs are those of before."""
+    work = plan_all(resizing(resize_behaviour=ResizeBehaviour.V1_36), machine(4))
+
+    assert work.answers[0].done
+    assert cpus(work, resized=True) == cpus(work, resized=False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "rejected", "outcome"),
+    [
+        ({}, {}, Outcome.PASSED),
+        ({}, {"db": "Infeasible"}, Outcome.FAILED),
+        ({"kubelet": GATE}, {}, Outcome.FAILED),
+        ({"kubelet": GATE}, {"db": 'CPU Manager policy "static"'}, Outcome.PASSED),
+        ({"kubelet": GATE}, {"db": "Deferred"}, Outcome.FAILED),
+    ],
+)
+def test_the_answer_is_compared(fields: dict[str, Any], rejected: dict[str, str], outcome: Outcome) -> None:
+    """Done or not, and the words: anything else than stated fails, about the resize."""
+    work = plan_all(resizing(rejected_resizes=rejected, **fields), machine(4))
+
+    verdicts = conformance.admissions(work.scenario, work)
+
+    assert [v.outcome for v in verdicts if v.subject == "db (resize)"] == [outcome]
+
+
+def test_promises_follow_the_resize() -> None:
+    """Afterwards the claims have the new sets; how much work who changed gets done is not known any more."""
+    work = plan_all(resizing(), machine(4))
+    assert work.resized is not None
+    places = tuple(SandboxContainer(claim=f"{name}/c", cgroup=f"/{name}/c", pids=()) for name in ("db", "web"))
+    claims = claim_set(work.plan, work.scenario, Sandbox(run_id="r", root="/r", runtime="cgroupfs", containers=places))
+
+    after = resized_claims(claims, work.resized)
+
+    assert [(claim.name, str(claim.cpus)) for claim in after.claims] == [("db/c", "1-2"), ("web/c", "0,3")]
+    assert {claim.demand_cpus for claim in after.claims} == {None}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"weights": True},
+        {"departures": ("web",)},
+        {"kubelet": {"cpuManagerPolicy": "none"}},
+    ],
+)
+def test_what_one_window_cannot_judge_is_refused(wrong: dict[str, Any]) -> None:
+    """Weights, departures, and quotas that change are told in one line."""
+    with pytest.raises(InputError):
+        plan_all(resizing(**wrong), machine(4))
+
+
+def test_model_and_state_file_speak() -> None:
+    """Both tell the same about every container that runs; a file torn between two saves differs about the pool."""
+    work = plan_all(scenario(pod("db", container("c", "1")), pod("web", container("c"))), machine(4))
+    stage = stages(work.plan)[-1]
+
+    def said(*, torn: bool) -> dict[str, dict[Layer, str]]:
+        reading = kubelet_state.state_reading(stage, CpuSet.of(range(4)), torn=torn)
+        assert reading.cpu is not None
+        found: dict[str, dict[Layer, str]] = {}
+        for view in kubelet_state.layer_views(stage.plan, stage.containers, reading.cpu):
+            found.setdefault(view.claim, {})[view.layer] = str(view.cpus)
+        return found
+
+    assert said(torn=False) == {
+        "db/c": {Layer.MODEL: "1", Layer.CHECKPOINT: "1"},
+        "web/c": {Layer.MODEL: "0,2-3", Layer.CHECKPOINT: "0,2-3"},
+    }
+    assert said(torn=True)["web/c"] == {Layer.MODEL: "0,2-3", Layer.CHECKPOINT: "0-3"}

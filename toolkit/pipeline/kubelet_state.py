@@ -1,0 +1,74 @@
+"""The kubelet's own word, where there is no kubelet: the state files that it would have written, and what they and the
+model say about each claim's CPUs (rules ``checkpoint`` and ``layers-agree``). Pure.
+"""
+
+from __future__ import annotations
+
+from toolkit.allocation.state_files import cpu_state_file, memory_state_file
+from toolkit.errors import InputError
+from toolkit.inject.torn import Tear
+from toolkit.inject.torn import torn as tear
+from toolkit.model.claims import Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import Layer, LayerView
+from toolkit.model.plan import ContainerPlan, Plan, PodPlan
+from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
+from toolkit.pipeline.promises import Stage, claim_name, running
+
+STATIC = "static"
+"""The policy whose state file tells every container's CPUs; that of ``none`` tells nothing."""
+
+
+def state_reading(stage: Stage, online: CpuSet, *, torn: bool = False) -> StateReading:
+    """Return the state files that the kubelet would have written for a stage.
+
+    :param torn: as it leaves them when it dies between the two saves of the last change.
+    """
+    cpu, memory = stage.plan.states["cpu_manager_state"], stage.plan.states["memory_manager_state"]
+    if torn:
+        cpu = tear(cpu, Tear.DOUBLY_OWNED, "cpu_manager_state")
+    return StateReading(
+        at_ns=0,
+        cpus_online=online,
+        cpu=cpu_state_file(cpu),
+        memory=memory_state_file(memory) if memory else None,
+        cpu_policy=stage.plan.cpu_manager_policy,
+        containers=tuple(
+            KnownContainer(
+                pod_uid=pod.uid,
+                container=container.name,
+                running=claim_name(pod, container) in stage.containers,
+            )
+            for pod in stage.plan.pods
+            if pod.admitted
+            for container in pod.containers
+        ),
+    )
+
+
+def layer_views(plan: Plan, names: frozenset[str], cpu: CpuStateFile, at_ns: int = 0) -> tuple[LayerView, ...]:
+    """Return what the plan and the state file say about the containers that run.
+
+    :param names: the containers. :param at_ns: since when they say so.
+    """
+    found = []
+    for pod, container in running(plan, names):
+        name = claim_name(pod, container)
+        words = ((Layer.MODEL, container.cpus or None), (Layer.CHECKPOINT, _recorded(pod, container, cpu)))
+        found += [
+            LayerView(claim=name, layer=layer, at_ns=at_ns, cpus=cpus) for layer, cpus in words if cpus is not None
+        ]
+    return tuple(found)
+
+
+def _recorded(pod: PodPlan, container: ContainerPlan, cpu: CpuStateFile) -> CpuSet | None:
+    """Return a container's CPUs by the state file: its own, else the shared pool; ``None`` where it does not say."""
+    if cpu.problem or cpu.policy != STATIC:
+        return None
+    own = [entry.cpus for entry in cpu.entries if (entry.pod_uid, entry.container) == (pod.uid, container.name)]
+    if not own and container.isolation is not Isolation.HOST:
+        return None
+    try:
+        return CpuSet.parse(own[0] if own else cpu.default) or None
+    except InputError:
+        return None

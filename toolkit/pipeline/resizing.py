@@ -1,0 +1,126 @@
+"""In-place resizes of a scenario: what the node answers, and how the machine follows while it is observed.
+
+Containers that lose CPUs are written first, so that no CPU has two owners at any time. A kubelet that updates pod by
+pod does not take care of that (``../shared/field.md`` F65); ``resize-ignored`` is what it then looks like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from probes.observer import Observer
+from toolkit.allocation.admission import StartupError
+from toolkit.allocation.machine import Machine
+from toolkit.allocation.node import Node
+from toolkit.allocation.planner import plan_of
+from toolkit.allocation.resize import ResizeStatus, resize
+from toolkit.apply import cgroups
+from toolkit.apply.sandbox import LiveSandbox
+from toolkit.errors import InputError
+from toolkit.model.claims import ClaimSet
+from toolkit.model.node_config import NodeConfig
+from toolkit.model.plan import ContainerPlan, Plan, PodPlan
+from toolkit.model.pod import Pod
+from toolkit.model.sandbox import CgroupRequest
+from toolkit.model.scenario import Scenario
+from toolkit.pipeline.promises import QOS_PARENT, claim_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the node says to one resize. :param text: status and message, ``Infeasible: …``."""
+
+    pod: str
+    done: bool
+    text: str
+
+
+def plan_resizes(
+    scenario: Scenario, pods: list[Pod], wanted: list[Pod], config: NodeConfig, machine: Machine
+) -> tuple[Plan, Plan, tuple[Answer, ...]]:
+    """Admit the pods, then ask for the resizes one after the other; return the plan before, after, and the answers.
+
+    :raises InputError: no kubelet starts, or a resize changes what is promised for a whole window.
+    """
+    try:
+        node = Node(config, machine)
+    except StartupError as error:
+        raise InputError(
+            "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
+        ) from None
+    results = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods]
+    before = plan_of(node, results)
+    created = {
+        pod.uid: {
+            container.name: cpus
+            for container in pod.containers
+            if (cpus := node.cpu_state.assigned(pod.uid, container.name))
+        }
+        for pod in pods
+    }
+    answers = []
+    for pod in wanted:
+        answer = resize(node, pod, created.get(pod.uid), behaviour=scenario.resize_behaviour)
+        done = answer.status is ResizeStatus.DONE
+        text = f"{answer.status}: {answer.message}" if answer.message else str(answer.status)
+        answers.append(Answer(pod=pod.name, done=done, text=text))
+        if done:
+            results = [(pod, one, pool) if old.uid == pod.uid else (old, one, pool) for old, one, pool in results]
+    after = plan_of(node, results)
+    _check_bandwidth(scenario, before, after)
+    return before, after, tuple(answers)
+
+
+def _check_bandwidth(scenario: Scenario, before: Plan, after: Plan) -> None:
+    if scenario.weights:
+        raise InputError(f"scenario {scenario.name}", "weights with resizes", "one of them: parts of CPU time change")
+    for old, new in zip(before.pods, after.pods, strict=True):
+        pairs = [("pod", old.quota_us, new.quota_us)]
+        pairs += [(a.name, a.quota_us, b.quota_us) for a, b in zip(old.containers, new.containers, strict=True)]
+        for name, was, now in pairs:
+            if was != now:
+                raise InputError(
+                    f"scenario {scenario.name}",
+                    f"the resize of pod {old.name} changes the CFS quota of {name} ({was} to {now} us)",
+                    "a resize that changes none: a quota is judged over a whole window",
+                )
+
+
+def containers(plan: Plan) -> dict[str, tuple[PodPlan, ContainerPlan]]:
+    """Return the admitted containers by claim name."""
+    return {claim_name(pod, one): (pod, one) for pod in plan.pods if pod.admitted for one in pod.containers}
+
+
+def resized_claims(claims: ClaimSet, after: Plan) -> ClaimSet:
+    """Return what is promised once the resizes are done: how much a container asks for is not known any more."""
+    new = containers(after)
+    pool = after.default_cpus or None
+    changed = []
+    for claim in claims.claims:
+        cpus = (new[claim.name][1].cpus or None) if claim.name in new else pool
+        if cpus != claim.cpus:
+            claim = replace(claim, cpus=cpus, demand_cpus=None)
+        if claim.name in new:
+            claim = replace(claim, alignments=new[claim.name][1].alignments)
+        changed.append(claim)
+    return replace(claims, claims=tuple(changed))
+
+
+def carry_out(live: LiveSandbox, observer: Observer, claims: ClaimSet, after: Plan, ignored: str = "") -> None:
+    """Let the machine follow: shares, then cpusets, who loses CPUs first.
+
+    :param claims: what is promised now. :param ignored: a claim whose cpuset is told to change, but is not written.
+    """
+    new = containers(after)
+    places = {one.claim: one.cgroup for one in live.value.containers}
+    for name, (_, container) in new.items():
+        if name in places:
+            cgroups.set_weight(live.hierarchy, places[name], shares=container.shares, weight=None)
+    for pod in {pod.name: pod for pod, _ in new.values()}.values():
+        live.set_parent(CgroupRequest(path=QOS_PARENT[pod.qos_class] + pod.name, shares=pod.shares))
+    promised = {claim.name: claim.cpus for claim in resized_claims(claims, after).claims}
+    moves = [(claim, cpus) for claim in claims.claims if (cpus := promised[claim.name]) and cpus != claim.cpus]
+    for claim, cpus in sorted(moves, key=lambda move: len(move[1]) - len(move[0].cpus or ())):
+        with observer.changing(claim.name, cpus):
+            if claim.name != ignored:
+                live.set_cpus(claim.name, cpus)
