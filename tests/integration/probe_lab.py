@@ -17,6 +17,9 @@ from pathlib import Path
 
 from toolkit.host import cgroupfs
 
+EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
+"""Software emulation: what happened, where and how often is as true there as elsewhere; how long the kernel's own work
+takes (a migration, an interrupt) is the emulator's affair, tens to hundreds of times longer than on a real CPU."""
 SOURCE = Path(__file__).resolve().parent.parent / "data/probes/planter.c"
 
 

@@ -25,8 +25,12 @@ def own_level(evidence: Evidence) -> BandwidthUse:
     return row
 
 
-def test_both_accounts_agree_in_snapshots_and_for_claims_added_late(tmp_path: Path) -> None:
-    """A hog that ran before its claim was added: ledger and cgroup tell the same since then, live and at the end."""
+def test_both_accounts_are_true_in_snapshots_and_for_claims_added_late(tmp_path: Path) -> None:
+    """A hog that ran before its claim was added: what ledger and cgroup tell lies between readings of its own clock.
+
+    The inner pair of readings is taken after the claim was added and before the evidence is asked for, the outer pair
+    around both: a slow machine widens the bounds, and nothing else does.
+    """
     program = compile_planter(tmp_path)
     with (
         cgroup(f"pinproof-late-{os.getpid()}") as path,
@@ -38,17 +42,19 @@ def test_both_accounts_agree_in_snapshots_and_for_claims_added_late(tmp_path: Pa
         run.go()
         clock = ~run.process.pid << 3 | 2
         wait_for(lambda: time.clock_gettime_ns(clock) > 200_000_000, "the hog ran before")
-        observer.add_claim(Claim(name="late", cgroup=path, cpus=CpuSet.of(ONLINE)))
-        added = time.clock_gettime_ns(clock)
-        wait_for(lambda: time.clock_gettime_ns(clock) > added + 400_000_000, "the hog runs on")
-        live = own_level(observer.snapshot())
-        observer.remove_claim("late")
-        observer.add_claim(Claim(name="late", cgroup=path, cpus=CpuSet.of(ONLINE)))
-        added = time.clock_gettime_ns(clock)
-        wait_for(lambda: time.clock_gettime_ns(clock) > added + 400_000_000, "the hog runs on")
-        end = own_level(observer.close_window())
-    for row in (live, end):
-        assert row.bpf_usage_ns is not None
-        assert row.usage_ns is not None
-        assert row.usage_ns >= 380_000_000
-        assert abs(row.bpf_usage_ns - row.usage_ns) <= 0.05 * row.usage_ns + 10_000_000
+        for ask in (observer.snapshot, observer.close_window):
+            outer = time.clock_gettime_ns(clock)
+            observer.add_claim(Claim(name="late", cgroup=path, cpus=CpuSet.of(ONLINE)))
+            inner = time.clock_gettime_ns(clock)
+            wait_for(lambda begun=inner: time.clock_gettime_ns(clock) > begun + 400_000_000, "the hog runs on")
+            least = time.clock_gettime_ns(clock) - inner
+            row = own_level(ask())
+            most = time.clock_gettime_ns(clock) - outer
+            # 1 %: interrupts are in the ledger's time and not in the scheduler's; 10 ms: the longest tick, by which a
+            # cgroup's own account may be late.
+            slack = most * 0.01 + 10_000_000
+            for told in (row.bpf_usage_ns, row.usage_ns):
+                assert told is not None
+                assert least - slack <= told <= most + slack
+            if ask == observer.snapshot:
+                observer.remove_claim("late")

@@ -192,6 +192,7 @@ int main(int argc, char **argv)
         fflush(stdout);
         if (!fgets(line, sizeof(line), stdin))
                 return 2;
+        go(in_cpu);                             /* kernels before 6.2 forget masks when a task changes its cpuset */
         if (!strcmp(argv[1], "hop")) {
                 for (int i = 0; i < count; i++)
                         escape();
