@@ -27,6 +27,10 @@ from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import parse_document
 
 MAX_CLAIMS = 4096
+MAX_NUMBER = 2**63 - 1
+"""The largest number that a cgroup file holds."""
+OURS = "pinproof-"
+"""How the names of the controls that pinproof plants begin: a claim of that name would be taken for one of them."""
 EXPECTED = "a claims file (apiVersion: pinproof/v1, kind: Claims)"
 
 
@@ -35,17 +39,19 @@ def _list_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+PageBytes = Annotated[int, Field(ge=4096, le=MAX_NUMBER)]
+Bytes = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 CpuList = Annotated[CpuSet, BeforeValidator(_list_text)]
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", alias_generator=lambda name: to_camel(name))
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, alias_generator=lambda name: to_camel(name))
 
 
 class _Quota(_Entry):
-    quota_us: int = Field(ge=1000)
+    quota_us: int = Field(ge=1000, le=MAX_NUMBER)
     period_us: int = Field(default=100_000, ge=1000, le=1_000_000)
-    burst_us: int = Field(default=0, ge=0)
+    burst_us: int = Field(default=0, ge=0, le=MAX_NUMBER)
 
 
 class _Claim(_Entry):
@@ -60,8 +66,8 @@ class _Claim(_Entry):
     quota: Literal["none"] | _Quota | None = None
     weight: int | None = Field(default=None, ge=1, le=10_000)
     shares: int | None = Field(default=None, ge=2, le=262_144)
-    memory_bytes: int | None = Field(default=None, ge=0)
-    hugepages: dict[int, int] = Field(default_factory=dict)
+    memory_bytes: int | None = Field(default=None, ge=0, le=MAX_NUMBER)
+    hugepages: dict[PageBytes, Bytes] = Field(default_factory=dict)
     alignments: tuple[Alignment, ...] = ()
     devices: tuple[str, ...] = ()
     demand_cpus: float | None = Field(default=None, ge=0)
@@ -93,7 +99,7 @@ class _Claim(_Entry):
 class ClaimsDocument(BaseModel):
     """The file as it is written; its JSON Schema ships with pinproof."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     api_version: Literal["pinproof/v1"] = Field(alias="apiVersion")
     kind: Literal["Claims"]
     reserved_cpus: CpuList = Field(default=CpuSet(), alias="reservedCPUs")
@@ -136,7 +142,7 @@ def check_claims(claims: ClaimSet, where: str) -> None:
     """Refuse claims that contradict each other.
 
     :raises InputError: no claims, names or cgroups twice, exclusive sets that overlap, an exclusive claim without CPUs,
-        paths with ``..``.
+        paths with ``..``, names that cannot be printed or are those of our controls.
     """
     if not claims.claims:
         raise InputError(where, "no claims", "at least one")
@@ -148,9 +154,17 @@ def check_claims(claims: ClaimSet, where: str) -> None:
                 raise InputError(where, f"{what} {value!r} twice", f"each {what} once")
             seen.add(value)
     owners: list[Claim] = []
+    if claims.pods_root is not None and not _is_place(claims.pods_root):
+        raise InputError(where, f"podsRoot {claims.pods_root[:120]!r}", "a path below the cgroup root")
     for claim in claims.claims:
-        if ".." in claim.cgroup.split("/") or "\0" in claim.cgroup:
-            raise InputError(where, f"claim {claim.name!r}: cgroup {claim.cgroup!r}", "a path below the cgroup root")
+        if not claim.name.isprintable() or claim.name.startswith(OURS):
+            raise InputError(
+                where, f"claim name {claim.name[:80]!r}", f"printable characters, and not {OURS}... as our own controls"
+            )
+        if not _is_place(claim.cgroup):
+            raise InputError(
+                where, f"claim {claim.name!r}: cgroup {claim.cgroup[:120]!r}", "a path below the cgroup root"
+            )
         if claim.isolation is Isolation.CONTAINER:
             if not claim.cpus:
                 raise InputError(where, f"claim {claim.name!r} is exclusive without cpus", "its CPU list")
@@ -163,6 +177,11 @@ def check_claims(claims: ClaimSet, where: str) -> None:
                         "disjoint exclusive sets",
                     )
             owners.append(claim)
+
+
+def _is_place(cgroup: str) -> bool:
+    """Say whether a path names one cgroup below the root, in the one way that it can be written."""
+    return cgroup.isprintable() and not {"", ".", ".."} & set(cgroup.strip("/").split("/"))
 
 
 def load_claims(path: Path) -> ClaimSet:

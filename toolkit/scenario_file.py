@@ -5,6 +5,7 @@ Source: design.md section 1. The catalogue that ships in ``validators/scenarios`
 
 from __future__ import annotations
 
+import difflib
 import re
 from importlib import resources
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
 from toolkit.model.claims import ExclusivePolicy
+from toolkit.model.node_config import FIELDS
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
 from toolkit.model.serde import first_problem, read_text
@@ -45,7 +47,7 @@ class _Requires(_Part):
 class _Workload(_Part):
     kind: WorkloadKind
     threads: int = Field(default=1, ge=1, le=4096)
-    memory_bytes: int = Field(default=16 * 1024 * 1024, ge=4096)
+    memory_bytes: int = Field(default=16 * 1024 * 1024, ge=4096, le=2**63 - 1)
 
 
 class _Control(_Part):
@@ -57,9 +59,9 @@ class _Control(_Part):
     period_us: int | None = None
     shares: int | None = Field(default=None, ge=2, le=262_144)
     transition_limit_ms: float | None = Field(default=None, ge=0, le=86_400_000)
+    noise_budget_ns_per_s: int | None = Field(default=None, ge=0, le=1_000_000_000)
     kubelet: dict[str, Any] = Field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
-    noise_budget_ns_per_s: int | None = Field(default=None, ge=0, le=1_000_000_000)
     requires: _Requires = Field(default_factory=_Requires)
 
 
@@ -135,6 +137,8 @@ def parse_scenario(text: str, where: str) -> Scenario:
         rejected_pods=dict.fromkeys(rejected, "") if isinstance(rejected, tuple) else rejected,
         negative_controls=tuple(_control(control) for control in document.negative_controls),
     )
+    for part in (scenario.kubelet, *(control.kubelet for control in scenario.negative_controls)):
+        _check_kubelet(part, where)
     _check_names(scenario, where)
     return scenario
 
@@ -142,6 +146,15 @@ def parse_scenario(text: str, where: str) -> Scenario:
 def _control(part: _Control) -> NegativeControl:
     fields = part.model_dump()
     return NegativeControl(**{**fields, "requires": Requirements(**fields["requires"])})
+
+
+def _check_kubelet(settings: dict[str, Any], where: str) -> None:
+    """Refuse what the model would skip: a promise that rests on a misspelt option is none."""
+    for key in settings:
+        if key not in FIELDS:
+            close = difflib.get_close_matches(key, sorted(FIELDS), n=1)
+            expected = close[0] if close else f"one of {', '.join(sorted(FIELDS))}"
+            raise InputError(where, f"unknown key kubelet.{key[:80]}", expected)
 
 
 def _check_names(scenario: Scenario, where: str) -> None:
@@ -168,7 +181,11 @@ def _check_names(scenario: Scenario, where: str) -> None:
     for part, (named, known) in wanted.items():
         for name in sorted(named - known):
             what = "container" if "/" in name else "pod"
-            raise InputError(where, f"{part}: {what} {name[:80]!r}", f"one of {', '.join(sorted(known))}")
+            raise InputError(
+                where,
+                f"{part}: {what} {name[:80]!r}",
+                f"one of {', '.join(sorted(known)) or 'none: there are no containers'}",
+            )
 
 
 def _containers(pods: tuple[dict[str, Any], ...], where: str) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,24 @@ from typing import Any
 
 import click
 
+from toolkit.errors import InputError
 from toolkit.model.verdict import Outcome, exit_code
 from toolkit.report.text import printable_lines
 
+
+class Seconds(click.FloatRange):
+    """A time that passes: neither NaN, which no range refuses, nor for ever."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number; ends with a usage error where it is none."""
+        number = super().convert(value, param, ctx)
+        assert isinstance(number, float)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number of seconds", param, ctx)
+        return number
+
+
+SECONDS = Seconds(min=0.1, max=366 * 86_400)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 runs_option = click.option(
     "--output",
@@ -28,6 +44,16 @@ runs_option = click.option(
 def print_json(value: Any) -> None:
     """Print a JSON document on standard output."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Put the file's path before what is wrong in it, where the place alone does not tell the file."""
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        raise InputError(str(path), text.removeprefix(f"{path}: ")) from None
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import json_option, leave, print_json, progress, runs_option
+from toolkit.cli.common import SECONDS, json_option, leave, print_json, progress, runs_option
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
@@ -31,7 +31,7 @@ SCHEMA = "pinproof.conformance/1"
 @click.option("--full", is_flag=True, help="Run the whole catalogue, not only its core: many times as long.")
 @click.option("--list", "only_list", is_flag=True, help="Say what the catalogue holds and what each scenario needs.")
 @click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
-@click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds to observe each run.")
+@click.option("--duration", type=SECONDS, help="Seconds to observe each run.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
 @runs_option
 @json_option

@@ -9,7 +9,7 @@ import time
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import json_option, leave, print_json, say
+from toolkit.cli.common import SECONDS, json_option, leave, print_json, say
 from toolkit.cli.watch import stop_on_signals
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.inject.catalogue import FAULTS, Fault, fault_named
@@ -35,7 +35,7 @@ TICK_S = 0.05
 @click.option("--irq", type=click.IntRange(0), help="Interrupt of irq-moved.")
 @click.option("--state-file", default="", metavar="FILE", help="cpu_manager_state of checkpoint-torn.")
 @click.option("--tear", type=click.Choice([str(tear) for tear in Tear]), default=str(Tear.LEAKED), show_default=True)
-@click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds until it is taken back.")
+@click.option("--duration", type=SECONDS, help="Seconds until it is taken back.")
 @click.option(CONSENT, "consent", is_flag=True, help="Allow it outside of pinproof's own sandboxes.")
 @json_option
 def command(

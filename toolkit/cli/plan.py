@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import json_option, print_json, say
+from toolkit.cli.common import json_option, named, print_json, say
 from toolkit.host.topology import read_topology
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.serde import to_data
@@ -33,7 +33,10 @@ def command(scenarios: tuple[Path, ...], sysroot: Path, svg: Path | None, as_jso
     """Compute the allocation of SCENARIO files and explain each decision."""
     topology = read_topology(sysroot)
     loaded = [load_scenario(path) for path in scenarios]
-    plans = [(scenario, plan_scenario(scenario, topology)) for scenario in loaded]
+    plans = []
+    for path, scenario in zip(scenarios, loaded, strict=True):
+        with named(path):
+            plans.append((scenario, plan_scenario(scenario, topology)))
     for index, (scenario, plan) in enumerate(plans):
         if svg is not None:
             target = svg if len(plans) == 1 else svg.with_stem(f"{svg.stem}-{index + 1}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option, leave, print_json, progress, runs_option, say
+from toolkit.cli.common import SECONDS, json_option, leave, named, print_json, progress, runs_option, say
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
@@ -23,7 +23,7 @@ from toolkit.store import load_result, load_run
 @click.command("run", short_help="Apply scenarios here, watch and judge them.")
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
-@click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds to observe, instead of the scenario's own.")
+@click.option("--duration", type=SECONDS, help="Seconds to observe, instead of the scenario's own.")
 @runs_option
 @json_option
 def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, runs: Path, as_json: bool) -> None:
@@ -35,7 +35,8 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
         lacking = misfit(scenario.requires, topology)
         if lacking:
             raise InputError(str(path), lacking)
-        work = plan_all(scenario, topology)
+        with named(path):
+            work = plan_all(scenario, topology)
         surprise = unexpected_admission(scenario, work)
         if surprise:
             raise InputError(str(path), surprise, "the admissions that the scenario states")

@@ -15,7 +15,7 @@ import click
 from probes.observer import Violation
 from toolkit import store
 from toolkit.claims_file import check_host, load_claims
-from toolkit.cli.common import json_option, leave, print_json, progress, runs_option, say
+from toolkit.cli.common import SECONDS, json_option, leave, print_json, progress, runs_option, say
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
@@ -31,7 +31,7 @@ from validators.registry import judge
 
 @click.command("watch", short_help="Watch and judge existing cgroups.")
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), required=True, help="Claims file (YAML).")
-@click.option("--duration", type=click.FloatRange(min=0.1), help="Seconds to watch; without it until interrupted.")
+@click.option("--duration", type=SECONDS, help="Seconds to watch; without it until interrupted.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
 @runs_option

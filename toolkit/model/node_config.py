@@ -22,6 +22,29 @@ API_VERSION = "kubelet.config.k8s.io/v1beta1"
 DEFAULT_EVICTION_HARD: Mapping[str, str] = {"memory.available": "100Mi"}
 """The part of the default hard eviction thresholds that reserves memory."""
 
+FIELDS = frozenset(
+    {
+        "cpuManagerPolicy",
+        "cpuManagerPolicyOptions",
+        "reservedSystemCPUs",
+        "kubeReserved",
+        "systemReserved",
+        "evictionHard",
+        "memoryManagerPolicy",
+        "reservedMemory",
+        "topologyManagerPolicy",
+        "topologyManagerScope",
+        "topologyManagerPolicyOptions",
+        "featureGates",
+        "cpuCFSQuota",
+        "cpuCFSQuotaPeriod",
+        "cgroupDriver",
+        "systemReservedCgroup",
+        "kubeReservedCgroup",
+    }
+)
+"""The fields that :func:`read_settings` reads."""
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 T = TypeVar("T")

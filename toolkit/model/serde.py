@@ -33,18 +33,40 @@ def _adapter(kind: type[T]) -> TypeAdapter[T]:
     return _adapters[kind]
 
 
+_SHAPES = {
+    "model_type": "a mapping is expected",
+    "dict_type": "a mapping is expected",
+    "tuple_type": "a list is expected",
+    "list_type": "a list is expected",
+}
+"""What pydantic tells in the names of Python's types."""
+
+
 def first_problem(error: ValidationError) -> str:
     """Say the first thing that is wrong, with its place, on one line."""
-    problem = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in problem["loc"]) or "document"
-    found = problem.get("input")
+    problems = error.errors(include_url=False)
+    problem = problems[0]
+    if problem["loc"] and str(problem["loc"][-1]).startswith("literal["):
+        # Of the alternatives `none` and `{quotaUs: ...}` the one tells most that the input came furthest with.
+        stem = problem["loc"][:-1]
+        problem = max((one for one in problems if one["loc"][: len(stem)] == stem), key=lambda one: len(one["loc"]))
+    # What remains of alternatives and of our classes in the place is no key of the file.
+    place = ".".join(str(part) for part in problem["loc"] if not str(part).startswith(("_", "literal["))) or "document"
     if problem["type"] == "extra_forbidden":
         return f"unknown key {place}"
     if problem["type"] == "missing":
         return f"{place} is missing"
-    text = "" if isinstance(found, dict | list) else f" (found {str(found)[:60]!r})"
-    more = error.error_count() - 1
-    return f"{place}: {problem['msg'].removeprefix('Value error, ')}{text}" + (f" and {more} more" if more else "")
+    told = _SHAPES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
+    more = len(problems) - 1
+    return f"{place}: {told}{_shown(problem.get('input'))}" + (f" and {more} more" if more else "")
+
+
+def _shown(found: object) -> str:
+    if isinstance(found, dict | list):
+        return ""
+    if isinstance(found, int) and found.bit_length() > 256:
+        return " (found a huge number)"  # Python refuses to write one of more than 4300 digits.
+    return f" (found {str(found)[:60]!r})"
 
 
 def to_json(value: object, indent: int | None = None) -> str:
