@@ -41,6 +41,8 @@ def _judge(
         "cpus": str(claim.cpus),
         "switches_judged": sum(row.switches for row in rows),
         "run_ns": sum(row.run_ns for row in rows),
+        "used_cpus": str(CpuSet.of(row.cpu for row in rows if row.run_ns)),
+        "busiest_cpu_ratio": _busiest(rows),
         "out_of_set_switches": sum(row.out_of_set_switches for row in rows),
         "out_of_set_ns": sum(row.out_of_set_ns for row in rows),
         "out_of_set_longest_ns": max((row.out_of_set_longest_ns for row in rows), default=0),
@@ -86,6 +88,12 @@ def _judge(
     )
 
 
+def _busiest(rows: list[CpuUse]) -> float:
+    """Return the part of its CPU time that a claim spent on the CPU where it ran most; 0 if it did not run."""
+    spent = [row.run_ns for row in rows]
+    return max(spent) / sum(spent) if sum(spent) else 0.0
+
+
 def _named(claim: Claim, outside: list[CpuUse], named: list[Offender]) -> tuple[Offender, ...]:
     """Offenders by name; a CPU whose offenders' details did not arrive is still listed, with thread id 0."""
     known = {who.cpu for who in named}
@@ -115,7 +123,8 @@ RULE = Rule(
             CPU. A CPU-clock sampler cuts the interval of a task that never switches, so it is seen as
             well. One interval outside is a failure. A claim of which nothing was seen to run is
             undecided. Intervals that began before a task joined the cgroup, or before a change of the set
-            was complete, are reported as transition measures, not as violations. The ledger's CPU time
+            was complete, are reported as transition measures, not as violations. Tasks that all stay on
+            one CPU of a wider set break no promise; `used_cpus` and `busiest_cpu_ratio` tell. The ledger's CPU time
             must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""

@@ -26,7 +26,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.interrupts import IrqKind
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline import observe
+from toolkit.pipeline import faults, observe
 from validators.registry import judge
 
 pytestmark = [
@@ -166,7 +166,7 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
         {"db": DB, "conmon": One(given=ONLINE, promised=None, kind=SubjectKind.HELPER)},
         (("exclusive-cpus", "db"),),
     ),
-    # F49: pods confined to the runtime's own CPUAffinity.
+    # F11: a set that lost CPUs on its way.
     "too-narrow": ({}, {"web": One(given=REST, promised=ONLINE, loads=(SPIN,))}, (("applied", "web"),)),
     # F51: a shared container on reserved CPUs, under strict reservation.
     "shared-on-reserved": (
@@ -239,15 +239,36 @@ def test_escapes_are_clipped_and_system_tasks_are_noise() -> None:
     assert verdicts["affinity-mask", "db"].measures["wide_threads_count"] == 0
 
 
-def test_a_pile_up_inside_a_right_set_is_seen() -> None:
-    """F36: two threads of a container sit on one of its CPUs though its set has more: the ledger's rows tell."""
-    one = One(given=REST, promised=ONLINE, loads=(SPIN, SPIN))
-    verdicts, evidence = run("field-pile", {}, web=one)
+@pytest.mark.parametrize("fault", ["pile-up", "runtimes-own-affinity"])
+def test_threads_narrower_than_a_right_set_are_seen(fault: str) -> None:
+    """F36, F49: the set is right, yet all threads keep to part of it: no promise is broken, and the measures tell.
 
-    used = CpuSet.of(row.cpu for row in evidence.cpu_use if row.claim == "web" and row.run_ns)
-    assert used == REST
-    assert verdicts["cpuset-containment", "web"].outcome is not Outcome.FAILED
-    assert verdicts["affinity-mask", "web"].measures["narrowed_threads_count"]
+    F36 (no balancing on isolated CPUs) has this effect; F49 (threads inherit the runtime's CPUAffinity) is this.
+    """
+    part = CpuSet.of([ONLINE.first()]) if fault == "pile-up" else REST
+    request = SandboxRequest(
+        containers=(
+            ContainerRequest(
+                claim="web",
+                cgroup=CgroupRequest(path="web", cpus=ONLINE),
+                workloads=(Workload(kind=SPIN, threads=2),),
+            ),
+        )
+    )
+    with sandbox(request, run_id=f"field-{fault}") as live:
+        place = live.value.containers[0].cgroup
+        faults.pile_up(live, "web", part)
+        claims = ClaimSet(claims=(Claim(name="web", cgroup=place, cpus=ONLINE),))
+        evidence = observe.observe(claims, observe.Window(run_id=f"field-{fault}", duration_s=1.0))
+        verdicts = {verdict.rule: verdict for verdict in judge(claims, evidence)}
+
+    where, masks = verdicts["cpuset-containment"], verdicts["affinity-mask"]
+    assert verdicts["applied"].outcome is Outcome.PASSED
+    assert Outcome.FAILED not in (where.outcome, masks.outcome)
+    assert where.measures["used_cpus"] == str(CpuSet.of([part.first()]))
+    assert where.measures["busiest_cpu_ratio"] == 1.0
+    assert int(masks.measures["narrowed_threads_count"]) >= 2
+    assert masks.measures["wide_threads_count"] == 0
 
 
 def test_an_update_that_the_kernel_refuses_is_told() -> None:

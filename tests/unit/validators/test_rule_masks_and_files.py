@@ -101,6 +101,20 @@ def test_files_as_promised() -> None:
 
 
 @pytest.mark.parametrize(
+    ("promised", "cut"),
+    [("2-11", "2-7"), ("60-67", "60-63"), ("0,64,128", "0,64"), ("250-300", "250-255")],
+)
+def test_masks_that_lost_high_cpus_fail(promised: str, cut: str) -> None:
+    """F11: a mask that is cut at 8, 64, 128 or 256 CPUs on its way to the kernel; whole it passes."""
+    claim = claim_db(cpus=cpus(promised))
+    whole = db_files(cpus=cpus(promised), cpus_effective=cpus(promised))
+    found = db_files(cpus=cpus(cut), cpus_effective=cpus(cut))
+
+    assert both(claim, whole).outcome is Outcome.PASSED
+    assert both(claim, found).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"cpus": cpus("2")},
