@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.test_inject_field import CASES
+from toolkit.inject.catalogue import FaultId, fault_named
 from toolkit.pipeline.conformance import ADMISSION
+from toolkit.scenario_file import load_scenario
 from validators.registry import RULES
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -68,3 +71,30 @@ def test_a_real_row_has_a_test_on_the_real_kernel() -> None:
     for row in CAUGHT:
         if row[3] == "real":
             assert "tests/integration/" in row[4], row
+
+
+def shown_by(reference: str) -> set[str]:
+    """Return the rules that a test or scenario shows to notice something: what its case expects to fail, the controls
+    of a scenario; of any other test, the rules that its own file speaks of.
+    """
+    if reference.startswith("scenario:"):
+        scenario = load_scenario(PROJECT / f"validators/scenarios/{reference[9:]}.yaml")
+        return {control.rule for control in scenario.negative_controls}
+    path, _, name = reference.partition("::")
+    case = name.rstrip("]").partition("[")[2]
+    if case in CASES:
+        return {rule for rule, _ in CASES[case][2]}
+    if case in set(FaultId):
+        return set(fault_named(case).rules)
+    text = (PROJECT / path).read_text()
+    spoken = {rule.id for rule in RULES if rule.id in text or rule.id.replace("-", "_") in text}
+    return spoken | ({ADMISSION} if "allocation" in path else set())
+
+
+@pytest.mark.parametrize("row", CAUGHT, ids=lambda row: row[0])
+def test_each_rule_of_a_row_is_shown(row: list[str]) -> None:
+    """A row names no rule that none of its tests and scenarios is about."""
+    rules = set(re.findall(r"`([^`]+)`", row[2]))
+    references = re.findall(r"`([^`]+)`", row[4])
+
+    assert rules - {rule for reference in references for rule in shown_by(reference)} == set()
