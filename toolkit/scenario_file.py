@@ -41,6 +41,7 @@ class _Requires(_Part):
     threads_per_core: int = Field(default=1, ge=1)
     l3_groups: int = Field(default=1, ge=1)
     max_numa_nodes: int | None = Field(default=None, ge=1)
+    hugepages_2mib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiB")
     memory_mib: int = Field(default=0, ge=0)
 
 

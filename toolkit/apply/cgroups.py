@@ -16,10 +16,13 @@ from pathlib import Path
 from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.host.cgroupfs import NO_LIMIT
+from toolkit.host.hugetlb import read_hugetlb, size_name
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest
 
+HUGETLB = "hugetlb"
 UNIFIED = "unified"
 """Name of the v2 hierarchy in journals."""
 
@@ -92,6 +95,9 @@ def make(hierarchy: Hierarchy, cgroup: str, request: CgroupRequest) -> None:
         directory = mount / path
         if mount == hierarchy.unified:
             _delegate(directory.parent, _wanted(hierarchy))
+            if request.hugepages and offered(hierarchy, HUGETLB):
+                for parent in [mount / part for part in reversed(Path(path).parents)]:
+                    _delegate(parent, (HUGETLB,))
         _make_directory(directory)
         if (directory / "cpuset.cpus").exists() and not hierarchy.is_v2("cpuset"):
             # v1 refuses tasks in a cpuset without CPUs or nodes (K16): start with the parent's.
@@ -143,6 +149,9 @@ def settle(hierarchy: Hierarchy, cgroup: str, request: CgroupRequest) -> None:
         set_weight(hierarchy, cgroup, shares=request.shares, weight=request.weight)
     if request.memory_max_bytes is not None:
         set_memory_max(hierarchy, cgroup, request.memory_max_bytes)
+    for limit in request.hugepages:
+        if offered(hierarchy, HUGETLB):
+            set_hugepages(hierarchy, cgroup, limit.page_bytes, limit.limit_bytes)
 
 
 def set_cpus(hierarchy: Hierarchy, cgroup: str, cpus: CpuSet) -> None:
@@ -178,6 +187,18 @@ def set_weight(hierarchy: Hierarchy, cgroup: str, *, shares: int | None, weight:
         shares = max(2, (weight * 1024 + 50) // 100)
     write_control(path / "cpu.shares", str(shares))
     _same(cgroup, "cpu.shares", shares, cgroupfs.read_files(hierarchy, cgroup, 0).shares)
+
+
+def set_hugepages(hierarchy: Hierarchy, cgroup: str, page_bytes: int, limit_bytes: int) -> None:
+    """Write the v2 limit of one huge page size (-1: none); the kernel keeps whole pages.
+
+    :raises ApplyError: this kernel has no such size, or refuses.
+    """
+    name = f"hugetlb.{size_name(page_bytes)}.max"
+    path = hierarchy.controller_dir(HUGETLB) / cgroupfs.relative(cgroup)
+    write_control(path / name, "max" if limit_bytes == NO_LIMIT else str(limit_bytes))
+    wanted = limit_bytes if limit_bytes == NO_LIMIT else limit_bytes // page_bytes * page_bytes
+    _same(cgroup, name, wanted, read_hugetlb(hierarchy, "", cgroup, page_bytes).limit_bytes)
 
 
 def set_memory_max(hierarchy: Hierarchy, cgroup: str, limit_bytes: int) -> None:

@@ -72,9 +72,12 @@ def restore_masks(root: Path, masks: tuple[TaskMask, ...]) -> tuple[int, int]:
     return done, refused
 
 
-def enable(root: Path, hierarchy: Hierarchy, journal: Journal, *, everything: bool) -> Journal:
+def enable(
+    root: Path, hierarchy: Hierarchy, journal: Journal, *, everything: bool, more: tuple[str, ...] = ()
+) -> Journal:
     """Turn on what the sandbox needs at the v2 root, journal first.
 
+    :param more: controllers that this sandbox needs beside those that each needs.
     :param everything: write down all controllers that are off, because a container runtime will turn them on.
     """
     if hierarchy.unified is None:
@@ -83,7 +86,7 @@ def enable(root: Path, hierarchy: Hierarchy, journal: Journal, *, everything: bo
     control = hierarchy.unified / "cgroup.subtree_control"
     enabled = (read_control(control) or "").split()
     off = tuple(name for name in offered if name not in enabled)
-    needed = tuple(name for name in off if name in ("cpuset", "cpu", "memory"))
+    needed = tuple(name for name in off if name in ("cpuset", "cpu", "memory", *more))
     if off if everything else needed:
         journal = append(journal, Record(what="controllers", controllers=off if everything else needed))
     if needed:

@@ -48,9 +48,12 @@ def manager(run_id: str) -> str:
     return f"{top(run_id)}{journal.RUNTIME_SUFFIX}"
 
 
-def begin(root: Path, hierarchy: Hierarchy, run_id: str, *, runtime: str) -> tuple[Journal, CleanupReport]:
+def begin(
+    root: Path, hierarchy: Hierarchy, run_id: str, *, runtime: str, more: tuple[str, ...] = ()
+) -> tuple[Journal, CleanupReport]:
     """Clean dead runs up, then write the new run's journal; nothing else is made yet.
 
+    :param more: v2 controllers that this sandbox needs beside those that each needs.
     :raises InputError: the run id is in use, or cgroups of that name exist that no journal names.
     """
     journal.check_run_id(run_id)
@@ -65,7 +68,7 @@ def begin(root: Path, hierarchy: Hierarchy, run_id: str, *, runtime: str) -> tup
                     raise InputError("run id", f"{mount / cgroup[1:]} exists already", "another run id")
         created = journal.create(root, run_id, names)
         try:
-            return delegation.enable(root, hierarchy, created, everything=everything), report
+            return delegation.enable(root, hierarchy, created, everything=everything, more=more), report
         except BaseException:
             _undo(root, hierarchy, journal.read(created.directory) or created)
             journal.release(created)

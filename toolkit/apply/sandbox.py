@@ -256,7 +256,9 @@ def sandbox(
     hierarchy = cgroupfs.detect(root)
     check(hierarchy, runtime)
     with signals_unwind():
-        run, cleaned = runs.begin(root, hierarchy, run_id, runtime=runtime)
+        pages = any(one.cgroup.hugepages for one in request.containers)
+        more = (cgroups.HUGETLB,) if pages else ()
+        run, cleaned = runs.begin(root, hierarchy, run_id, runtime=runtime, more=more)
         made: Runtime = CgroupfsRuntime(hierarchy, run.directory)
         try:
             if runtime != "cgroupfs":

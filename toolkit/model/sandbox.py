@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from toolkit.model.claims import HugepageLimit
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
@@ -65,6 +66,8 @@ class CgroupRequest:
     shares: int | None = None
     weight: int | None = None
     memory_max_bytes: int | None = None
+    hugepages: tuple[HugepageLimit, ...] = ()
+    """Written where the v2 hierarchy has the hugetlb controller."""
 
 
 @stage_value

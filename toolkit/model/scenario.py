@@ -47,6 +47,8 @@ class Requirements:
     """L3 groups in the smallest socket."""
     max_numa_nodes: int | None = None
     """The only upper bound: what a kubelet does on one NUMA node it may refuse on several."""
+    hugepages_2mib: int = 0
+    """Huge pages of 2 MiB that the machine has in its pools."""
     memory_mib: int = 0
     """Memory that the kubelet's discovery finds."""
 
@@ -64,6 +66,8 @@ class FaultKind(StrEnum):
     """The target's bandwidth is rewritten to ``quota_us``/``period_us`` (-1: none)."""
     SET_SHARES = "set-shares"
     """The target's share of contended CPU time is rewritten to ``shares``."""
+    UNLIMIT_HUGEPAGES = "unlimit-hugepages"
+    """The target's limits on huge pages are taken away."""
     PILE_UP = "pile-up"
     """All threads of the target narrow themselves to the first of its CPUs."""
     TORN_STATE = "torn-state"

@@ -43,6 +43,7 @@ def misfit(requires: Requirements, topology: Topology) -> str | None:
             min((sum(1 for cache in caches if not cache & ~socket) for socket in sockets), default=0),
             requires.l3_groups,
         ),
+        "huge pages of 2 MiB": (sum(node.hugepages.get(2 << 20, 0) for node in machine.nodes), requires.hugepages_2mib),
         "MiB of memory": (sum(node.memory_bytes for node in machine.nodes) >> 20, requires.memory_mib),
     }
     lacking = [f"{wanted} {what} (this machine has {found})" for what, (found, wanted) in has.items() if found < wanted]

@@ -12,6 +12,7 @@ from toolkit.apply.sandbox import LiveSandbox
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
+from toolkit.host.cgroupfs import NO_LIMIT
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest, Workload, WorkloadKind
@@ -43,6 +44,9 @@ def apply_fault(
             _set_quota(control, live, request)
         case FaultKind.SET_SHARES:
             cgroups.set_weight(live.hierarchy, _cgroup(control, live, request), shares=control.shares, weight=None)
+        case FaultKind.UNLIMIT_HUGEPAGES:
+            for limit in _target(control, request).cgroup.hugepages:
+                cgroups.set_hugepages(live.hierarchy, _cgroup(control, live, request), limit.page_bytes, NO_LIMIT)
         case FaultKind.PILE_UP:
             pile_up(live, control.target, _target(control, request).cgroup.cpus or online)
         case FaultKind.RESIZE_IGNORED | FaultKind.TIGHT_LIMIT:

@@ -115,6 +115,7 @@ def sandbox_request(plan: Plan, scenario: Scenario, names: frozenset[str] | None
                     quota_us=container.quota_us,
                     period_us=container.period_us,
                     shares=container.shares,
+                    hugepages=container.hugepages,
                 ),
                 workloads=scenario.workloads.get(name, (Workload(),)),
             )
@@ -178,6 +179,7 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset
                 period_us=container.period_us,
                 shares=container.shares if scenario.weights else None,
                 memory_bytes=None,
+                hugepages=container.hugepages,
                 alignments=container.alignments,
                 pod_quota_us=pod.quota_us,
                 demand_cpus=_demand(name, scenario, container.cpus) if whole else None,

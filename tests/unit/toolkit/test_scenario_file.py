@@ -41,7 +41,6 @@ def test_every_control_names_a_rule_that_exists() -> None:
 
 
 BEYOND_PODS = {
-    "hugepages": "the sandbox sets no hugetlb limit",
     "device-numa": "no device is given to a sandbox",
 }
 """Rules that judge what a scenario cannot promise; their negative controls are in their unit tests."""

@@ -29,7 +29,7 @@ IDS = {
     *(f"P{number}" for number in range(1, 25)),
     *(f"M{number}" for number in range(1, 28)),
     *(f"T{number}" for number in range(1, 40)),
-    *(f"X{number}" for number in range(1, 15)),
+    *(f"X{number}" for number in range(1, 16)),
 }
 UNSTARTABLE = {("ul-x86_64-64cpu", "align-by-socket"), ("ul-x86_64-epyc_7451", "numa-closest")}
 """Where no kubelet starts with the options: more sockets than NUMA nodes; no distances between them."""
