@@ -101,12 +101,17 @@ class Presence:
         self._taken = 0
 
     def news(self, events: tuple[HotplugEvent, ...], online: CpuSet, now_ns: int) -> list[HotplugEvent]:
-        """Return what changed since the last call; a difference that no event explains counts from the second look."""
-        fresh = list(events[self._taken :])
+        """Return what changed since the last call; a difference that no event explains counts from the second look.
+
+        An event that comes later than that look changes nothing any more and is not told twice.
+        """
+        fresh = []
+        for event in events[self._taken :]:
+            if (event.cpu in self._known) == event.online:
+                continue
+            fresh.append(event)
+            self._known = self._known ^ CpuSet.of([event.cpu])
         self._taken = len(events)
-        for event in fresh:
-            one = CpuSet.of([event.cpu])
-            self._known = self._known | one if event.online else self._known - one
         differs = self._known ^ online
         for cpu in differs & self._differed:
             fresh.append(HotplugEvent(cpu=cpu, online=cpu in online, at_ns=now_ns))

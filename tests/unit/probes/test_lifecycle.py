@@ -38,3 +38,13 @@ def test_an_event_that_comes_late_is_not_counted_twice() -> None:
     assert presence.news((), LESS, 50) == []
     assert presence.news((OFF,), LESS, 60) == [OFF]
     assert presence.news((OFF,), LESS, 70) == []
+
+
+def test_an_event_that_comes_later_than_the_second_look_is_not_counted_twice() -> None:
+    """The list was believed already: the event adds nothing, and what comes after it is told."""
+    presence = Presence(ALL)
+    assert presence.news((), LESS, 50) == []
+    (noticed,) = presence.news((), LESS, 60)
+    assert (noticed.cpu, noticed.online) == (2, False)
+    assert presence.news((OFF,), LESS, 70) == []
+    assert presence.news((OFF, ON), ALL, 80) == [ON]
