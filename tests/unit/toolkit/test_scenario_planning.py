@@ -226,6 +226,7 @@ def test_controls_with_the_same_fault_share_a_run() -> None:
         (Requirements(numa_nodes=2, sockets=2), "2 NUMA nodes with CPUs"),
         (Requirements(threads_per_core=2), "2 threads per core"),
         (Requirements(memory_mib=8192), "8192 MiB of memory"),
+        (Requirements(hugepages_2mib=2), "2 huge pages of 2 MiB"),
         (Requirements(max_numa_nodes=1), None),
     ],
 )
