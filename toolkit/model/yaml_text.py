@@ -8,6 +8,8 @@ import yaml
 
 from toolkit.errors import InputError
 
+MAX_BITS = 256
+
 
 class _Loader(yaml.SafeLoader):
     """SafeLoader that refuses what would silently lose or multiply data."""
@@ -27,6 +29,21 @@ class _Loader(yaml.SafeLoader):
                     raise yaml.MarkedYAMLError(problem=f"key {key.value!r} twice", problem_mark=key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _bounded_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    """Read a number, but none that Python would not write again (more than 4300 digits)."""
+    try:
+        value = int(loader.construct_yaml_int(node))
+        if value.bit_length() <= MAX_BITS:
+            return value
+        problem = "a huge number"
+    except ValueError:
+        problem = f"{node.value[:40]!r} is no number"
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _bounded_int)
 
 
 def parse_documents(text: str, where: str) -> list[Any]:
