@@ -11,6 +11,7 @@ import pytest
 from tests.lab.harness import initramfs, limits, settings
 from tests.lab.harness.inside import wire
 from tests.lab.harness.topology import BY_NAME, CATALOGUE, SPARSE, TWO_SOCKETS, Topology
+from toolkit.model.conformance import ControlResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.verdict import Outcome, Verdict
 
@@ -77,3 +78,37 @@ def test_a_guest_does_not_certify_noise(outcome: Outcome) -> None:
     assert "does not certify noise" in changed.reason
     assert changed.measures == {"noise_ns": 5}
     assert kept == held
+
+
+LATE = "the planted escape was reported after 611.0 ms (stated: 250 ms)"
+BUSY = "used 0.27 CPUs of 0.500 and was throttled in only 1 of 10 periods: the host was too busy to tell (waited 0.6 s)"
+OWED = "throttled in 7 of 7 periods after 0.0000 CPUs; 50 ms / 100 ms gives at least 0.3538 CPUs"
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome", "text", "certified"),
+    [
+        ("evidence-health", Outcome.UNDECIDED, LATE, False),
+        ("evidence-health", Outcome.UNDECIDED, f"3 events lost (ring buffer full); {LATE}", True),
+        ("evidence-health", Outcome.UNDECIDED, f"{LATE}; 3 events lost (ring buffer full)", True),
+        ("evidence-health", Outcome.UNDECIDED, "the planted escape was never reported", True),
+        ("evidence-health", Outcome.PASSED, "complete", True),
+        ("quota-throttling", Outcome.UNDECIDED, BUSY, False),
+        ("quota-throttling", Outcome.FAILED, OWED, False),
+        ("quota-throttling", Outcome.FAILED, "used 0.9 CPUs, 50 ms / 100 ms allows at most 0.6 CPUs", True),
+        ("cpuset-containment", Outcome.UNDECIDED, LATE, True),
+    ],
+)
+def test_only_what_rests_on_emulation_is_taken_back(rule: str, outcome: Outcome, text: str, certified: bool) -> None:
+    """Late reports and unused quotas are the host's; a second complaint, loss, and use above a quota stay."""
+    verdict = Verdict(rule=rule, subject="node", outcome=outcome, reason=text, measures={})
+    control = ControlResult(rule=rule, fault="set-quota", subject="node", outcome=outcome, reason=text)
+    (said,) = limits.restated([verdict])
+    assert said.outcome is (outcome if certified else Outcome.SKIPPED)
+    assert limits.restated_control(control).outcome is (outcome if certified else Outcome.SKIPPED)
+
+
+def test_a_broken_promise_that_was_caught_stays_caught() -> None:
+    """A rule that a guest may not certify can fail all the same, and that is what a control shows."""
+    caught = ControlResult(rule="noise", fault="tight-limit", subject="cpu 3", outcome=Outcome.PASSED, reason="budget")
+    assert limits.restated_control(caught) == caught

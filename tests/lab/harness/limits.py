@@ -9,11 +9,13 @@ README: wake-up latencies up to 280 ms, quota ratios down to 0.7 with a busy hos
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 
 import pytest
 
+from toolkit.model.conformance import ControlResult
 from toolkit.model.verdict import Outcome, Verdict
 
 
@@ -40,9 +42,21 @@ RULES = {
 """Rule -> the aspect that its verdict rests on alone."""
 
 
+PARTS = (
+    ("evidence-health", r"the planted escape was reported after [\d.]+ ms \(stated: \d+ ms\)", Aspect.LATENCY),
+    ("quota-throttling", r"used .*: the host was too busy to tell( \(.*\))?", Aspect.FULL_SPEED),
+    ("quota-throttling", r"throttled in \d+ of \d+ periods after .* gives at least .*", Aspect.FULL_SPEED),
+)
+"""Rule, what it says, and the aspect: of rules that rest on an emulated property in part. The whole of what the rule
+says has to be this: a second complaint beside it stays. A quota is paid back by a task that the guest's clock saw run
+while the host had taken its CPU away: throttled, period after period, having used next to nothing in the window."""
+
+CANNOT = "a virtual machine under software emulation does not certify"
+
+
 def reason(aspect: Aspect) -> str:
     """Say why a guest may not certify an aspect."""
-    return f"a virtual machine under software emulation does not certify {aspect}: {REASONS[aspect]}"
+    return f"{CANNOT} {aspect}: {REASONS[aspect]}"
 
 
 def skip(aspect: Aspect) -> None:
@@ -57,8 +71,28 @@ def restated(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """
     result = []
     for verdict in verdicts:
-        aspect = RULES.get(verdict.rule)
+        aspect = _aspect(verdict)
         if aspect is not None:
             verdict = dataclasses.replace(verdict, outcome=Outcome.SKIPPED, reason=reason(aspect), offenders=())
         result.append(verdict)
     return tuple(result)
+
+
+def restated_control(control: ControlResult) -> ControlResult:
+    """Turn a control that was not caught into skipped, where its rule could not have told in a guest.
+
+    A control that was caught stays: whatever the host did, the rule can fail.
+    """
+    aspect = None if control.outcome is Outcome.PASSED else _aspect(control)
+    if aspect is None:
+        return control
+    return dataclasses.replace(control, outcome=Outcome.SKIPPED, reason=f"{reason(aspect)} (said: {control.reason})")
+
+
+def _aspect(said: Verdict | ControlResult) -> Aspect | None:
+    """Return the aspect that something said rests on alone, or ``None``."""
+    if said.rule in RULES:
+        return RULES[said.rule]
+    if said.outcome is Outcome.PASSED:
+        return None
+    return next((what for rule, text, what in PARTS if rule == said.rule and re.fullmatch(text, said.reason)), None)

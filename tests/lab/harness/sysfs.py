@@ -45,7 +45,11 @@ def write(topology: Topology, root: Path) -> None:
         level3 = {"level": "3", "type": "Unified", "size": "16384K", "id": str(place.l3_key)}
         for name, text in (*level3.items(), ("shared_cpu_list", str(cache)), ("shared_cpu_map", _map(cache))):
             _file(folder / f"cache/index3/{name}", text)
+    pages = next((int(word.partition("=")[2]) for word in topology.cmdline if word.startswith("hugepages=")), 0)
     for number, node in enumerate(topology.nodes):
+        # The kernel deals them out evenly at boot.
+        count = pages // len(topology.nodes) + (number < pages % len(topology.nodes))
+        _file(nodes / f"node{number}/hugepages/hugepages-2048kB/nr_hugepages", str(count))
         here, folder = node.cpus & online, nodes / f"node{number}"
         _file(folder / "cpumap", _map(here))
         _file(folder / "cpulist", str(here))

@@ -1,0 +1,62 @@
+"""The conformance catalogue, dealt out to the lab's machines: each scenario to the cheapest that all of it fits.
+
+Who fits is computed by the command's own rules from the machine's description (:mod:`sysfs`), so that a scenario or a
+machine that is new finds its place by itself, and one that fits nowhere is noticed.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.lab.harness import sysfs
+from tests.lab.harness.topology import CATALOGUE, Topology
+from toolkit.model import topology as model
+from toolkit.model.scenario import Scenario
+from toolkit.pipeline import conformance
+from toolkit.scenario_file import load_catalogue
+
+
+@functools.cache
+def scenarios() -> dict[str, Scenario]:
+    """Return the catalogue by name: what ``pinproof conformance --list`` tells of."""
+    return {scenario.name: scenario for scenario in load_catalogue()}
+
+
+@functools.cache
+def machine(name: str) -> model.Topology:
+    """Return a lab machine as the guest's reader should see it."""
+    (topology,) = (one for one in CATALOGUE if one.name == name)
+    with tempfile.TemporaryDirectory(prefix="pinproof-lab-") as folder:
+        return sysfs.expected(topology, Path(folder))
+
+
+@functools.cache
+def fitting(name: str) -> tuple[str, ...]:
+    """Return the scenarios that a lab machine can run."""
+    return tuple(one.name for one in scenarios().values() if conformance.why_not(one, machine(name)) is None)
+
+
+def count_faults(name: str, on: str) -> int:
+    """Return how many of a scenario's faults fit a machine: each is a run of its own."""
+    groups = conformance.fault_groups(scenarios()[name])
+    return sum(conformance.misfit(group[0].requires, machine(on)) is None for group in groups)
+
+
+@functools.cache
+def dealt() -> dict[str, tuple[str, ...]]:
+    """Return machine name -> its scenarios: where most of their faults fit, then where there are the fewest CPUs."""
+    hands: dict[str, list[str]] = {topology.name: [] for topology in CATALOGUE}
+    for name in scenarios():
+        places = [topology for topology in CATALOGUE if name in fitting(topology.name)]
+        if places:
+            best = min(places, key=lambda one: (-count_faults(name, one.name), len(one.online_cpus)))
+            hands[best.name].append(name)
+    return {name: tuple(names) for name, names in hands.items()}
+
+
+def chosen(topology: Topology, wanted: tuple[str, ...]) -> Iterator[str]:
+    """Yield those of the wanted scenarios that a machine can run."""
+    yield from (name for name in wanted if name in fitting(topology.name))

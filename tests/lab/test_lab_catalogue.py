@@ -1,0 +1,139 @@
+"""The conformance catalogue in guests: every scenario on a machine that it fits, with every promise broken on purpose.
+
+Each scenario runs on the cheapest of the lab's machines (``harness/catalogue.py``), a few run on every machine and
+every kernel. A guest runs all of its scenarios in one process, so that the probes are compiled once.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.lab.harness import catalogue, limits
+from tests.lab.harness.debian import KERNELS
+from tests.lab.harness.guest import Guest
+from tests.lab.harness.snapshot import GuestKind
+from tests.lab.harness.topology import BY_NAME, CATALOGUE, QUAD
+from toolkit.model import serde
+from toolkit.model.conformance import ControlResult, ScenarioResult
+from toolkit.model.verdict import Outcome
+from toolkit.pipeline import conformance
+
+EVERYWHERE = ("strict-reservation", "quota-050-set", "topology-single-numa-node")
+"""Run on every machine and every kernel: who may run where, how much, and the NUMA nodes of CPUs and memory."""
+DURATION_S = 2.0
+"""Twenty periods of a quota, and time for a starved canary to be reported: half a second was too short for that when
+the host was busy."""
+RUN_TIMEOUT_S = 120
+"""For one window with all around it; a busy host makes an emulated machine many times slower."""
+
+RUN = """
+import json, sys
+from pathlib import Path
+from toolkit.host.topology import read_topology
+from toolkit.model.serde import to_data
+from toolkit.pipeline import conformance, execute
+from toolkit.pipeline.standing import standing
+from toolkit.scenario_file import load_catalogue
+
+catalogue = {scenario.name: scenario for scenario in load_catalogue()}
+machine = read_topology()
+with standing("lab-catalogue") as kept:
+    settings = execute.Settings(runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], standing=kept)
+    for name in ARGS["names"]:
+        reason = conformance.why_not(catalogue[name], machine)
+        try:
+            found = conformance.skipped(catalogue[name], reason) if reason else None
+            told = to_data(found or conformance.run_one(catalogue[name], machine, settings))
+        except Exception as error:
+            told = {"name": name, "error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(told), flush=True)
+"""
+
+
+def kinds() -> list[tuple[GuestKind, tuple[str, ...]]]:
+    """Every guest with its scenarios: what it was dealt, then the few that run everywhere."""
+    hands = catalogue.dealt()
+    found = []
+    for topology in CATALOGUE:
+        own = hands[topology.name]
+        few = tuple(name for name in catalogue.chosen(topology, EVERYWHERE) if name not in own)
+        found.append((GuestKind(topology=topology), (*own, *few)))
+    found += [
+        (GuestKind(topology=QUAD, kernel=kernel), tuple(catalogue.chosen(QUAD, EVERYWHERE)))
+        for kernel in KERNELS
+        if kernel != GuestKind().kernel
+    ]
+    return [(kind, names) for kind, names in found if names]
+
+
+PAIRS = [pytest.param(kind, name, id=f"{kind}-{name}") for kind, names in kinds() for name in names]
+
+
+@pytest.fixture(scope="module")
+def results(guest: Guest, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+    """Run all chosen scenarios of this guest, once."""
+    names = []
+    for item in request.session.items:
+        asked = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        kind = asked.get("guest")
+        if "name" in asked and (kind.topology, kind.kernel) == (guest.topology, guest.kernel):
+            names.append(asked["name"])
+    runs = sum(1 + catalogue.count_faults(name, guest.topology.name) for name in names)
+    arguments = {"names": names, "duration_s": DURATION_S}
+    done = guest.python(RUN, arguments, timeout_s=RUN_TIMEOUT_S * (runs + 2))
+    found = {one["name"]: one for one in map(json.loads, done.text.splitlines())}
+    missing = [name for name in names if name not in found]
+    assert not missing, f"exit code {done.code}, nothing was told of {missing}\n{done.error_text[-4000:]}"
+    return found
+
+
+@pytest.mark.parametrize(("guest", "name"), PAIRS, indirect=["guest"], scope="module")
+def test_scenario(guest: Guest, name: str, results: dict[str, dict[str, Any]]) -> None:
+    """The honest run keeps every promise, each broken promise is noticed; what emulation cannot show is skipped."""
+    told = results[name]
+    assert "error" not in told, told["error"]
+    result = serde.from_data(ScenarioResult, told, f"{guest}: {name}")
+    assert result.outcome is not Outcome.SKIPPED, f"computed to fit, but: {result.reason}"
+
+    verdicts = limits.restated(result.verdicts)
+    assert [line(v) for v in verdicts if v.outcome in (Outcome.FAILED, Outcome.UNDECIDED)] == []
+    assert any(verdict.outcome is Outcome.PASSED for verdict in verdicts)
+    controls = [limits.restated_control(control) for control in result.controls]
+    assert [told_of(c) for c in controls if c.outcome in (Outcome.FAILED, Outcome.UNDECIDED)] == []
+    uncertified = [control for control in controls if limits.CANNOT in control.reason]
+    if not any(control.outcome is Outcome.PASSED for control in controls):
+        assert uncertified, "no negative control fits the machine that the scenario was dealt to"
+        pytest.skip(uncertified[0].reason)
+
+
+def line(verdict: Any) -> str:
+    """A verdict on one line."""
+    return f"{verdict.rule} {verdict.subject}: {verdict.outcome.value}: {verdict.reason}"
+
+
+def told_of(control: ControlResult) -> str:
+    """A control on one line."""
+    return f"{control.rule} <- {control.fault} {control.subject}: {control.outcome.value}: {control.reason}"
+
+
+def test_the_whole_catalogue_is_run() -> None:
+    """Every scenario is dealt to exactly one machine."""
+    dealt = [name for names in catalogue.dealt().values() for name in names]
+    assert sorted(dealt) == sorted(catalogue.scenarios())
+
+
+def test_every_broken_promise_is_run() -> None:
+    """Each fault of each scenario fits the machine that the scenario was dealt to."""
+    for machine, names in catalogue.dealt().items():
+        faults = {name: len(conformance.fault_groups(catalogue.scenarios()[name])) for name in names}
+        assert {name: catalogue.count_faults(name, machine) for name in names} == faults
+
+
+def test_every_machine_and_kernel_runs_some() -> None:
+    """No machine and no kernel of the lab is left out."""
+    found = kinds()
+    assert {kind.topology.name for kind, _ in found} == set(BY_NAME)
+    assert {kind.kernel for kind, _ in found} == set(KERNELS)
