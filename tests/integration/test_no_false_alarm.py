@@ -28,6 +28,7 @@ SOAK = os.environ.get("PINPROOF_SOAK") == "1"
 CHANGES = 1000 if SOAK else 100
 STARTS = 1000 if SOAK else 15
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
+OURS = "/pinproof-alarm-"
 
 BUSY = (
     Workload(kind=WorkloadKind.SWITCH, threads=2),
@@ -60,7 +61,7 @@ def test_cpuset_changes_under_full_load_are_transitions() -> None:
     one, two = CpuSet.of([ONLINE.first()]), ONLINE - CpuSet.of([ONLINE.first()])
     steps = itertools.cycle([one, ONLINE, two, one, two, ONLINE])
     request = SandboxRequest(containers=(container("a", ONLINE, *BUSY),))
-    with Observer(ClaimSet(claims=())) as observer, sandbox(request, run_id="churn-set") as live:
+    with Observer(ClaimSet(claims=())) as observer, sandbox(request, run_id="alarm-set") as live:
         observer.add_claim(claim_of(live, "a", ONLINE))
         observer.open_window()
         for cpus in itertools.islice(steps, CHANGES):
@@ -77,11 +78,11 @@ def test_cpuset_changes_under_full_load_are_transitions() -> None:
 def test_container_starts_and_stops_raise_no_alarm(runtime: str) -> None:
     """Containers come and go beside a busy one; their first and last moments are no violations."""
     mine = CpuSet.of([max(ONLINE)])
-    with sandbox(SandboxRequest(containers=(container("busy", ONLINE, *BUSY[:2]),)), run_id=f"churn-{runtime}") as live:
+    with sandbox(SandboxRequest(containers=(container("busy", ONLINE, *BUSY[:2]),)), run_id=f"alarm-{runtime}") as live:
         claims = ClaimSet(claims=(claim_of(live, "busy", ONLINE),))
         with (
             Observer(claims) as observer,
-            sandbox(SandboxRequest(), run_id=f"churn-{runtime}-pods", runtime=runtime) as pods,
+            sandbox(SandboxRequest(), run_id=f"alarm-{runtime}-pods", runtime=runtime) as pods,
         ):
             observer.open_window()
             for number in range(STARTS):
@@ -103,7 +104,7 @@ def test_many_switches_are_all_judged() -> None:
     seconds = 600.0 if SOAK else 5.0
     loads = (Workload(kind=WorkloadKind.SWITCH, threads=2),)
     request = SandboxRequest(containers=(container("a", ONLINE, *loads),))
-    with Observer(ClaimSet(claims=())) as observer, sandbox(request, run_id="churn-switch") as live:
+    with Observer(ClaimSet(claims=())) as observer, sandbox(request, run_id="alarm-switch") as live:
         claims = ClaimSet(claims=(claim_of(live, "a", ONLINE),))
         observer.add_claim(claims.claims[0])
         observer.open_window()
@@ -116,9 +117,9 @@ def test_many_switches_are_all_judged() -> None:
     verdicts = judge(claims, evidence)
     assert Outcome.FAILED not in [verdict.outcome for verdict in verdicts]
     coverage = evidence.coverage
-    assert abs(coverage.switches_kernel - coverage.switches_judged) <= max(
-        coverage.switches_skew, coverage.switches_kernel * 1e-4
-    )
+    # What the kernel keeps from its tracepoints is counted apart, thread by thread, by /proc.
+    missing = coverage.switches_kernel - coverage.switches_judged - coverage.switches_untraced
+    assert abs(missing) <= max(coverage.switches_skew, coverage.switches_kernel * 1e-4)
     rate = coverage.switches_judged / (evidence.duration_ns / 1e9)
     print(f"{coverage.switches_judged} of {coverage.switches_kernel} switches judged, {rate:,.0f} per second")
 
@@ -127,4 +128,4 @@ def test_nothing_is_left_behind() -> None:
     """The sandboxes of this file leave no cgroup in any hierarchy."""
     hierarchy = cgroupfs.detect()
 
-    assert [cgroup for cgroup in cgroupfs.subtree(hierarchy, "/") if "/pinproof-churn" in cgroup] == []
+    assert [cgroup for cgroup in cgroupfs.subtree(hierarchy, "/") if cgroup.startswith(OURS)] == []
