@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,23 @@ def named(path: Path) -> Iterator[None]:
     except InputError as error:
         text = str(error)
         raise InputError(str(path), text.removeprefix(f"{path}: ")) from None
+
+
+def require_directory(path: Path, *, exists: bool = False) -> None:
+    """Refuse a directory that cannot be written, before anything is done that would then be lost. Makes nothing.
+
+    :param exists: it must be there already; else it may be made, below the nearest parent that is there.
+    :raises InputError: it, or the parent that it would be made in, is no directory or is read-only.
+    """
+    place = path.absolute()
+    while not exists and not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise InputError(
+            str(place), "not a directory" if place.exists() else "no such directory", "a directory that can be written"
+        )
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(str(place), "cannot be written", "a directory that can be written")
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +12,21 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import SECONDS, json_option, leave, print_json, progress, runs_option
-from toolkit.errors import InputError
+from toolkit.cli.common import SECONDS, json_option, leave, print_json, progress, require_directory, runs_option, say
+from toolkit.errors import ApplyError, InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
+from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import conformance, execute
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.standing import standing
 from toolkit.report.conformance_junit import render_junit
+from toolkit.report.conformance_table import render_conformance
 from toolkit.scenario_file import load_catalogue
+from toolkit.store import write_atomically
 
 SCHEMA = "pinproof.conformance/1"
 
@@ -33,6 +38,7 @@ SCHEMA = "pinproof.conformance/1"
 @click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
 @click.option("--duration", type=SECONDS, help="Seconds to observe each run.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
+@click.option("-v", "--verbose", is_flag=True, help="Name each scenario that is skipped.")
 @runs_option
 @json_option
 def command(
@@ -43,6 +49,7 @@ def command(
     duration: float | None,
     junit: Path | None,
     runs: Path,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Run the scenarios of the catalogue that fit this machine, each with its negative controls.
@@ -56,6 +63,10 @@ def command(
         return
     topology = read_topology()
     require_run(runtime)
+    require_directory(runs)
+    if junit is not None:
+        require_directory(junit.parent, exists=True)
+    start = time.monotonic()
     settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration)
     reasons = {
         scenario.name: conformance.why_not(scenario, topology, runtime, full=full or bool(selected))
@@ -82,16 +93,26 @@ def command(
             if reason is not None:
                 results.append(conformance.skipped(scenario, reason))
                 continue
-            results.append(conformance.run_one(scenario, topology, settings, step))
+            results.append(_run(scenario, topology, settings, step))
         bar.to(total)
     outcome = worst(result.outcome for result in results)
     if junit is not None:
-        junit.write_text(render_junit(results), encoding="utf-8")
+        write_atomically(junit, render_junit(results))
     if as_json:
         print_json({"schema": SCHEMA, "outcome": outcome.value, "scenarios": [to_data(result) for result in results]})
     else:
-        click.echo(render(results))
+        say(render_conformance(results, time.monotonic() - start, verbose=verbose))
     leave(outcome)
+
+
+def _run(
+    scenario: Scenario, topology: Topology, settings: execute.Settings, step: Callable[[str], None]
+) -> ScenarioResult:
+    """Run a scenario; that the kernel refuses one does not throw away what is known of the others."""
+    try:
+        return conformance.run_one(scenario, topology, settings, step)
+    except ApplyError as error:
+        return replace(conformance.skipped(scenario, f"could not be run: {error}"), outcome=Outcome.UNDECIDED)
 
 
 def choose(catalogue: tuple[Scenario, ...], selected: tuple[str, ...]) -> tuple[Scenario, ...]:
@@ -157,28 +178,4 @@ def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
         ]
         for scenario in scenarios
     ]
-    click.echo(tabulate(rows, headers=["scenario", "ids", "tier", "shows", "needs", "negative controls"]))
-
-
-def render(results: list[ScenarioResult]) -> str:
-    """Return the table of scenarios that ran, then those that were skipped."""
-    rows = [
-        [
-            result.name,
-            ",".join(result.catalogue),
-            result.outcome.value,
-            f"{sum(1 for control in result.controls if control.outcome is Outcome.PASSED)}/{len(result.controls)}",
-            textwrap.fill(result.reason, 60),
-        ]
-        for result in results
-        if result.outcome is not Outcome.SKIPPED
-    ]
-    parts = []
-    if rows:
-        parts.append(tabulate(rows, headers=["scenario", "ids", "outcome", "controls caught", "evidence"]))
-    left_out = [[result.name, result.reason] for result in results if result.outcome is Outcome.SKIPPED]
-    if left_out:
-        parts.append("Skipped:\n" + tabulate(left_out, headers=["scenario", "why"]))
-    count = {outcome: sum(1 for result in results if result.outcome is outcome) for outcome in Outcome}
-    parts.append(", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome))
-    return "\n\n".join(parts)
+    say(tabulate(rows, headers=["scenario", "ids", "tier", "shows", "needs", "negative controls"]))

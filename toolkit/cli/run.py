@@ -6,7 +6,17 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import SECONDS, json_option, leave, named, print_json, progress, runs_option, say
+from toolkit.cli.common import (
+    SECONDS,
+    json_option,
+    leave,
+    named,
+    print_json,
+    progress,
+    require_directory,
+    runs_option,
+    say,
+)
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
@@ -42,6 +52,7 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
             raise InputError(str(path), surprise, "the admissions that the scenario states")
         plans.append(work)
     require_run(runtime)
+    require_directory(runs)
     settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration)
     outcomes: list[Outcome] = []
     results = []

@@ -15,7 +15,7 @@ import click
 from probes.observer import Violation
 from toolkit import store
 from toolkit.claims_file import check_host, load_claims
-from toolkit.cli.common import SECONDS, json_option, leave, print_json, progress, runs_option, say
+from toolkit.cli.common import SECONDS, json_option, leave, print_json, progress, require_directory, runs_option, say
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
@@ -49,6 +49,7 @@ def command(
     topology = read_topology()
     check_host(claims, topology.online | topology.offline, str(claims_path))
     require_run()
+    require_directory(runs)
     require_cgroups(claims, str(claims_path))
     run_id = execute.new_run_id("watch")
     path = runs / run_id

@@ -18,6 +18,7 @@ from toolkit.pipeline import execute
 from toolkit.pipeline.execute import Run, Settings
 from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
 from toolkit.pipeline.resizing import Answer, containers
+from toolkit.report.text import count
 
 ADMISSION = "admission"
 """The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
@@ -286,4 +287,4 @@ def _reason(verdicts: tuple[Verdict, ...], controls: list[ControlResult]) -> str
     if not caught:
         return "no negative control fits this machine"
     judged = sum(1 for verdict in verdicts if verdict.outcome is Outcome.PASSED)
-    return f"{judged} verdicts passed, {caught} broken promises caught"
+    return f"{count(judged, 'verdict')} passed, {count(caught, 'broken promise')} caught"

@@ -1,0 +1,66 @@
+"""A conformance run as text: what ran, what was skipped and why (grouped), and one line that sums it up. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from toolkit.model.conformance import ControlResult, ScenarioResult
+from toolkit.model.verdict import Outcome
+from toolkit.report.table import fitted
+from toolkit.report.text import count, printable
+
+_LACKING = re.compile(r"(at most )?\d+ ([^(,]+?) \(this machine has \d+\)")
+
+
+def render_conformance(results: Sequence[ScenarioResult], seconds: float, *, verbose: bool = False) -> str:
+    """Return the report. :param verbose: name every scenario that was skipped."""
+    ran = [result for result in results if result.outcome is not Outcome.SKIPPED]
+    skipped = [result for result in results if result.outcome is Outcome.SKIPPED]
+    parts = []
+    if ran:
+        rows = [
+            (result.name, ", ".join(result.catalogue), result.outcome.value, caught(result.controls), result.reason)
+            for result in ran
+        ]
+        headers = ("scenario", "ids", "outcome", "broken promises caught", "evidence")
+        parts.append(fitted(rows, headers, flexible=(1, 4), shares=(0.2, 0.8)))
+    if skipped and verbose:
+        rows_skipped = [(result.name, result.reason) for result in skipped]
+        parts.append("Skipped\n" + fitted(rows_skipped, ("scenario", "why"), flexible=(1,), shares=(1.0,)))
+    elif skipped:
+        groups = Counter(group(result.reason) for result in skipped).most_common()
+        lines = [f"  {number:4d}  {printable(reason)}" for reason, number in groups]
+        parts.append("\n".join([f"Skipped {count(len(skipped), 'scenario')} (--verbose names them)", *lines]))
+    parts.append(_sum(results, seconds))
+    return "\n\n".join(parts)
+
+
+def caught(controls: Sequence[ControlResult]) -> str:
+    """Write ``2/2`` of those that ran; what this machine cannot break is told apart, as it proves nothing."""
+    ran = [control for control in controls if control.outcome is not Outcome.SKIPPED]
+    passed = sum(control.outcome is Outcome.PASSED for control in ran)
+    left_out = len(controls) - len(ran)
+    return f"{passed}/{len(ran)}" + (f", {left_out} skipped" if left_out else "")
+
+
+def group(reason: str) -> str:
+    """Say in general why a scenario was skipped, so that the same lack is told once."""
+    lacking = _LACKING.findall(reason) if reason.startswith("needs ") else []
+    if not lacking:
+        return reason
+    # The numbers differ from scenario to scenario: --verbose and --list tell them.
+    parts = [f"{'fewer' if at_most else 'more'} {what}" for at_most, what in lacking]
+    return f"needs {', '.join(parts)} than there are here"
+
+
+def _sum(results: Sequence[ScenarioResult], seconds: float) -> str:
+    controls = [control for result in results for control in result.controls]
+    number = Counter(result.outcome for result in results)
+    minutes, rest = divmod(round(seconds), 60)
+    took = f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    told = ", ".join(f"{number[outcome]} {outcome.value}" for outcome in Outcome)
+    if number[Outcome.SKIPPED] == len(results):
+        return f"{told}: nothing was judged on this machine."
+    return f"{told}; broken promises caught: {caught(controls)}; took {took}."
