@@ -44,6 +44,10 @@ class _ReaderLeftError(Exception):
     """Nobody reads standard output any more. click would end with 1 on EPIPE, which means something else here."""
 
 
+class _InterruptedError(Exception):
+    """Ctrl-C. click would put an empty line before ours, also where no terminal shows a ``^C``."""
+
+
 class _Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -60,6 +64,8 @@ class _Verbs(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ReaderLeftError from None
+        except (KeyboardInterrupt, click.Abort):
+            raise _InterruptedError from None
 
 
 @click.group(
@@ -84,7 +90,9 @@ def main() -> None:
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (_InterruptedError, click.Abort, KeyboardInterrupt):
+        if sys.stderr.isatty():
+            click.echo(err=True)  # After the terminal's ^C.
         code = _end("interrupted", INTERRUPTED)
     except click.ClickException as error:
         code = _end(error.format_message(), InputError.exit_code)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.cli.main import NO_READER
+from toolkit.cli.main import INTERRUPTED, NO_READER
 from toolkit.errors import InputError
 from validators.registry import RULES
 
@@ -73,3 +73,15 @@ def test_a_path_cannot_steer_the_terminal() -> None:
     assert done.returncode == InputError.exit_code
     assert done.stderr.startswith("pinproof: ?[31mred next?: no such directory")
     assert done.stderr.count("\n") == 1
+
+
+def test_interrupted() -> None:
+    """Ctrl-C is one line and 130, also while a verb works."""
+    program = (
+        "import os, signal, sys; from toolkit.cli import explain, main;"
+        "explain.render_page = lambda doc: os.kill(os.getpid(), signal.SIGINT);"
+        "sys.argv = ['pinproof', 'explain', 'noise']; main.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "pinproof: interrupted\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import urllib.request
 from dataclasses import replace
@@ -113,3 +114,27 @@ def test_a_taken_port_is_one_line() -> None:
             pass
     with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set(), evidence, "192.0.2.1", 0):
         pass
+
+
+def test_lint() -> None:
+    """What ``promtool check metrics`` asks for: help, base units, ``_total`` on counters alone, no series twice."""
+    text = generate_latest(registry_of(claim_set(), evidence, judge)).decode()
+    seen = set()
+    for family in text_string_to_metric_families(text):
+        assert re.fullmatch("pinproof_[a-z][a-z_]*[a-z]", family.name), family.name
+        assert family.documentation.endswith("."), family.name
+        assert not re.search("_(ns|us|ms|milliseconds|percent|bytes_total_bytes|count|bucket|sum)(_|$)", family.name)
+        assert family.type in ("counter", "gauge"), family.name
+        for sample in family.samples:
+            assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in seen, key
+            seen.add(key)
+
+
+def test_two_names_stay_two_series() -> None:
+    """Names that look alike when printed are still two: a series twice makes Prometheus refuse the whole scrape."""
+    found = evidence(cpu_use=(use("a\x01", 0), use("a\x02", 0)))
+    read = values(registry_of(claim_set(), lambda: found, judge))
+
+    assert sum(name == "pinproof_switches_total" for name, _ in read) == 2
