@@ -128,6 +128,7 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         cpus_online=online,
         cpus_unsampled=unsampled,
         sampler_hz=observer.options.sampler_hz,
+        window_skew_ns=edge.turn_ns,
         proc_scans=window.masks.scans,
         cgroup_moves_dropped=edge.dropped[0] - first.dropped[0],
         affinity_changes_dropped=edge.dropped[1] - first.dropped[1],

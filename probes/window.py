@@ -50,6 +50,8 @@ class Edge:
     """The kernel's counts by CPU before and after the ledger's own moment; empty where nobody asks."""
     dropped: tuple[int, int]
     """Moves and affinity changes that were not told."""
+    turn_ns: int = 0
+    """From ``at_ns`` until the last CPU had been turned over."""
 
 
 @dataclass(slots=True)
@@ -283,6 +285,7 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         ledger.new_window()
     else:
         ledger.split(ledger.sampled())
+    turned = time.monotonic_ns()
     after = read_system(root)
     soft_after = read_softirqs(root) if counting else {}
     if turn:
@@ -305,4 +308,5 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         full=sum(state.map_full for state in states) + ledger.members_lost,
         softirqs=(soft_before, soft_after),
         dropped=ledger.actions.dropped(),
+        turn_ns=turned - now,
     )

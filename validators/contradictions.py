@@ -10,14 +10,15 @@ from toolkit.model.evidence import CpuUse, Evidence
 
 CLOCK_SLACK_RATIO = 0.01
 CLOCK_SLACK_NS = 20_000_000
-"""A row's window is the observation's give or take the reading of its maps: 1 % and 20 ms."""
+"""A row's window is the observation's give or take the reading of its maps: 1 % and 20 ms; to it comes how long it took
+to end the window on all CPUs, as measured (a jammed host needs hundreds of milliseconds)."""
 RUNNING_INTERVALS = 2
 """An interval outside is counted when it is seen, a switch when the interval ends: the ones that run at an edge."""
 
 
 def contradictions(evidence: Evidence) -> tuple[str, ...]:
     """Return what cannot be true, in a fixed order."""
-    longest = evidence.duration_ns * (1 + CLOCK_SLACK_RATIO) + CLOCK_SLACK_NS
+    longest = evidence.duration_ns * (1 + CLOCK_SLACK_RATIO) + CLOCK_SLACK_NS + evidence.coverage.window_skew_ns
     found = []
     for row in sorted(evidence.cpu_use, key=lambda row: (row.claim, row.cpu)):
         problem = _row(row)

@@ -77,6 +77,7 @@ def test_a_refused_resize_changes_nothing(tmp_path: Path) -> None:
     answer = next(v for v in result.verdicts if v.subject == "db (resize)")
     assert answer.outcome is Outcome.PASSED
     assert saved.evidence.transitions == ()
+    assert saved.evidence.coverage.window_skew_ns > 0
     assert saved.evidence.runtime == Runtime(name="cgroupfs")
 
 

@@ -208,6 +208,9 @@ class Coverage:
     cpus_unsampled: CpuSet = field(default_factory=CpuSet)
     """nohz_full CPUs that the CPU-clock sampler leaves alone."""
     sampler_hz: int = 0
+    window_skew_ns: int = 0
+    """How long it took to end the window on all CPUs, one after the other: what runs on a CPU is counted for at most so
+    much longer than ``duration_ns``."""
     proc_scans: int = 0
     cgroup_moves_dropped: int = 0
     affinity_changes_dropped: int = 0
