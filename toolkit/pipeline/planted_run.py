@@ -37,6 +37,8 @@ from validators.registry import judge
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
 QUOTA_US = 40_000
 SHARES = 512
+BUSY = (Workload(kind=WorkloadKind.SPIN, threads=2), Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
+"""What each container runs."""
 HOST_CPUS = {FaultId.CPU_OFFLINE, FaultId.IRQ_MOVED, FaultId.ROGUE_TASK}
 """Faults about one CPU: the exclusive one, where none is given."""
 
@@ -70,9 +72,17 @@ class PlantedRun:
         return tuple(rule for rule, outcome in wanted if not self.of(rule, outcome))
 
 
-def run(injection: Injection, *, run_id: str, duration_s: float = 1.5, root: Path = Path("/")) -> PlantedRun:
+def run(
+    injection: Injection,
+    *,
+    run_id: str,
+    duration_s: float = 1.5,
+    root: Path = Path("/"),
+    loads: tuple[Workload, ...] = BUSY,
+) -> PlantedRun:
     """Make the sandbox, watch it, plant the fault for ``duration_s``, judge. Everything is gone afterwards.
 
+    :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
     """
     fault = fault_named(injection.fault)
@@ -81,7 +91,10 @@ def run(injection: Injection, *, run_id: str, duration_s: float = 1.5, root: Pat
         raise HostUnsupportedError("an exclusive CPU and a shared one are needed: this machine has one CPU online")
     own = CpuSet.of([max(online)])
     shared = online - own
-    with apply.sandbox(request(own, shared), run_id=run_id, root=root) as live, _state_file(own, shared) as state:
+    with (
+        apply.sandbox(request(own, shared, loads), run_id=run_id, root=root) as live,
+        _state_file(own, shared) as state,
+    ):
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = claim_set(places, own, shared, live.value.root)
         if injection.fault is FaultId.IRQ_MOVED:
@@ -105,9 +118,8 @@ def run(injection: Injection, *, run_id: str, duration_s: float = 1.5, root: Pat
     )
 
 
-def request(own: CpuSet, shared: CpuSet) -> SandboxRequest:
+def request(own: CpuSet, shared: CpuSet, loads: tuple[Workload, ...] = BUSY) -> SandboxRequest:
     """Return the two pods."""
-    busy = (Workload(kind=WorkloadKind.SPIN, threads=2), Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
     return SandboxRequest(
         parents=(
             CgroupRequest(path="guaranteed", quota_us=NO_QUOTA, shares=1024),
@@ -115,12 +127,12 @@ def request(own: CpuSet, shared: CpuSet) -> SandboxRequest:
         ),
         containers=(
             ContainerRequest(
-                claim=EXCLUSIVE, cgroup=CgroupRequest(path=EXCLUSIVE, cpus=own, quota_us=NO_QUOTA), workloads=busy
+                claim=EXCLUSIVE, cgroup=CgroupRequest(path=EXCLUSIVE, cpus=own, quota_us=NO_QUOTA), workloads=loads
             ),
             ContainerRequest(
                 claim=SHARED,
                 cgroup=CgroupRequest(path=SHARED, cpus=shared, quota_us=QUOTA_US, shares=SHARES),
-                workloads=busy,
+                workloads=loads,
             ),
         ),
     )
