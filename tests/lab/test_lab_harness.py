@@ -96,7 +96,9 @@ OWED = "throttled in 7 of 7 periods after 0.0000 CPUs; 50 ms / 100 ms gives at l
         ("quota-throttling", Outcome.UNDECIDED, BUSY, False),
         ("quota-throttling", Outcome.FAILED, OWED, False),
         ("quota-throttling", Outcome.FAILED, "used 0.9 CPUs, 50 ms / 100 ms allows at most 0.6 CPUs", True),
-        ("cpuset-containment", Outcome.UNDECIDED, LATE, True),
+        ("cpuset-containment", Outcome.UNDECIDED, LATE, False),
+        ("cpuset-containment", Outcome.FAILED, "db ran outside its CPUs", True),
+        ("quota-free", Outcome.UNDECIDED, BUSY, True),
     ],
 )
 def test_only_what_rests_on_emulation_is_taken_back(rule: str, outcome: Outcome, text: str, certified: bool) -> None:

@@ -43,13 +43,16 @@ RULES = {
 
 
 PARTS = (
-    ("evidence-health", r"the planted escape was reported after [\d.]+ ms \(stated: \d+ ms\)", Aspect.LATENCY),
+    ("", r"the planted escape was reported after [\d.]+ ms \(stated: \d+ ms\)", Aspect.LATENCY),
     ("quota-throttling", r"used .*: the host was too busy to tell( \(.*\))?", Aspect.FULL_SPEED),
     ("quota-throttling", r"throttled in \d+ of \d+ periods after .* gives at least .*", Aspect.FULL_SPEED),
 )
-"""Rule, what it says, and the aspect: of rules that rest on an emulated property in part. The whole of what the rule
-says has to be this: a second complaint beside it stays. A quota is paid back by a task that the guest's clock saw run
-while the host had taken its CPU away: throttled, period after period, having used next to nothing in the window."""
+"""Rule (empty: any), what it says, and the aspect: of rules that rest on an emulated property in part. The whole of
+what the rule says has to be this: a second complaint beside it stays.
+
+A late report of the control is a doubt that makes a rule that had passed undecided; one that never came, or escapes that
+were not seen, stay. A quota is paid back by a task that the guest's clock saw run while the host had taken its CPU away:
+throttled, period after period, having used next to nothing in the window."""
 
 CANNOT = "a virtual machine under software emulation does not certify"
 
@@ -95,4 +98,6 @@ def _aspect(said: Verdict | ControlResult) -> Aspect | None:
         return RULES[said.rule]
     if said.outcome is Outcome.PASSED:
         return None
-    return next((what for rule, text, what in PARTS if rule == said.rule and re.fullmatch(text, said.reason)), None)
+    return next(
+        (what for rule, text, what in PARTS if rule in ("", said.rule) and re.fullmatch(text, said.reason)), None
+    )

@@ -68,10 +68,11 @@ else
 fi
 # Like everything on a node that is not a pod, commands run in a cgroup of their own and not in the root.
 $b mkdir "$slice"
-# Loads that take every CPU are what many tests want; under emulation whoever watches them would starve.
-weight=sys/fs/cgroup/cpu/system.slice/cpu.shares heavy=262144
+# Loads that take every CPU are what many tests want; under emulation whoever watches them would starve. Three to one:
+# with a hundred to one it was loads and canaries on the same CPU that did not run for seconds.
+weight=sys/fs/cgroup/cpu/system.slice/cpu.shares heavy=3072
 if [ "$cgroup" = v2 ]; then
-    weight=$slice/cpu.weight heavy=10000
+    weight=$slice/cpu.weight heavy=300
 else
     $b mkdir sys/fs/cgroup/cpu/system.slice
     echo $$ >sys/fs/cgroup/cpu/system.slice/cgroup.procs
