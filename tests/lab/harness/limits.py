@@ -50,9 +50,9 @@ PARTS = (
 """Rule (empty: any), what it says, and the aspect: of rules that rest on an emulated property in part. The whole of
 what the rule says has to be this: a second complaint beside it stays.
 
-A late report of the control is a doubt that makes a rule that had passed undecided; one that never came, or escapes that
-were not seen, stay. A quota is paid back by a task that the guest's clock saw run while the host had taken its CPU away:
-throttled, period after period, having used next to nothing in the window."""
+A late report of the control is a doubt that makes a rule that had passed undecided; one that never came, or escapes
+that were not seen, stay. A quota is paid back by a task that the guest's clock saw run while the host had taken its CPU
+away: throttled, period after period, having used next to nothing in the window."""
 
 CANNOT = "a virtual machine under software emulation does not certify"
 
