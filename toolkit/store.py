@@ -190,6 +190,23 @@ def write_atomically(path: Path, text: str) -> Path:
     return path
 
 
+def write_output(path: Path, text: str) -> Path:
+    """Write a file that the user named: through links, and into devices and pipes instead of over them.
+
+    :raises InputError: it cannot be written there.
+    """
+    try:
+        if not path.exists() or path.is_file() or path.is_dir():
+            return write_atomically(path.resolve(), text)
+        # By its own name: what /dev/stdout leads to has no path where it is a pipe.
+        with path.open("w", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, RuntimeError) as error:
+        found = getattr(error, "strerror", None) or str(error)
+        raise InputError(str(path), found, "a place that can be written") from None
+    return path
+
+
 def _schema(stage: str) -> str:
     return f"pinproof.{stage}/{VERSION}"
 

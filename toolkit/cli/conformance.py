@@ -26,7 +26,7 @@ from toolkit.pipeline.standing import standing
 from toolkit.report.conformance_junit import render_junit
 from toolkit.report.conformance_table import render_conformance
 from toolkit.scenario_file import load_catalogue
-from toolkit.store import write_atomically
+from toolkit.store import write_output
 
 SCHEMA = "pinproof.conformance/1"
 
@@ -97,7 +97,7 @@ def command(
         bar.to(total)
     outcome = worst(result.outcome for result in results)
     if junit is not None:
-        write_atomically(junit, render_junit(results))
+        write_output(junit, render_junit(results))
     if as_json:
         print_json({"schema": SCHEMA, "outcome": outcome.value, "scenarios": [to_data(result) for result in results]})
     else:

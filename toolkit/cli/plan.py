@@ -16,7 +16,7 @@ from toolkit.pipeline.planning import plan_scenario
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.scenario_file import load_scenario
-from toolkit.store import write_atomically
+from toolkit.store import write_output
 
 
 @click.command("plan", short_help="Compute an allocation and explain it.")
@@ -40,7 +40,7 @@ def command(scenarios: tuple[Path, ...], sysroot: Path, svg: Path | None, as_jso
     for index, (scenario, plan) in enumerate(plans):
         if svg is not None:
             target = svg if len(plans) == 1 else svg.with_stem(f"{svg.stem}-{index + 1}")
-            write_atomically(target, svg_picture(topology, owners(plan, topology.online), scenario.title))
+            write_output(target, svg_picture(topology, owners(plan, topology.online), scenario.title))
         if not as_json:
             say(f"{scenario.name}: {scenario.title}\n\n{render(plan)}\n")
             # Has colours; the names in it are DNS labels.

@@ -13,7 +13,7 @@ from toolkit.model.result import Result
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
-from toolkit.store import load_run, write_atomically
+from toolkit.store import load_run, write_output
 
 
 def _json(result: Result) -> str:
@@ -35,5 +35,5 @@ def command(run: Path, kind: str, output: Path | None, as_json: bool) -> None:
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_atomically(output, text)
+        write_output(output, text)
     leave(result.outcome)

@@ -195,3 +195,28 @@ def test_a_result_is_read_from_directory_or_file(run: Path) -> None:
     """``compare`` takes both."""
     assert store.load_result(run) == store.load_result(run / "result.json")
     assert store.load_result(run).outcome is Outcome.PASSED
+
+
+def test_a_device_is_written_to_not_over(tmp_path: Path) -> None:
+    """What a user names may be a device, a link or a pipe: it stays what it is."""
+    target = tmp_path / "target"
+    target.write_text("old")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+
+    store.write_output(link, "new")
+    store.write_output(null, "gone")
+
+    assert (link.is_symlink(), target.read_text()) == (True, "new")
+    assert (null.is_symlink(), Path("/dev/null").is_char_device()) == (True, True)
+    with pytest.raises(InputError, match="No space left"):
+        store.write_output(Path("/dev/full"), "text")
+    assert Path("/dev/full").is_char_device()
+    with pytest.raises(InputError, match="directory"):
+        store.write_output(tmp_path, "text")
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(InputError):
+        store.write_output(loop, "text")
