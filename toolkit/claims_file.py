@@ -24,7 +24,7 @@ from toolkit.model.claims import (
 )
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import first_problem, read_text
-from toolkit.model.yaml_text import parse_document
+from toolkit.model.yaml_text import MAX_BYTES, parse_document
 
 MAX_CLAIMS = 4096
 MAX_NUMBER = 2**63 - 1
@@ -186,7 +186,7 @@ def _is_place(cgroup: str) -> bool:
 
 def load_claims(path: Path) -> ClaimSet:
     """Read a claims file; see :func:`parse_claims`."""
-    return parse_claims(read_text(path, EXPECTED), str(path))
+    return parse_claims(read_text(path, EXPECTED, MAX_BYTES), str(path))
 
 
 def check_host(claims: ClaimSet, present: CpuSet, where: str) -> None:

@@ -20,7 +20,7 @@ from toolkit.model.node_config import FIELDS
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
 from toolkit.model.serde import first_problem, read_text
-from toolkit.model.yaml_text import parse_document
+from toolkit.model.yaml_text import MAX_BYTES, parse_document
 
 EXPECTED = "a scenario file (apiVersion: pinproof/v1, kind: Scenario)"
 DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -216,7 +216,7 @@ def _containers(pods: tuple[dict[str, Any], ...], where: str) -> dict[str, list[
 
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario file; see :func:`parse_scenario`."""
-    return parse_scenario(read_text(path, EXPECTED), str(path))
+    return parse_scenario(read_text(path, EXPECTED, MAX_BYTES), str(path))
 
 
 def load_catalogue() -> tuple[Scenario, ...]:

@@ -105,16 +105,16 @@ def json_schema(kind: type[Any]) -> dict[str, object]:
     return _adapter(kind).json_schema()
 
 
-def read_text(path: Path, what: str) -> str:
-    """Read a user's file.
+def read_text(path: Path, what: str, limit: int = MAX_FILE_BYTES) -> str:
+    """Read a user's file of at most ``limit`` bytes.
 
     :raises InputError: missing, not a file, too large, or not UTF-8.
     """
     try:
         if not path.is_file():
             raise InputError(str(path), "no such file" if not path.exists() else "not a file", what)
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(str(path), f"{path.stat().st_size} bytes", f"at most {MAX_FILE_BYTES}")
+        if path.stat().st_size > limit:
+            raise InputError(str(path), f"{path.stat().st_size} bytes", f"at most {limit}")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InputError(str(path), "not UTF-8 text", what) from None

@@ -9,6 +9,8 @@ import yaml
 from toolkit.errors import InputError
 
 MAX_BITS = 256
+MAX_BYTES = 2 * 1024 * 1024
+"""Thousands of claims or pods. The parser takes seconds and some hundred megabytes for each megabyte of a file."""
 
 
 class _Loader(yaml.SafeLoader):

@@ -15,6 +15,7 @@ from toolkit.claims_file import load_claims, parse_claims
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.node_config import FIELDS, read_settings
+from toolkit.model.yaml_text import MAX_BYTES
 from toolkit.pipeline.planning import plan_scenario
 from toolkit.scenario_file import load_catalogue, load_scenario, parse_scenario
 
@@ -177,8 +178,9 @@ def test_the_known_options_are_those_that_are_read() -> None:
 
 @pytest.mark.parametrize("load", [load_claims, load_scenario])
 def test_what_is_no_file(tmp_path: Path, load: Any) -> None:
-    """Missing, a directory, a device, no text: told with the path."""
+    """Missing, a directory, a device, no text, a flood: told with the path, at once."""
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    for path in (tmp_path / "none", tmp_path, Path("/dev/zero"), tmp_path / "binary"):
+    (tmp_path / "flood").write_bytes(b"- a\n" * (MAX_BYTES // 4 + 1))
+    for path in (tmp_path / "flood", tmp_path / "none", tmp_path, Path("/dev/zero"), tmp_path / "binary"):
         with pytest.raises(InputError, match=str(path)):
             load(path)
