@@ -70,8 +70,8 @@ FAULTS: tuple[Fault, ...] = (
         id=FaultId.CPUSET_EMPTIED,
         scope=Scope.CGROUP,
         title="the cpuset is emptied as systemctl daemon-reload does it",
-        changes="cpuset.cpus and cpuset.mems of the target become empty, so that it has its parent's; cgroup v1 "
-        "refuses an empty set, there the parent's values are written",
+        changes="cpuset.cpus and cpuset.mems of the target become empty, so that it has its parent's; where there "
+        "are tasks, and on cgroup v1, the kernel refuses an empty set: there the parent's values are written",
         field=("F13", "F19"),
         rules=("applied", "affinity-mask"),
     ),
@@ -80,7 +80,7 @@ FAULTS: tuple[Fault, ...] = (
         scope=Scope.CGROUP,
         title="the shared pool becomes empty",
         changes="cpuset.cpus of all targets (the containers of the pool) becomes empty, so that they have their "
-        "parent's CPUs, exclusive ones too; on cgroup v1 the parent's CPUs are written",
+        "parent's CPUs, exclusive ones too; where there are tasks, and on cgroup v1, the parent's CPUs are written",
         field=("F2", "F3", "F33"),
         rules=("applied", "affinity-mask"),
     ),

@@ -127,12 +127,16 @@ def _cpuset_write(host: Host, injection: Injection) -> tuple[tuple[Change, ...],
 
 
 def _emptied(host: Host, cgroup: str, names: tuple[str, ...]) -> tuple[Change, ...]:
-    v2 = host.hierarchy.is_v2("cpuset")
+    """No kernel takes an empty set where there are tasks (``validate_change``: ENOSPC): the parent's is written."""
+    directory = host.hierarchy.controller_dir("cpuset") / cgroupfs.relative(cgroup)
+    populated = "populated 1" in (read_control(directory / "cgroup.events") or "").splitlines()
+    can_be_empty = host.hierarchy.is_v2("cpuset") and not populated
     made = []
     for name in names:
         path, before = host.control("cpuset", cgroup, name)
-        after = "" if v2 else str(_parents(host, cgroup, name))
-        if not changes.same(name, before, after):
+        after = "" if can_be_empty else str(_parents(host, cgroup, name))
+        # What is empty already has its parent's, and could not be made empty again.
+        if before.strip() and not changes.same(name, before, after):
             made.append(Change(kind=ChangeKind.CONTROL, path=path, before=before, after=after))
     if not made:
         raise InputError(f"--target {cgroup}", "it has its parent's CPUs already", "a cgroup with CPUs of its own")
