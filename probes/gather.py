@@ -129,6 +129,7 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         cpus_unsampled=unsampled,
         sampler_hz=observer.options.sampler_hz,
         window_skew_ns=edge.turn_ns,
+        witness_skew_ns=sum(end.at_ns + end.turn_ns - end.stats_at_ns for end in (first, edge)),
         proc_scans=window.masks.scans,
         cgroup_moves_dropped=edge.dropped[0] - first.dropped[0],
         affinity_changes_dropped=edge.dropped[1] - first.dropped[1],

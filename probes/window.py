@@ -50,6 +50,8 @@ class Edge:
     """The kernel's counts by CPU before and after the ledger's own moment; empty where nobody asks."""
     dropped: tuple[int, int]
     """Moves and affinity changes that were not told."""
+    stats_at_ns: int = 0
+    """Before the first cgroup's CPU time was read; the ledger's own moment comes later."""
     turn_ns: int = 0
     """From ``at_ns`` until the last CPU had been turned over."""
 
@@ -276,6 +278,7 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
     # At the end only those that the ledger never saw: nobody else is looked up there.
     counts = read_counts(root, lambda tid: not ledger.seen(tid)) if turn else {}
     late: dict[int, int] = {}
+    stats_at_ns = time.monotonic_ns()
     stats = read_stats(hierarchy, claims)
     counting = ledger.interrupts.counts_softirqs
     soft_before = read_softirqs(root) if counting else {}
@@ -308,5 +311,6 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         full=sum(state.map_full for state in states) + ledger.members_lost,
         softirqs=(soft_before, soft_after),
         dropped=ledger.actions.dropped(),
+        stats_at_ns=stats_at_ns,
         turn_ns=turned - now,
     )

@@ -3,15 +3,17 @@
 A disagreement proves that one of them is wrong, not which; so it only ever takes a ``passed`` away.
 
 Tolerance of CPU time. The cgroup's usage is brought up to date at ticks and switches, so each read may miss up to one
-tick on each CPU where the claim runs: two reads, ``2 * tick * CPUs``. The ledger cuts intervals at the tracepoint,
-the kernel reads the run queue's clock at the start of the same ``__schedule()``: what one task gains there the next
-one loses, less than 1 µs a switch. A wake-up on an idle CPU is the exception, and only ever makes the cgroup's time
-the longer one: the run queue's clock was read when the task was put on the queue, ``wakeup_preempt()`` tells
-``__schedule()`` to spare itself a second reading (``rq_clock_skip_update``), so the task pays for the way out of idle
-too. That is the idle state's exit latency and the interrupt, measured 7-20 µs in a quiet guest, where leaving idle
-goes through the hypervisor: 10 µs and the latency that the kernel tells on hardware, 50 µs in a guest, for each
-interval that began on an idle CPU. The task clock leaves out interrupt time and steal where the kernel accounts for
-them, the ledger's clock does not: 2 % and the steal that was measured.
+tick on each CPU where the claim runs: two reads, ``2 * tick * CPUs``. The cgroups are read before the ledger, and how
+long before is measured at both ends (a jammed host needs hundreds of milliseconds): that time, again on each CPU. The
+ledger cuts intervals at the tracepoint, the kernel reads the run queue's clock at the start of the same
+``__schedule()``: what one task gains there the next one loses, less than 1 µs a switch. A wake-up on an idle CPU is
+the exception, and only ever makes the cgroup's time the longer one: the run queue's clock was read when the task was
+put on the queue, ``wakeup_preempt()`` tells ``__schedule()`` to spare itself a second reading
+(``rq_clock_skip_update``), so the task pays for the way out of idle too. That is the idle state's exit latency and
+the interrupt, measured 7-20 µs in a quiet guest, where leaving idle goes through the hypervisor: 10 µs and the
+latency that the kernel tells on hardware, 50 µs in a guest, for each interval that began on an idle CPU. The task
+clock leaves out interrupt time and steal where the kernel accounts for them, the ledger's clock does not: 2 % and the
+steal that was measured.
 Source: design.md section 2, "two witnesses"; kernel/sched/cputime.c and fair.c (update_curr); field.md K23, K31.
 """
 
@@ -81,7 +83,7 @@ def cpu_time_tolerance_ns(evidence: Evidence, rows: list[CpuUse], usage_ns: int)
     cpus = len({row.cpu for row in rows if row.run_ns > 0}) or len(view.online(evidence)) or 1
     switches = sum(row.switches for row in rows)
     return (
-        2 * view.tick_ns(evidence) * cpus
+        (2 * view.tick_ns(evidence) + max(0, evidence.coverage.witness_skew_ns)) * cpus
         + switches * SWITCH_EDGE_NS
         + usage_ns * IRQ_TIME_RATIO
         + max(0, evidence.steal_ns)

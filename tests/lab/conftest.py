@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.lab.harness.equipped import equipped
 from tests.lab.harness.plugin import (
     _guest_of_this_test,
     guest,
@@ -12,6 +13,7 @@ from tests.lab.harness.plugin import (
 
 __all__ = [
     "_guest_of_this_test",
+    "equipped",
     "guest",
     "pytest_addoption",
     "pytest_collection_modifyitems",
