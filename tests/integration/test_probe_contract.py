@@ -121,7 +121,8 @@ def test_every_switch_of_the_kernel_is_judged(planter: Path) -> None:
     assert coverage.switches_judged > 100_000
     missing = abs(coverage.switches_kernel - coverage.switches_judged - coverage.switches_untraced)
     assert missing <= coverage.switches_skew + coverage.switches_kernel * 1e-4
-    assert coverage.switches_judged / coverage.switches_kernel >= 0.9999
+    traced = coverage.switches_kernel - coverage.switches_untraced  # the rest no tracepoint of this kernel tells
+    assert (coverage.switches_judged + coverage.switches_skew) / traced >= 0.9999
     assert (coverage.lost_events, coverage.map_full, coverage.missed_runs) == (0, 0, 0)
     assert coverage.cpus_seen == coverage.cpus_online
 

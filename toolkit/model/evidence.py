@@ -212,7 +212,7 @@ class Coverage:
     """How long it took to end the window on all CPUs, one after the other: what runs on a CPU is counted for at most so
     much longer than ``duration_ns``."""
     witness_skew_ns: int = 0
-    """How long it took, at both ends of the window together, from the first cgroup's CPU time to the ledger's: what runs
+    """How long it took, at both ends together, from the first cgroup's CPU time to the ledger's own moment: what runs
     meanwhile is in one account only."""
     proc_scans: int = 0
     cgroup_moves_dropped: int = 0
