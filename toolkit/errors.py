@@ -19,13 +19,19 @@ class PinproofError(Exception):
     exit_code = 2
 
 
+FOUND_CHARACTERS = 600
+"""As much of a wrong value as helps to find it; the kubelet's longest messages are shorter."""
+
+
 class InputError(PinproofError):
     """The user's input cannot be used; the message says where, what was found and what was expected."""
 
     exit_code = 2
 
     def __init__(self, where: str, found: str, expected: str = "") -> None:
-        """Compose ``where: found; expected ...`` on one line."""
+        """Compose ``where: found; expected ...`` on one line; a stranger's flood is cut."""
+        if len(found) > FOUND_CHARACTERS:
+            found = f"{found[:FOUND_CHARACTERS]}… ({len(found)} characters)"
         text = f"{where}: {found}" + (f"; expected {expected}" if expected else "")
         super().__init__(" ".join(text.split()))
 

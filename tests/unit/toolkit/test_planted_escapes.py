@@ -43,7 +43,8 @@ class Host:
         """Return the canaries."""
         claims = cast("Any", tuple(Claim(name=name, cgroup=f"/{name}", cpus=CpuSet.of([0])) for name in PIDS))
         unified = self.root / "sys/fs/cgroup"
-        return CanaryPair(cpu=0, claims=claims, hierarchy=Hierarchy(root=self.root, mode=Mode.V2, unified=unified))
+        hierarchy = Hierarchy(root=self.root, mode=Mode.V2, unified=unified)
+        return CanaryPair(cpu=0, online=CpuSet.of([0]), claims=claims, hierarchy=hierarchy)
 
 
 class Slow:
