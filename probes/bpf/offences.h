@@ -126,6 +126,8 @@ static __always_inline void outside(struct cpu_state *st, struct row *row, struc
         }
         u64 count = once(st, s, COUNTED_PENDING);
 
+        if (st->counted & COUNTED_OUTSIDE)
+                count = 0;              /* a member that is exiting has no record any more: its interval is counted */
         o = pending.lookup(&key);
         if (!o) {
                 bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));

@@ -7,9 +7,13 @@ is simply narrower than the cgroup.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
+import platform
+import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -93,7 +97,44 @@ class Truth:
     escapes: int
     switches: int
     outside_ns: int
+    """CPU time that the scheduler charged: without what the host took, and without the way there and back."""
     tid: int
+
+
+class TaskClock:
+    """The kernel's own account of how long a task, its later threads and children are on a CPU, from switch to switch.
+
+    perf's task clock runs by the same clock as the probes. CLOCK_THREAD_CPUTIME_ID does not: what the host takes from a
+    virtual CPU while the task is on it is left out there (CONFIG_PARAVIRT_TIME_ACCOUNTING), and it can only be read on
+    the way, after arrival and before departure. Source: perf_event_open(2), kernel/events/core.c (task_clock_event_*).
+    """
+
+    def __init__(self, pid: int, cpu: int = -1) -> None:
+        size, software, task_clock = 64, 1, 1
+        inherit = 1 << 1 if sys.byteorder == "little" else 1 << 62  # the second bit of the flags
+        attributes = struct.pack("=IIQQQQQ", software, size, task_clock, 0, 0, 0, inherit).ljust(size, b"\0")
+        libc = ctypes.CDLL(None, use_errno=True)
+        number = {"x86_64": 298, "aarch64": 241}[platform.machine()]
+        long = ctypes.c_long
+        self._file = libc.syscall(long(number), attributes, long(pid), long(cpu), long(-1), long(8))  # 8: close on exec
+        if self._file < 0:
+            raise OSError(ctypes.get_errno(), "perf_event_open")
+
+    def read_ns(self) -> int:
+        """Return the time so far, of those that have exited too."""
+        return struct.unpack("=Q", os.read(self._file, 8))[0]
+
+    def __enter__(self) -> TaskClock:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        os.close(self._file)
+
+
+def stolen_ns(cpu: int) -> int:
+    """Time that the host took from a CPU so far, to 10 ms."""
+    line = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{cpu} "))
+    return int(line.split()[8]) * 10_000_000
 
 
 class Planter:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from probes.observer import Observer
-from tests.integration.probe_lab import Planter, cgroup, compile_planter, join, wait_for
+from tests.integration.probe_lab import Planter, TaskClock, cgroup, compile_planter, join, wait_for
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, Evidence
@@ -35,26 +35,31 @@ def test_both_accounts_are_true_in_snapshots_and_for_claims_added_late(tmp_path:
     with (
         cgroup(f"pinproof-late-{os.getpid()}") as path,
         Planter(program, "stay", ONLINE[0], ONLINE[0], 1, 10**11) as run,
+        TaskClock(run.process.pid) as clock,
         Observer(ClaimSet(claims=())) as observer,
     ):
+
+        def read() -> tuple[int, int]:
+            """Return how long it was on a CPU, and what the scheduler charged (without what the host took)."""
+            return clock.read_ns(), time.clock_gettime_ns(~run.process.pid << 3 | 2)
+
         join(path, run.process.pid)
         observer.open_window()
         run.go()
-        clock = ~run.process.pid << 3 | 2
-        wait_for(lambda: time.clock_gettime_ns(clock) > 200_000_000, "the hog ran before")
+        wait_for(lambda: read()[1] > 200_000_000, "the hog ran before")
         for ask in (observer.snapshot, observer.close_window):
-            outer = time.clock_gettime_ns(clock)
+            outer = read()
             observer.add_claim(Claim(name="late", cgroup=path, cpus=CpuSet.of(ONLINE)))
-            inner = time.clock_gettime_ns(clock)
-            wait_for(lambda begun=inner: time.clock_gettime_ns(clock) > begun + 400_000_000, "the hog runs on")
-            least = time.clock_gettime_ns(clock) - inner
+            inner = read()
+            wait_for(lambda begun=inner: read()[1] > begun[1] + 400_000_000, "the hog runs on")
+            least = [now - then for now, then in zip(read(), inner, strict=True)]
             row = own_level(ask())
-            most = time.clock_gettime_ns(clock) - outer
-            # 1 %: interrupts are in the ledger's time and not in the scheduler's; 10 ms: the longest tick, by which a
-            # cgroup's own account may be late.
-            slack = most * 0.01 + 10_000_000
-            for told in (row.bpf_usage_ns, row.usage_ns):
+            most = [now - then for now, then in zip(read(), outer, strict=True)]
+            for told, low, high in zip((row.bpf_usage_ns, row.usage_ns), least, most, strict=True):
+                # 1 %: interrupts are in the ledger's time and not in the scheduler's; 10 ms: the longest tick, by which
+                # a cgroup's own account may be late.
+                slack = high * 0.01 + 10_000_000
                 assert told is not None
-                assert least - slack <= told <= most + slack
+                assert low - slack <= told <= high + slack
             if ask == observer.snapshot:
                 observer.remove_claim("late")

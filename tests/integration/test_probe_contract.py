@@ -22,7 +22,7 @@ from probes import compiler, records
 from probes.ledger import Ledger
 from probes.observer import Observer
 from probes.options import ObserveOptions
-from tests.integration.probe_lab import Planter, cgroup, compile_planter, join, switch_storm, wait_for
+from tests.integration.probe_lab import Planter, TaskClock, cgroup, compile_planter, join, switch_storm, wait_for
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -132,22 +132,22 @@ def test_window_is_exact_for_a_task_that_never_switches(planter: Path) -> None:
     with (
         cgroup(f"pinproof-exact-{os.getpid()}") as path,
         Planter(planter, "stay", ONLINE[0], ONLINE[0], 1, 10**11) as run,
+        TaskClock(run.process.pid) as clock,
     ):
         join(path, run.process.pid)
         claim = Claim(name="hog", cgroup=path, cpus=CpuSet.of(ONLINE))
         with Observer(ClaimSet(claims=(claim,))) as observer:
             run.go()
-            clock = ~run.process.pid << 3 | 2
-            wait_for(lambda: time.clock_gettime_ns(clock) > 50_000_000, "the hog runs")
+            wait_for(lambda: clock.read_ns() > 50_000_000, "the hog runs")
             for _ in range(5):
-                before_out = time.clock_gettime_ns(clock)
+                before_out = clock.read_ns()
                 observer.open_window()
-                before_in = time.clock_gettime_ns(clock)
+                before_in = clock.read_ns()
                 deadline = time.monotonic() + 0.25
                 wait_for(lambda end=deadline: time.monotonic() > end, "a quarter of a second")
-                after_in = time.clock_gettime_ns(clock)
+                after_in = clock.read_ns()
                 evidence = observer.close_window()
-                after_out = time.clock_gettime_ns(clock)
+                after_out = clock.read_ns()
                 used = sum(row.run_ns for row in evidence.cpu_use)
                 # The truth lies between the inner and the outer pair of readings.
                 slack = 100_000 + (after_out - before_out) * 0.01
