@@ -24,7 +24,10 @@ class ControlResult:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
-    """One scenario with all its controls. ``passed``: every promise held, and every broken one was caught."""
+    """One scenario with all its controls. ``passed``: every promise held, and every broken one was caught.
+
+    :param repeated: why runs of it came out undecided that were then repeated: the verdicts are those of the last run.
+    """
 
     name: str
     title: str
@@ -34,3 +37,4 @@ class ScenarioResult:
     run: str = ""
     verdicts: tuple[Verdict, ...] = ()
     controls: tuple[ControlResult, ...] = ()
+    repeated: tuple[str, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
@@ -17,6 +18,7 @@ from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import execute
 from toolkit.pipeline.execute import Run, Settings
 from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
+from toolkit.pipeline.repeats import settle
 from toolkit.pipeline.resizing import Answer, containers
 from toolkit.report.text import count
 
@@ -141,14 +143,19 @@ def run_one(
     settings: Settings,
     progress: Callable[[str], None] = lambda _what: None,
 ) -> ScenarioResult:
-    """Run a scenario honestly, then once more for each fault of its negative controls that fits the machine."""
+    """Run a scenario honestly, then once more for each fault of its negative controls that fits the machine.
+
+    What comes out undecided is run again, ``settings.repeats`` times at most; the result tells of it.
+    """
     work = plan_all(scenario, topology)
     admitted = admissions(scenario, work)
     progress(scenario.name)
     if any(verdict.outcome is Outcome.FAILED for verdict in admitted):
         reason = next(verdict.reason for verdict in admitted if verdict.outcome is Outcome.FAILED)
         return replace(_result(scenario, Outcome.FAILED, reason), verdicts=admitted)
-    honest = execute.run_scenario(work, settings)
+    honest, repeated = settle(
+        lambda: execute.run_scenario(work, settings), lambda run: _undecided(_staged(run)), settings.repeats
+    )
     controls: list[ControlResult] = []
     for group in fault_groups(scenario):
         lacking = misfit(group[0].requires, topology)
@@ -156,7 +163,9 @@ def run_one(
             controls += [_control(control, Outcome.SKIPPED, lacking) for control in group]
             continue
         progress(f"{scenario.name} / {group[0].fault} {group[0].target}".rstrip())
-        controls += _broken(work, group, settings)
+        found, again = settle(partial(_broken, work, group, settings), _undecided, settings.repeats)
+        controls += found
+        repeated += again
     verdicts = (*admitted, *_staged(honest))
     outcome = worst([honest.outcome, *(verdict.outcome for verdict in admitted), *_proof(controls)])
     return ScenarioResult(
@@ -168,7 +177,16 @@ def run_one(
         run=str(honest.path),
         verdicts=verdicts,
         controls=tuple(controls),
+        repeated=repeated,
     )
+
+
+def _undecided(results: Sequence[Verdict] | Sequence[ControlResult]) -> str | None:
+    """Say why results are undecided; ``None`` if they are decided, also where one failed: no other run undoes that."""
+    if worst(result.outcome for result in results) is not Outcome.UNDECIDED:
+        return None
+    first = next(result for result in results if result.outcome is Outcome.UNDECIDED)
+    return f"{first.rule} {first.subject}: {first.reason}"
 
 
 def fault_groups(scenario: Scenario) -> tuple[tuple[NegativeControl, ...], ...]:

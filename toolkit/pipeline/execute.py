@@ -41,6 +41,7 @@ class Settings:
     """How to run: where results go, which runtime makes the containers, and for how long (``None``: the scenario's).
 
     :param standing: probes and canaries for many runs; ``None``: each window has its own.
+    :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
     """
 
     runs: Path
@@ -48,6 +49,7 @@ class Settings:
     duration_s: float | None = None
     root: Path = Path("/")
     standing: Standing | None = None
+    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,4 +63,6 @@ def _sum(results: Sequence[ScenarioResult], seconds: float) -> str:
     told = ", ".join(f"{number[outcome]} {outcome.value}" for outcome in Outcome)
     if number[Outcome.SKIPPED] == len(results):
         return f"{told}: nothing was judged on this machine."
-    return f"{told}; broken promises caught: {caught(controls)}; took {took}."
+    again = [why for result in results for why in result.repeated]
+    repeated = f"; {count(len(again), 'undecided run')} repeated (the first: {printable(again[0])})" if again else ""
+    return f"{told}; broken promises caught: {caught(controls)}{repeated}; took {took}."

@@ -27,7 +27,8 @@ def test_scenario(
     runs: Path = pytestconfig.getoption("pinproof_runs") or tmp_path_factory.mktemp("runs")
     duration = pytestconfig.getoption("pinproof_duration")
     # Asked for only here: where every scenario is skipped, nothing is compiled.
-    settings = Settings(runs=runs, runtime=runtime, duration_s=duration, standing=request.getfixturevalue("probes"))
+    standing = request.getfixturevalue("probes")
+    settings = Settings(runs=runs, runtime=runtime, duration_s=duration, standing=standing, repeats=2)
 
     result = conformance.run_one(scenario, host, settings)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.report.conformance_table import caught, group, render_conformance
@@ -72,3 +74,11 @@ def test_a_stranger_cannot_steer_the_terminal() -> None:
     text = render_conformance([scenario("a", FAILED, "\x1b[31mred"), scenario("b", SKIPPED, "\x1b[2J")], 1)
 
     assert "\x1b" not in text
+
+
+def test_repeated_runs_are_told() -> None:
+    """Who reads a green table learns that the machine was too busy at first, and for what."""
+    result = replace(scenario("quota", PASSED, "ok", PASSED), repeated=("quota-throttling a/b: too busy", "again"))
+
+    text = render_conformance([result], 10.0)
+    assert "2 undecided runs repeated (the first: quota-throttling a/b: too busy); took 10 s." in text

@@ -1,0 +1,28 @@
+"""Runs again what the machine was too busy to tell.
+
+``undecided`` says that there is no evidence, neither for nor against: looking once more is the only way to get some.
+``failed`` is evidence, and is never looked at again: an escape that happens now and then must not pass by luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def settle(attempt: Callable[[], T], undecided: Callable[[T], str | None], repeats: int) -> tuple[T, tuple[str, ...]]:
+    """Attempt until it is decided.
+
+    :param undecided: say why a result is undecided; ``None``: it is decided.
+    :param repeats: how often at most after the first time.
+    :returns: the last result, and why those before it were thrown away.
+    """
+    thrown_away: list[str] = []
+    while True:
+        found = attempt()
+        why = undecided(found)
+        if why is None or len(thrown_away) >= repeats:
+            return found, tuple(thrown_away)
+        thrown_away.append(why)
