@@ -5,7 +5,6 @@ The command is started through ``load/start.py``, which joins the cgroups from i
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -69,17 +68,12 @@ def spawn(
     :raises ApplyError: one of the steps before the command failed.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
-    spec = {
-        "cpus": list(cpus) if cpus else [],
-        "wide": list(possible_cpus()) if cpus else [],
-        "procs": [str(path) for path in procs],
-        "stderr": "" if stderr is None else str(stderr),
-        "status_fd": writer,
-        "argv": list(argv),
-    }
+    wide = possible_cpus() if cpus else ()
+    lists = (",".join(map(str, those)) for those in (cpus or (), wide))
+    step = (str(LOAD_DIRECTORY / "start.py"), str(writer), str(stderr or ""), *lists, str(len(procs)), *map(str, procs))
     try:
         process = subprocess.Popen(
-            [sys.executable, "-ISE", str(LOAD_DIRECTORY / "start.py"), json.dumps(spec)],
+            [sys.executable, "-ISE", *step, *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
