@@ -78,7 +78,9 @@ def test_a_path_cannot_steer_the_terminal() -> None:
 def test_interrupted() -> None:
     """Ctrl-C is one line and 130, also while a verb works."""
     program = (
-        "import os, signal, sys; from toolkit.cli import explain, main;"
+        # Children of a shell's background job are born with the signal ignored.
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from toolkit.cli import explain, main;"
         "explain.render_page = lambda doc: os.kill(os.getpid(), signal.SIGINT);"
         "sys.argv = ['pinproof', 'explain', 'noise']; main.main()"
     )
