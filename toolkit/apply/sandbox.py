@@ -14,7 +14,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,6 +40,8 @@ from toolkit.model.sandbox import (
 )
 
 RUNTIMES = ("cgroupfs", "runc", "crun")
+AT_ONCE = 8
+"""How many containers are started side by side."""
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ class Change:
 
 
 class LiveSandbox:
-    """A sandbox that stands. Not for use by several threads at a time."""
+    """A sandbox that stands. Not for use by several threads at a time, its own in :meth:`start_all` apart."""
 
     def __init__(self, root: Path, hierarchy: Hierarchy, run_id: str, runtime: Runtime, cleaned: CleanupReport) -> None:
         self.hierarchy = hierarchy
@@ -144,6 +147,23 @@ class LiveSandbox:
             raise InputError("sandbox", f"claim {claim!r} runs already")
         one.started = self._runtime.start(one.request, one.cgroup)
         return Change(began, time.monotonic_ns())
+
+    def start_all(self, claims: Iterable[str]) -> None:
+        """Start containers side by side: most of a start is waiting, beside the loads of those that run already.
+
+        :raises ApplyError: as :meth:`start`, when all others have been started or given up, too.
+        """
+        pool = ThreadPoolExecutor(AT_ONCE, "start")
+        ended = False
+        try:
+            started = [pool.submit(self.start, claim) for claim in claims]
+            wait(started)
+            ended = True
+        finally:
+            # Who is interrupted goes on to the clean-up: it kills what was started, and whoever waits for it sees that.
+            pool.shutdown(wait=ended, cancel_futures=True)
+        for one in started:
+            one.result()
 
     def stop(self, claim: str) -> Change:
         """End all tasks of a container. Its empty cgroup stays; with runc and crun it is a new one with another id."""
@@ -266,8 +286,7 @@ def sandbox(
             live = LiveSandbox(root, hierarchy, run_id, made, cleaned)
             live.build(request)
             if start:
-                for container in request.containers:
-                    live.start(container.claim)
+                live.start_all(container.claim for container in request.containers)
             yield live
             live.close()
         finally:

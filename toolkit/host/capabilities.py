@@ -69,10 +69,7 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
     hierarchy = _hierarchy(root)
     found = (
         _root(),
-        _asked("bpf", bpf_syscalls.try_array_map(), "CONFIG_BPF_SYSCALL=y", _OBSERVE),
-        _asked("ring-buffer", bpf_syscalls.try_ring_buffer(), "a kernel with BPF ring buffers (5.8)", _OBSERVE),
-        _asked("raw-tracepoint", bpf_syscalls.try_raw_tracepoint(), "CONFIG_BPF_EVENTS=y", _OBSERVE),
-        _asked("perf-event", bpf_syscalls.try_cpu_clock_event(_own_cpu()), "CONFIG_PERF_EVENTS=y", _OBSERVE),
+        *try_probes(),
         _lockdown(tree),
         _memlock(),
         _btf(root),
@@ -88,6 +85,16 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
         _program("stress-ng", "--version", ()),
     )
     return HostReport(capabilities=found, verbs=working_verbs(found))
+
+
+def try_probes() -> tuple[Capability, ...]:
+    """Ask the running kernel for everything that the probes are made of."""
+    return (
+        _asked("bpf", bpf_syscalls.try_array_map(), "CONFIG_BPF_SYSCALL=y", _OBSERVE),
+        _asked("ring-buffer", bpf_syscalls.try_ring_buffer(), "a kernel with BPF ring buffers (5.8)", _OBSERVE),
+        _asked("raw-tracepoint", bpf_syscalls.try_raw_tracepoint(), "CONFIG_BPF_EVENTS=y", _OBSERVE),
+        _asked("perf-event", bpf_syscalls.try_cpu_clock_event(_own_cpu()), "CONFIG_PERF_EVENTS=y", _OBSERVE),
+    )
 
 
 def working_verbs(capabilities: tuple[Capability, ...]) -> dict[str, tuple[str, ...]]:

@@ -210,6 +210,7 @@ def _enter(
         if claim not in wanted:
             live.stop(claim)
     now: dict[str, ContainerRequest] = {}
+    absent = []
     for claim, container in wanted.items():
         cpus = container.cgroup.cpus
         if cpus and (claim not in present or cpus != present[claim].cgroup.cpus):
@@ -217,8 +218,9 @@ def _enter(
         if claim.partition("/")[0] in late:
             continue
         if claim not in present:
-            live.start(claim)
+            absent.append(claim)
         now[claim] = container
+    live.start_all(absent)
     return now
 
 
@@ -233,9 +235,7 @@ def _act(
     ignored: str = "",
 ) -> None:
     """Do what the scenario wants done while the window is open. :param ignored: whose resize is told but not done."""
-    for container in request.containers:
-        if container.claim.partition("/")[0] in late:
-            live.start(container.claim)
+    live.start_all(one.claim for one in request.containers if one.claim.partition("/")[0] in late)
     for claim in work.scenario.restarts:
         with opened.observer.restarting(claim):
             live.restart(claim)

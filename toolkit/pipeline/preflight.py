@@ -7,15 +7,19 @@ import shutil
 
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import cgroupfs
+from toolkit.host.capabilities import try_probes
 
 
 def require_run(runtime: str = "cgroupfs") -> None:
     """Check what ``run``, ``conformance`` and ``watch`` need first.
 
-    :raises HostUnsupportedError: no root, a pure v1 host, or the runtime is not installed.
+    :raises HostUnsupportedError: no root, no BPF, a pure v1 host, or the runtime is not installed.
     """
     if os.geteuid() != 0:
         raise HostUnsupportedError("root is needed to load BPF programs and make cgroups: run it with sudo")
+    for one in try_probes():
+        if not one.available:
+            raise HostUnsupportedError(f"no {one.name} here: {one.detail}: {one.remedy} (pinproof doctor tells all)")
     hierarchy = cgroupfs.detect()
     if hierarchy.mode is cgroupfs.Mode.V1:
         raise HostUnsupportedError(

@@ -22,6 +22,8 @@ def main() -> int:
     step = "set the affinity"
     try:
         os.set_inheritable(status, False)
+        # Who watches a machine that loads fill may have raised its own priority: a load has that of a container.
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
         if cpus:
             os.sched_setaffinity(0, cpus)
         for path in procs:
