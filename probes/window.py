@@ -14,7 +14,7 @@ from probes.sampling.bins import Bins
 from probes.sampling.memory import PageSampler
 from probes.sampling.system import SystemCounters, read_run_delay, read_softirqs, read_system
 from probes.sampling.threads import ThreadMasks
-from probes.sampling.untraced import read_counts
+from probes.sampling.untraced import read_again, read_counts
 from probes.subjects import Subject
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import CpuStat
@@ -293,7 +293,7 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
     soft_after = read_softirqs(root) if counting else {}
     if turn:
         # Read on both sides of the kernel's total: what moved in between is how far the sum may be off.
-        late = read_counts(root, lambda tid: tid in counts)
+        late = read_again(root, counts)
     states: list[CpuState] = ledger.states()
     return Edge(
         at_ns=now,

@@ -6,13 +6,13 @@ pass for them: each is named, and counted by its own counters. A thread of a cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
-from toolkit.host.task_switches import context_switches
+from toolkit.host.task_switches import switches_and_threads
 
 LEAST_SWITCHES = 2
 """A thread that was switched out this often in the window and never seen by the ledger is hidden from it: one switch
@@ -39,13 +39,21 @@ Counts = Mapping[int, int]
 def read_counts(root: Path, wanted: Callable[[int], bool]) -> dict[int, int]:
     """Return the kernel's switch counts of all threads that are wanted."""
     counts = {}
+    place = str(root)
     for pid in procfs.pids(root):
-        for tid in procfs.tids(pid, root):
-            if wanted(tid):
-                count = context_switches(tid, root)
-                if count is not None:
-                    counts[tid] = count
+        # Most processes have one thread, and say so in the file that has the counts: no need to list their threads.
+        own = switches_and_threads(pid, place) if wanted(pid) else None
+        if own is not None:
+            counts[pid] = own[0]
+        if own is None or own[1] != 1:
+            counts |= read_again(root, (tid for tid in procfs.tids(pid, root) if tid != pid and wanted(tid)))
     return counts
+
+
+def read_again(root: Path, tids: Iterable[int]) -> dict[int, int]:
+    """Return the kernel's switch counts of these threads, as far as they are still there."""
+    place = str(root)
+    return {tid: found[0] for tid in tids if (found := switches_and_threads(tid, place)) is not None}
 
 
 def untraced(

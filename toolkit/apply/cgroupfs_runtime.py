@@ -60,7 +60,7 @@ class CgroupfsRuntime:
         path = cgroupfs.relative(cgroup)
         process = launch.spawn(
             command.argv,
-            cpus=cgroupfs.read_files(self.hierarchy, cgroup, 0).cpus_effective,
+            cpus=cgroupfs.read_effective_cpus(self.hierarchy, cgroup),
             procs=tuple(
                 mount / path / "cgroup.procs" for mount in cgroups.member_mounts(self.hierarchy, memory=memory)
             ),

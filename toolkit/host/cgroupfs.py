@@ -114,11 +114,9 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
     cpuset, cpu, memory = (hierarchy.find_controller(name) for name in ("cpuset", "cpu", "memory"))
     values: dict[str, CpuSet | int | None] = {}
     if cpuset is not None:
-        v2 = hierarchy.is_v2("cpuset")
         for what in ("cpus", "mems"):
-            effective = f"cpuset.{what}.effective" if v2 else f"cpuset.effective_{what}"
             values[what] = _read_set(cpuset / path / f"cpuset.{what}")
-            values[f"{what}_effective"] = _read_set(cpuset / path / effective)
+            values[f"{what}_effective"] = _read_set(cpuset / path / _effective(hierarchy, what))
     if cpu is not None:
         values |= _bandwidth_v2(cpu / path) if hierarchy.is_v2("cpu") else _bandwidth_v1(cpu / path)
     if memory is not None:
@@ -126,6 +124,16 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
         limit = _read_int(memory / path / name, no_limit=NO_LIMIT)
         values["memory_max_bytes"] = NO_LIMIT if limit is not None and limit >= _V1_UNLIMITED else limit
     return CgroupFiles(cgroup=cgroup, at_ns=at_ns, **values)  # type: ignore[arg-type]
+
+
+def read_effective_cpus(hierarchy: Hierarchy, cgroup: str) -> CpuSet | None:
+    """Read where the cgroup's tasks may run; ``None`` if it has no cpuset of its own."""
+    cpuset = hierarchy.find_controller("cpuset")
+    return None if cpuset is None else _read_set(cpuset / relative(cgroup) / _effective(hierarchy, "cpus"))
+
+
+def _effective(hierarchy: Hierarchy, what: str) -> str:
+    return f"cpuset.{what}.effective" if hierarchy.is_v2("cpuset") else f"cpuset.effective_{what}"
 
 
 def _bandwidth_v2(directory: Path) -> dict[str, CpuSet | int | None]:

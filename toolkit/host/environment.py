@@ -33,15 +33,15 @@ def read_environment(root: Path = Path("/"), topology: Topology | None = None) -
     """
     tree = SysTree(root)
     topology = topology or read_topology(root)
-    config = read_kernel_config(tree) or {}
+    release = tree.read("proc/sys/kernel/osrelease") or "unknown"
     return Environment(
-        kernel=tree.read("proc/sys/kernel/osrelease") or "unknown",
+        kernel=release,
         cgroup=cgroup_mode(root),
         cmdline=tree.read("proc/cmdline") or "",
         cpus_online=topology.online,
         cpus_isolated=topology.isolated,
         cpus_nohz_full=topology.nohz_full,
-        hz=int(config["CONFIG_HZ"]) if re.fullmatch(r"\d{1,5}", config.get("CONFIG_HZ", ""), re.ASCII) else None,
+        hz=_hz(root, release),
         bandwidth_slice_us=tree.integer("proc/sys/kernel/sched_cfs_bandwidth_slice_us"),
         idle_exit_us=idle_exit_us(tree, topology.online),
         throttle_model=_running_throttle_model() if root == Path("/") else throttle_model(root),
@@ -50,6 +50,13 @@ def read_environment(root: Path = Path("/"), topology: Topology | None = None) -
         topology=summary(topology),
         pinproof=toolkit.__version__,
     )
+
+
+@functools.lru_cache(maxsize=4)
+def _hz(root: Path, _release: str) -> int | None:
+    """Return the tick's rate that the kernel was built with: some hundred kilobytes of text for one number."""
+    text = (read_kernel_config(SysTree(root)) or {}).get("CONFIG_HZ", "")
+    return int(text) if re.fullmatch(r"\d{1,5}", text, re.ASCII) else None
 
 
 def idle_exit_us(tree: SysTree, cpus: CpuSet) -> int | None:

@@ -5,15 +5,34 @@ Source: proc(5), ``voluntary_ctxt_switches`` and ``nonvoluntary_ctxt_switches`` 
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
-from toolkit.host.cgroup_mounts import read_control
+_THREADS = re.compile(rb"\nThreads:\s*(\d+)\n")
+_SWITCHES = re.compile(rb"ctxt_switches:\s*(\d+)\n")
 
 
 def context_switches(pid: int, root: Path = Path("/")) -> int | None:
     """Return how often the task was switched out since it began; ``None`` if it is gone."""
-    text = read_control(root / f"proc/{pid}/status")
-    if text is None:
+    found = switches_and_threads(pid, str(root))
+    return None if found is None else found[0]
+
+
+def switches_and_threads(tid: int, root: str) -> tuple[int, int] | None:
+    """Return how often a task was switched out, and how many threads its process has; ``None`` if it is gone.
+
+    Bytes and plain paths: a window asks this twice of every thread of the machine.
+    """
+    try:
+        descriptor = os.open(f"{root}/proc/{tid}/status", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
         return None
-    counts = [line.split(":")[1] for line in text.splitlines() if "ctxt_switches:" in line]
-    return sum(int(count) for count in counts) if len(counts) == 2 else None
+    try:
+        text = os.read(descriptor, 1 << 14)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    switches, threads = _SWITCHES.findall(text), _THREADS.search(text)
+    return (sum(map(int, switches)), int(threads[1])) if len(switches) == 2 and threads else None

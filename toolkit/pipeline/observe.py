@@ -95,7 +95,7 @@ def observation(
 
     :raises HostUnsupportedError: no root, no BPF, no headers, a pure v1 host.
     """
-    environment = read_environment(window.root)
+    environment = read_environment(window.root, window.standing.topology() if window.standing else None)
     ledger = window.standing.ledger if window.standing else None
     with (
         keep_off(claims.exclusive_cpus),

@@ -12,8 +12,10 @@ from pathlib import Path
 
 from probes.ledger import Ledger
 from probes.loaded import loaded
+from toolkit.host.topology import read_topology
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.topology import Topology
 from toolkit.pipeline import canary
 from toolkit.pipeline.canary import CanaryPair
 
@@ -27,6 +29,14 @@ class Standing:
         self._pair: CanaryPair | None = None
         self._started = 0
         self._stack = ExitStack()
+        self._topology: tuple[str, Topology] | None = None
+
+    def topology(self) -> Topology:
+        """Return the machine, read again where other CPUs are online than the last time."""
+        online = (self._root / "sys/devices/system/cpu/online").read_text(encoding="ascii")
+        if self._topology is None or self._topology[0] != online:
+            self._topology = (online, read_topology(self._root))
+        return self._topology[1]
 
     def canaries(self, claims: ClaimSet, online: CpuSet, *, escape: bool) -> AbstractContextManager[CanaryPair]:
         """Lend the canaries that run, where they fit; start others where they do not. One that shall escape is new."""
