@@ -209,7 +209,7 @@ def _rogue_task(host: Host, injection: Injection) -> tuple[tuple[Change, ...], .
 def rogue_cpus(host: Host, injection: Injection) -> CpuSet:
     """Return the CPU that the rogue task is pinned to."""
     cgroup = injection.targets[0]
-    own = cgroupfs.read_files(host.hierarchy, cgroup, 0).cpus_effective
+    own = cgroupfs.read_effective_cpus(host.hierarchy, cgroup)
     cpus = injection.cpus or own
     if not cpus or not cpus <= host.online():
         raise InputError("--cpus", str(cpus or "none"), f"a CPU that is online ({host.online()})")
