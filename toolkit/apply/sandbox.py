@@ -12,6 +12,7 @@ Everything is below ``/pinproof-<run_id>``; :mod:`toolkit.apply.runs` writes the
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -42,6 +43,8 @@ from toolkit.model.sandbox import (
 RUNTIMES = ("cgroupfs", "runc", "crun")
 AT_ONCE = 8
 """How many containers are started side by side."""
+DEFAULT_SHARES, DEFAULT_WEIGHT = 1024, 100
+"""What the kernel gives a cgroup of v1 or v2 to begin with."""
 
 
 @dataclass(slots=True)
@@ -149,10 +152,22 @@ class LiveSandbox:
         return Change(began, time.monotonic_ns())
 
     def start_all(self, claims: Iterable[str]) -> None:
-        """Start containers side by side: most of a start is waiting, beside the loads of those that run already.
+        """Start containers: those with the least CPU weight first, those of the same weight side by side.
 
-        :raises ApplyError: as :meth:`start`, when all others have been started or given up, too.
+        A load of weight 2 beside one of 1024 that spins gets a five-hundredth of the CPU, and starts as slowly.
+
+        :raises ApplyError: as :meth:`start`, when all others of its weight have been started or given up, too.
         """
+        for _, alike in itertools.groupby(sorted(claims, key=self._weight), self._weight):
+            self._start_alike(tuple(alike))
+
+    def _weight(self, claim: str) -> float:
+        cgroup = self._find(claim).request.cgroup
+        if cgroup.shares is not None:
+            return cgroup.shares
+        return DEFAULT_SHARES if cgroup.weight is None else cgroup.weight / DEFAULT_WEIGHT * DEFAULT_SHARES
+
+    def _start_alike(self, claims: tuple[str, ...]) -> None:
         pool = ThreadPoolExecutor(AT_ONCE, "start")
         ended = False
         try:
