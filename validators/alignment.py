@@ -83,5 +83,5 @@ def not_in_a_guest(rule: str, claim: Claim, evidence: Evidence, what: str) -> Ve
     guest = groups.virtual(evidence)
     if not guest:
         return None
-    reason = f"this is a virtual machine ({guest}): {what}"
+    reason = f"{groups.VIRTUAL_MACHINE} ({guest}): {what}"
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})

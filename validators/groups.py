@@ -41,6 +41,10 @@ def nodes_of(cpus: CpuSet, machine: dict[int, CpuSet]) -> CpuSet:
     return CpuSet.of(node for node, own in machine.items() if own & cpus)
 
 
+VIRTUAL_MACHINE = "this is a virtual machine"
+"""How every reason begins for which a rule about the hardware itself is skipped."""
+
+
 def virtual(evidence: Evidence) -> str:
     """Return the hypervisor's name, or nothing on bare metal."""
     kind = evidence.environment.virtualization

@@ -75,7 +75,7 @@ def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
 
     guest = groups.virtual(evidence)
     if guest:
-        return verdict(Outcome.SKIPPED, f"this is a virtual machine ({guest}): its noise is not the hardware's")
+        return verdict(Outcome.SKIPPED, f"{groups.VIRTUAL_MACHINE} ({guest}): its noise is not the hardware's")
     shown = f"{tasks / 1e6:.3f} ms of tasks, {_shown(interrupts, evidence)}"
     if evidence.coverage.switches_judged <= 0 or seconds <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")

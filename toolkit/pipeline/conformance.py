@@ -21,13 +21,12 @@ from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
 from toolkit.pipeline.repeats import settle
 from toolkit.pipeline.resizing import Answer, containers
 from toolkit.report.text import count
+from validators.groups import VIRTUAL_MACHINE
 
 ADMISSION = "admission"
 """The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
 of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
 NODE = "node"
-HARDWARE = ("noise",)
-"""Rules about the hardware itself, which say nothing in a virtual machine."""
 
 
 def misfit(requires: Requirements, topology: Topology) -> str | None:
@@ -214,13 +213,13 @@ def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Setting
         changed = plan_all(vary(work.scenario, control), work.topology)
     if planned:
         verdicts = admissions(work.scenario, changed or work)
-        found += [_caught(one, verdicts, "") for one in planned]
+        found += [judge_control(one, verdicts, "") for one in planned]
     if watched:
         if changed is not None and control.fault is FaultKind.CHANGE_NODE:
             run = execute.run_controls(changed, watched, settings)
         else:
             run = execute.run_controls(work, watched, settings, node=changed)
-        found += [_caught(one, run.verdicts, str(run.path), _cpus(work, one.target)) for one in watched]
+        found += [judge_control(one, run.verdicts, str(run.path), _cpus(work, one.target)) for one in watched]
     return found
 
 
@@ -256,7 +255,7 @@ def _cpus(work: Planned, target: str) -> CpuSet:
     return found[1].cpus if found else CpuSet()
 
 
-def _caught(
+def judge_control(
     control: NegativeControl, verdicts: Iterable[Verdict], run: str, cpus: CpuSet | None = None
 ) -> ControlResult:
     """A control passes when its rule says ``failed`` about its subject; a rule that cannot fail proves nothing.
@@ -267,8 +266,7 @@ def _caught(
     by_cpu = {f"cpu {cpu}" for cpu in cpus or ()}
     subjects = {control.subject} if control.subject else {control.target, NODE, *by_cpu}
     about = [v for v in verdicts if v.rule == control.rule and v.subject in subjects]
-    silent = all(v.subject in by_cpu and v.outcome is Outcome.SKIPPED for v in about)
-    if control.rule in HARDWARE and about and silent:
+    if about and all(v.outcome is Outcome.SKIPPED and v.reason.startswith(VIRTUAL_MACHINE) for v in about):
         return _control(control, Outcome.SKIPPED, about[0].reason, run)
     failed = [verdict for verdict in about if verdict.outcome is Outcome.FAILED]
     undecided = [verdict for verdict in about if verdict.outcome is Outcome.UNDECIDED]
