@@ -97,6 +97,7 @@ def _started(kind: GuestKind, what: Recipe, resume_from: Path | None, timeout_s:
     try:
         if resume_from:
             emulated.resume()
+        emulated.prefer_first_cpu()
         started = Guest(kind.topology, kind.kernel, what.release, emulated)
         started.wait_ready(timeout_s)
     except BaseException:
