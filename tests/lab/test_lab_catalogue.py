@@ -20,6 +20,7 @@ from toolkit.model import serde
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import conformance
+from toolkit.pipeline.planning import plan_all
 from validators.groups import VIRTUAL_MACHINE
 
 EVERYWHERE = ("strict-reservation", "quota-050-set", "topology-single-numa-node")
@@ -136,6 +137,15 @@ def test_every_broken_promise_is_run() -> None:
     for machine, names in catalogue.dealt().items():
         faults = {name: len(conformance.fault_groups(catalogue.scenarios()[name])) for name in names}
         assert {name: catalogue.count_faults(name, machine) for name in names} == faults
+
+
+def test_every_fault_changes_something() -> None:
+    """No control is dealt to a machine on which what it breaks was never promised."""
+    for machine, names in catalogue.dealt().items():
+        for name in names:
+            work = plan_all(catalogue.scenarios()[name], catalogue.machine(machine))
+            idle = [conformance.idle_fault(work, control) for control in work.scenario.negative_controls]
+            assert [why for why in idle if why] == [], f"{name} on {machine}"
 
 
 def test_every_machine_and_kernel_runs_some() -> None:

@@ -157,7 +157,7 @@ def run_one(
     )
     controls: list[ControlResult] = []
     for group in fault_groups(scenario):
-        lacking = misfit(group[0].requires, topology)
+        lacking = misfit(group[0].requires, topology) or idle_fault(work, group[0])
         if lacking is not None:
             controls += [_control(control, Outcome.SKIPPED, lacking) for control in group]
             continue
@@ -186,6 +186,20 @@ def _undecided(results: Sequence[Verdict] | Sequence[ControlResult]) -> str | No
         return None
     first = next(result for result in results if result.outcome is Outcome.UNDECIDED)
     return f"{first.rule} {first.subject}: {first.reason}"
+
+
+def idle_fault(work: Planned, control: NegativeControl) -> str | None:
+    """Say why a fault would change nothing on this machine; ``None`` if it breaks what is promised."""
+    plans = [plan for plan in (work.before, work.plan) if plan is not None]
+    found = next((named[control.target] for plan in plans if control.target in (named := containers(plan))), None)
+    if found is None:
+        return None
+    memory = CpuSet.of(node.id for node in work.topology.numa if node.mem_bytes)
+    if control.fault is FaultKind.WIDEN_MEMS and memory <= (found[1].mems or memory):
+        return f"{control.target} has memory on all nodes ({memory}) anyway: nothing to widen"
+    if control.fault is FaultKind.WIDEN_CPUSET and work.online <= (found[1].cpus or work.online):
+        return f"{control.target} has all CPUs ({work.online}) anyway: nothing to widen"
+    return None
 
 
 def fault_groups(scenario: Scenario) -> tuple[tuple[NegativeControl, ...], ...]:
