@@ -235,3 +235,18 @@ def test_misfits_name_what_is_lacking(requires: Requirements, lacks: str | None)
     found = conformance.misfit(requires, machine(2))
 
     assert found is None if lacks is None else lacks in (found or "")
+
+
+def test_a_fault_that_changes_nothing_is_told() -> None:
+    """Who has all CPUs cannot get more: such a control would be missed on this machine, whatever the rules do."""
+    work = plan_all(scenario(pod("own", container("main", "1")), pod("shared", container("main"))), machine(2))
+
+    def idle(target: str, fault: FaultKind) -> str | None:
+        return conformance.idle_fault(work, NegativeControl(rule="applied", fault=fault, target=target))
+
+    assert idle("own/main", FaultKind.WIDEN_CPUSET) is None
+    alone = plan_all(scenario(pod("shared", container("main"))), machine(2))
+    control = NegativeControl(rule="applied", fault=FaultKind.WIDEN_CPUSET, target="shared/main")
+    assert conformance.idle_fault(alone, control) == "shared/main has all CPUs (0-1) anyway: nothing to widen"
+    assert idle("shared/main", FaultKind.WIDEN_CPUSET) is None
+    assert idle("own/main", FaultKind.SET_QUOTA) is None
