@@ -22,7 +22,7 @@ def context_switches(pid: int, root: Path = Path("/")) -> int | None:
 def switches_and_threads(tid: int, root: str) -> tuple[int, int] | None:
     """Return how often a task was switched out, and how many threads its process has; ``None`` if it is gone.
 
-    Bytes and plain paths: a window asks this twice of every thread of the machine.
+    0 threads: not told. Bytes and plain paths: a window asks this twice of every thread of the machine.
     """
     try:
         descriptor = os.open(f"{root}/proc/{tid}/status", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -35,4 +35,4 @@ def switches_and_threads(tid: int, root: str) -> tuple[int, int] | None:
     finally:
         os.close(descriptor)
     switches, threads = _SWITCHES.findall(text), _THREADS.search(text)
-    return (sum(map(int, switches)), int(threads[1])) if len(switches) == 2 and threads else None
+    return (sum(map(int, switches)), int(threads[1]) if threads else 0) if len(switches) == 2 else None
