@@ -40,7 +40,7 @@ SCHEMA = "pinproof.conformance/1"
 @click.option(
     "--repeats",
     type=click.IntRange(0, 10),
-    default=2,
+    default=4,
     show_default=True,
     help="Repeat a run that comes out undecided (a busy machine) so often at most; a failed one never.",
 )
