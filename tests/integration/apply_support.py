@@ -49,11 +49,16 @@ def processes(run_id: str) -> list[str]:
     return found
 
 
-def traces(run_id: str) -> list[str]:
-    """Everything of a run that can still be found on this machine."""
+def sandboxes(run_id: str = "") -> set[Path]:
+    """Top cgroups of sandboxes on this machine, in every hierarchy. :param run_id: what their run ids begin with."""
     hierarchy = cgroupfs.detect()
     mounts = {path for _, path in hierarchy.legacy} | ({hierarchy.unified} if hierarchy.unified else set())
-    found = [str(path) for mount in mounts for path in mount.glob(f"pinproof-{run_id}*")]
+    return {path for mount in mounts for path in mount.glob(f"pinproof-{run_id}*")}
+
+
+def traces(run_id: str) -> list[str]:
+    """Everything of a run that can still be found on this machine."""
+    found = [str(path) for path in sandboxes(run_id)]
     found += [str(path) for path in Path("/run/pinproof").glob(f"{run_id}*")]
     found += [point for point in procfs.mount_points() if run_id in point]
     return found + processes(run_id)

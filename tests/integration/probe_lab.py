@@ -7,19 +7,16 @@ is simply narrower than the cgroup.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
-import platform
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.host import cgroupfs
+from toolkit.host import bpf_syscalls, cgroupfs
 
 EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
 """Software emulation: what happened, where and how often is as true there as elsewhere; how long the kernel's own work
@@ -110,15 +107,11 @@ class TaskClock:
     """
 
     def __init__(self, pid: int, cpu: int = -1) -> None:
-        size, software, task_clock = 64, 1, 1
-        inherit = 1 << 1 if sys.byteorder == "little" else 1 << 62  # the second bit of the flags
-        attributes = struct.pack("=IIQQQQQ", software, size, task_clock, 0, 0, 0, inherit).ljust(size, b"\0")
-        libc = ctypes.CDLL(None, use_errno=True)
-        number = {"x86_64": 298, "aarch64": 241}[platform.machine()]
-        long = ctypes.c_long
-        self._file = libc.syscall(long(number), attributes, long(pid), long(cpu), long(-1), long(8))  # 8: close on exec
-        if self._file < 0:
-            raise OSError(ctypes.get_errno(), "perf_event_open")
+        self._file, error = bpf_syscalls.open_software_event(
+            bpf_syscalls.TASK_CLOCK, pid, cpu, flag=bpf_syscalls.INHERIT
+        )
+        if error:
+            raise OSError(error, "perf_event_open")
 
     def read_ns(self) -> int:
         """Return the time so far, of those that have exited too."""

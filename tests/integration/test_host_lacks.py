@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.apply_support import sandboxes
 from tests.integration.probe_lab import cgroup
-from toolkit.host import cgroupfs
 
 pytestmark = pytest.mark.integration
 
@@ -39,13 +39,6 @@ def place() -> Iterator[str]:
     """An empty cgroup to watch."""
     with cgroup(f"pinproof-lacks-{os.getpid()}") as path:
         yield path
-
-
-def cgroups() -> set[Path]:
-    """Cgroups of pinproof on this machine."""
-    hierarchy = cgroupfs.detect()
-    mounts = {path for _, path in hierarchy.legacy} | ({hierarchy.unified} if hierarchy.unified else set())
-    return {path for mount in mounts for path in mount.glob("pinproof-*")}
 
 
 def pinproof(tmp_path: Path, place: str, host: tuple[str, ...], *words: str) -> subprocess.CompletedProcess[str]:
@@ -76,14 +69,14 @@ def test_what_is_missing_is_said_in_one_line(
     """Neither a traceback nor a compiler's pages, and what to do."""
     if host is NO_HEADERS and list(Path("/sys/kernel").glob("kheaders*")):
         pytest.skip("this kernel carries its headers itself")
-    before = cgroups()
+    before = sandboxes()
     done = pinproof(tmp_path, place, host, verb)
 
     assert (done.returncode, done.stdout) == (4, "")
     assert said in done.stderr
     assert done.stderr.startswith("pinproof: ")
     assert done.stderr.count("\n") == 1
-    assert cgroups() <= before
+    assert sandboxes() <= before
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
 
 

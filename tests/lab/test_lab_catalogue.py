@@ -32,7 +32,7 @@ RUN_TIMEOUT_S = 120
 """For one window with all around it; a busy host makes an emulated machine many times slower."""
 
 RUN = """
-import json, os, sys, time
+import json, os
 from pathlib import Path
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
@@ -49,7 +49,6 @@ machine = read_topology()
 with standing("lab-catalogue") as kept:
     settings = execute.Settings(runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], standing=kept)
     for name in ARGS["names"]:
-        began = time.monotonic()
         reason = conformance.why_not(catalogue[name], machine)
         try:
             found = conformance.skipped(catalogue[name], reason) if reason else None
@@ -57,7 +56,6 @@ with standing("lab-catalogue") as kept:
         except Exception as error:
             told = {"name": name, "error": f"{type(error).__name__}: {error}"}
         print(json.dumps(told), flush=True)
-        print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 """
 
 

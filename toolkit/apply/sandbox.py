@@ -43,8 +43,6 @@ from toolkit.model.sandbox import (
 RUNTIMES = ("cgroupfs", "runc", "crun")
 AT_ONCE = 8
 """How many containers are started side by side."""
-DEFAULT_SHARES, DEFAULT_WEIGHT = 1024, 100
-"""What the kernel gives a cgroup of v1 or v2 to begin with."""
 
 
 @dataclass(slots=True)
@@ -152,20 +150,15 @@ class LiveSandbox:
         return Change(began, time.monotonic_ns())
 
     def start_all(self, claims: Iterable[str]) -> None:
-        """Start containers: those with the least CPU weight first, those of the same weight side by side.
+        """Start containers in this order, neighbours of the same CPU weight side by side.
 
-        A load of weight 2 beside one of 1024 that spins gets a five-hundredth of the CPU, and starts as slowly.
+        A load of weight 2 beside one of 1024 that spins gets a five-hundredth of the CPU, and starts as slowly: whoever
+        makes the request puts those with little weight first.
 
         :raises ApplyError: as :meth:`start`, when all others of its weight have been started or given up, too.
         """
-        for _, alike in itertools.groupby(sorted(claims, key=self._weight), self._weight):
+        for _, alike in itertools.groupby(claims, lambda claim: self._find(claim).request.cgroup.shares):
             self._start_alike(tuple(alike))
-
-    def _weight(self, claim: str) -> float:
-        cgroup = self._find(claim).request.cgroup
-        if cgroup.shares is not None:
-            return cgroup.shares
-        return DEFAULT_SHARES if cgroup.weight is None else cgroup.weight / DEFAULT_WEIGHT * DEFAULT_SHARES
 
     def _start_alike(self, claims: tuple[str, ...]) -> None:
         pool = ThreadPoolExecutor(AT_ONCE, "start")

@@ -22,6 +22,8 @@ _MAP_CREATE, _PROG_LOAD, _RAW_TRACEPOINT_OPEN = 0, 5, 17
 _MAP_TYPE_ARRAY, _MAP_TYPE_RINGBUF = 2, 27
 _PROG_TYPE_RAW_TRACEPOINT = 17
 _ATTR_BYTES = 120
+CPU_CLOCK, TASK_CLOCK = 0, 1
+DISABLED, INHERIT = 0, 1
 _RETURN_ZERO = bytes.fromhex("b700000000000000 9500000000000000")
 """``r0 = 0; exit``: all other bits are zero, so both byte orders look alike."""
 
@@ -56,12 +58,20 @@ def try_raw_tracepoint(name: str = "sched_switch") -> int:
 
 def try_cpu_clock_event(cpu: int) -> int:
     """Open a disabled CPU-clock event for all tasks of one CPU, as the sampler does."""
-    size, software, cpu_clock = 64, 1, 0
-    disabled = 1 if sys.byteorder == "little" else 1 << 63  # the first bit field of its word
-    attributes = struct.pack("=IIQQQQQ", software, size, cpu_clock, 1_000_000, 0, 0, disabled).ljust(size, b"\0")
+    return _closed(*open_software_event(CPU_CLOCK, -1, cpu, period_ns=1_000_000, flag=DISABLED))
+
+
+def open_software_event(config: int, pid: int, cpu: int, *, period_ns: int = 0, flag: int) -> tuple[int, int]:
+    """Open a perf event of the kernel's own, and return (descriptor, 0) or (-1, errno).
+
+    :param pid, cpu: -1: all of them. :param flag: number of the one bit that is set among the attribute's bit fields.
+    """
+    size, software = 64, 1
+    bits = 1 << (flag if sys.byteorder == "little" else 63 - flag)
+    attributes = struct.pack("=IIQQQQQ", software, size, config, period_ns, 0, 0, bits).ljust(size, b"\0")
     buffer = ctypes.create_string_buffer(attributes, size)
     cloexec = 8
-    return _closed(*_syscall(_PERF, ctypes.byref(buffer), ctypes.c_int(-1), cpu, ctypes.c_int(-1), cloexec))
+    return _syscall(_PERF, ctypes.byref(buffer), ctypes.c_int(pid), cpu, ctypes.c_int(-1), cloexec)
 
 
 def _bpf(command: int, attributes: bytes) -> tuple[int, int]:
