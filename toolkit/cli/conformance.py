@@ -22,6 +22,7 @@ from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import conformance, execute
 from toolkit.pipeline.preflight import require_run
+from toolkit.pipeline.repeats import REPEATS
 from toolkit.pipeline.standing import standing
 from toolkit.report.conformance_junit import render_junit
 from toolkit.report.conformance_table import render_conformance
@@ -40,7 +41,7 @@ SCHEMA = "pinproof.conformance/1"
 @click.option(
     "--repeats",
     type=click.IntRange(0, 10),
-    default=4,
+    default=REPEATS,
     show_default=True,
     help="Repeat a run that comes out undecided (a busy machine) so often at most; a failed one never.",
 )

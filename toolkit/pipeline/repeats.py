@@ -11,6 +11,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+REPEATS = 4
+"""How often at most a run that comes out undecided is repeated, unless somebody says otherwise: four more runs outlast
+a burst of some seconds on a busy host; one that is busy all the time is not waited for."""
+
 
 def settle(attempt: Callable[[], T], undecided: Callable[[T], str | None], repeats: int) -> tuple[T, tuple[str, ...]]:
     """Attempt until it is decided.

@@ -11,6 +11,7 @@ from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import conformance
 from toolkit.pipeline.execute import Settings
+from toolkit.pipeline.repeats import REPEATS
 from toolkit.scenario_file import load_catalogue
 
 
@@ -28,7 +29,7 @@ def test_scenario(
     duration = pytestconfig.getoption("pinproof_duration")
     # Asked for only here: where every scenario is skipped, nothing is compiled.
     standing = request.getfixturevalue("probes")
-    settings = Settings(runs=runs, runtime=runtime, duration_s=duration, standing=standing, repeats=2)
+    settings = Settings(runs=runs, runtime=runtime, duration_s=duration, standing=standing, repeats=REPEATS)
 
     result = conformance.run_one(scenario, host, settings)
 
