@@ -50,6 +50,7 @@ class CgroupfsRuntime:
         programs = Programs(
             python=sys.executable,
             # Looked up only if it is used: a host without it can still run the other loads.
+            sleep=launch.host_program("sleep", "coreutils"),
             stress_ng=launch.host_program("stress-ng", "stress-ng") if workloads.uses_stress_ng(workload) else "",
             load=str(LOAD_DIRECTORY),
             scratch=str(scratch),

@@ -1,20 +1,22 @@
 """Start commands as tasks of cgroups, and wait until a workload really works.
 
-The command is started through ``load/start.py``, which joins the cgroups from inside, on CPUs that the cpuset allows.
+A command starts as a shell that sleeps while it is put on CPUs that the cpuset allows and into its cgroups; then it
+executes the command, with new memory on the nodes that the cpuset allows.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from toolkit.apply.workloads import LOAD_DIRECTORY, Command
+from toolkit.apply.workloads import SHELL, Command
 from toolkit.errors import ApplyError, HostUnsupportedError
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
@@ -22,6 +24,8 @@ from toolkit.model.cpuset import CpuSet
 
 READY_S = 90.0
 """How long a workload may take to start. The machine may be busy, and a workload that dies is seen at once anyway."""
+_GATE = 'read -r go && exec "$@" </dev/null'
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/"}
 
 
@@ -60,39 +64,70 @@ def spawn(
     what: str,
     directory: Path,
 ) -> subprocess.Popen[bytes]:
-    """Start a command in cgroups; when this returns it has been executed.
+    """Start a command in cgroups; when this returns it has been told to go on to the command.
+
+    A shell waits for that, sleeping, while it is made a member: nothing that runs is ever moved, and what the command
+    needs to start is all that the cgroup pays for. If we die before, the shell reads the end of the pipe and exits.
 
     :param cpus: CPUs of the cgroup's cpuset; ``None`` if it has none of its own.
     :param procs: ``cgroup.procs`` files in the order of joining.
     :param what: names the command in errors.
     :raises ApplyError: one of the steps before the command failed.
     """
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    wide = possible_cpus() if cpus else ()
-    lists = (",".join(map(str, those)) for those in (cpus or (), wide))
-    step = (str(LOAD_DIRECTORY / "start.py"), str(writer), str(stderr or ""), *lists, str(len(procs)), *map(str, procs))
+    step = "open its error file"
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-ISE", *step, *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(writer,),
-            start_new_session=True,
-            cwd=directory,
-            env=_ENVIRONMENT,
-        )
+        with contextlib.ExitStack() as opened:
+            errors = subprocess.DEVNULL
+            if stderr is not None:
+                errors = os.open(stderr, _APPEND, 0o600)
+                opened.callback(os.close, errors)
+            step = f"start {SHELL}"
+            process = subprocess.Popen(
+                (SHELL, "-c", _GATE, "sh", *argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                cwd=directory,
+                env=_ENVIRONMENT,
+            )
     except OSError as error:
-        os.close(reader)
-        raise ApplyError(f"{what}: cannot start {sys.executable} ({error.strerror})") from None
-    finally:
-        os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        problem = stream.read().decode(errors="replace")
-    if problem:
-        process.wait()
-        raise ApplyError(f"{what}: {problem}")
+        raise ApplyError(f"{what}: {step}: {error.strerror}") from None
+    try:
+        for step, act in _admission(process.pid, cpus, procs):
+            try:
+                act()
+            except OSError as error:
+                raise ApplyError(f"{what}: {step}: {error.strerror}") from None
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # killed just now: who waits for it tells of that
+            process.stdin.write(b"\n")
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
     return process
+
+
+def _admission(pid: int, cpus: CpuSet | None, procs: tuple[Path, ...]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the steps that make a task a member, each with its name for an error."""
+    # Who watches a machine that loads fill may have raised its own priority: a load has that of a container.
+    yield "set the priority", partial(os.setpriority, os.PRIO_PROCESS, pid, 0)
+    if cpus:
+        yield "set the affinity", partial(os.sched_setaffinity, pid, cpus)
+    for path in procs:
+        yield f"join {path}", partial(_write, path, str(pid))
+    if cpus:
+        # The kernel keeps what the cpuset allows, now and after it has changed.
+        yield "widen the affinity", partial(os.sched_setaffinity, pid, possible_cpus())
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
 
 
 def await_ready(

@@ -182,6 +182,7 @@ class OciRuntime:
     def _command(self, workload: Workload) -> Command:
         programs = Programs(
             python=str(Path(sys.executable).resolve()),
+            sleep=launch.host_program("sleep", "coreutils"),
             stress_ng=launch.host_program("stress-ng", "stress-ng") if workloads.uses_stress_ng(workload) else "",
             load=LOAD_MOUNT,
             scratch="/tmp",  # noqa: S108 - a tmpfs of the container's own

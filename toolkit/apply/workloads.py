@@ -1,6 +1,8 @@
 """Which command makes which load. Pure; :mod:`toolkit.apply.launch` runs it.
 
-stress-ng where it is good at it; ``load/work.py`` for the rest.
+stress-ng where it is good at it; ``load/work.py`` where no generator does what is needed; the system's own programs for
+what is nothing but a loop or a sleep: what a command needs to start is paid by its cgroup, and of a quota of 10 % an
+interpreter's start takes a second.
 """
 
 from __future__ import annotations
@@ -33,25 +35,37 @@ class Programs:
     """Where the programs are, as seen by the workload (on the host, or inside a container)."""
 
     python: str
+    sleep: str
     stress_ng: str
     load: str
     scratch: str
 
 
 _STRESS_NG: dict[WorkloadKind, tuple[str, tuple[str, ...]]] = {
-    WorkloadKind.SPIN: ("cpu", ("--cpu-method", "loop")),
     WorkloadKind.SWITCH: ("switch", ()),
     WorkloadKind.FORK_STORM: ("fork", ("--fork-max", "16")),
     WorkloadKind.THREAD_STORM: ("pthread", ("--pthread-max", "64")),
     WorkloadKind.MEMORY: ("vm", ("--vm-keep", "--vm-method", "write64")),
 }
 _OWN: dict[WorkloadKind, str] = {
-    WorkloadKind.QUIET: "quiet",
+    WorkloadKind.QUIET: "quiet",  # several threads; one is sleep(1)
     WorkloadKind.AFFINITY_ESCAPER: "escape",
     WorkloadKind.EXEC_STORM: "exec",
     WorkloadKind.SYSCALL: "syscall",
     WorkloadKind.PULSE: "pulse",
 }
+SHELL = "/bin/sh"
+_SPIN = """
+printf pinproof-main >/proc/self/comm
+left=$1
+while [ "$left" -gt 0 ]; do
+    { printf pinproof-spin >/proc/self/comm; while :; do :; done; } &
+    left=$((left - 1))
+done
+wait
+"""
+"""User mode only: every command is one of the shell's own."""
+_FOR_EVER_S = str(2**31 - 1)
 
 
 def uses_stress_ng(workload: Workload) -> bool:
@@ -67,6 +81,11 @@ def command(workload: Workload, programs: Programs) -> Command:
     where = f"workload {workload.kind}"
     if not 1 <= workload.threads <= MAX_WORKERS:
         raise InputError(where, f"threads {workload.threads}", f"1 to {MAX_WORKERS}")
+    if workload.kind is WorkloadKind.SPIN:
+        argv = (SHELL, "-c", _SPIN, "sh", str(workload.threads))
+        return Command(argv=argv, comm="pinproof-spin", workers=workload.threads)
+    if workload.kind is WorkloadKind.QUIET and workload.threads == 1:
+        return Command(argv=(programs.sleep, _FOR_EVER_S), comm=Path(programs.sleep).name, workers=0)
     if own := _OWN.get(workload.kind):
         argv = (programs.python, "-ISE", f"{programs.load}/work.py", own, str(workload.threads))
         return Command(

@@ -8,14 +8,15 @@ from toolkit.apply.workloads import LOAD_DIRECTORY, Programs, command, uses_stre
 from toolkit.errors import InputError
 from toolkit.model.sandbox import Workload, WorkloadKind
 
-PROGRAMS = Programs(python="/py", stress_ng="/sng", load="/load", scratch="/scratch")
+PROGRAMS = Programs(python="/py", sleep="/bin/sleep", stress_ng="/sng", load="/load", scratch="/scratch")
 
 
 @pytest.mark.parametrize("kind", list(WorkloadKind))
 def test_every_kind_has_a_command_that_can_be_recognised(kind: WorkloadKind) -> None:
     """Each kind runs one known program, and its tasks carry a name that fits in /proc/pid/comm (15 bytes)."""
     made = command(Workload(kind=kind, threads=3), PROGRAMS)
-    assert made.argv[0] == ("/sng" if uses_stress_ng(Workload(kind=kind)) else "/py")
+    ours = "/bin/sh" if kind is WorkloadKind.SPIN else "/py"
+    assert made.argv[0] == ("/sng" if uses_stress_ng(Workload(kind=kind)) else ours)
     assert "3" in made.argv
     assert 0 < len(made.comm) <= 15
     assert made.workers in (0, 3)
@@ -24,13 +25,20 @@ def test_every_kind_has_a_command_that_can_be_recognised(kind: WorkloadKind) -> 
 def test_spin_is_user_mode_in_n_processes() -> None:
     """The spin load is a loop without system calls, one process for each CPU's worth of demand."""
     made = command(Workload(kind=WorkloadKind.SPIN, threads=2), PROGRAMS)
-    assert made.argv[1:5] == ("--cpu", "2", "--cpu-method", "loop")
-    assert (made.comm, made.workers) == ("stress-ng-cpu", 2)
+    assert (made.argv[0], made.argv[-1]) == ("/bin/sh", "2")
+    assert (made.comm, made.workers) == ("pinproof-spin", 2)
+
+
+def test_one_sleeper_is_a_program_of_the_system() -> None:
+    """What only sleeps needs no interpreter; several threads do."""
+    made = command(Workload(kind=WorkloadKind.QUIET), PROGRAMS)
+    assert (made.argv[0], made.comm, made.workers) == ("/bin/sleep", "sleep", 0)
+    assert command(Workload(kind=WorkloadKind.QUIET, threads=2), PROGRAMS).argv[0] == "/py"
 
 
 def test_the_programs_of_the_package_exist() -> None:
     """What is run by path is where it is said to be."""
-    assert {"start.py", "work.py"} <= {path.name for path in LOAD_DIRECTORY.iterdir()}
+    assert {"work.py"} <= {path.name for path in LOAD_DIRECTORY.iterdir()}
 
 
 @pytest.mark.parametrize(
