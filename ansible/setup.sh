@@ -174,13 +174,13 @@ fi
 case $family in
 apt)
 	need python3 python3-venv python3-bpfcc make util-linux
-	wish "stress-ng workloads are replaced by pinproof's own" stress-ng
+	wish "scenarios with memory, switches, forks or threads cannot run" stress-ng
 	wish "'--runtime runc' is not possible" runc
 	wish "'--runtime crun' is not possible" crun
 	;;
 dnf)
 	need python3 python3-bcc make util-linux
-	wish "stress-ng workloads are replaced by pinproof's own" stress-ng
+	wish "scenarios with memory, switches, forks or threads cannot run" stress-ng
 	wish "'--runtime runc' is not possible" runc
 	wish "'--runtime crun' is not possible" crun
 	;;

@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ READY_S = 90.0
 """How long a workload may take to start. The machine may be busy, and a workload that dies is seen at once anyway."""
 _GATE = 'read -r go && exec "$@" </dev/null'
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_ASKING = threading.Lock()
+"""Of all who wait for a workload side by side one asks at a time."""
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/"}
 
 
@@ -147,20 +150,22 @@ def await_ready(
     deadline = time.monotonic() + deadline_s
     pause_s = 0.001
     while True:
-        asked = time.monotonic()
-        if not alive(started):
-            code = "" if started.process is None else f" with exit code {started.process.wait()}"
-            raise ApplyError(f"{what}: the workload died at once{code}: {last_words(stderr)}")
-        ready = _workers(started.pid, command, members)
-        if ready >= max(command.workers, 1):
-            return
+        with _ASKING:
+            asked = time.monotonic()
+            if not alive(started):
+                code = "" if started.process is None else f" with exit code {started.process.wait()}"
+                raise ApplyError(f"{what}: the workload died at once{code}: {last_words(stderr)}")
+            ready = _workers(started.pid, command, members)
+            if ready >= max(command.workers, 1):
+                return
+            # Asking takes CPU time from the workload: on a slow machine at most a third of the time.
+            time.sleep(2 * (time.monotonic() - asked))
         if time.monotonic() > deadline:
             raise ApplyError(
                 f"{what}: the workload is not ready after {deadline_s:g} s: {ready} of "
                 f"{max(command.workers, 1)} tasks named {command.comm!r}; {last_words(stderr)}"
             )
-        # Asking takes CPU time from the workload: on a slow machine at most a third of the time.
-        time.sleep(max(pause_s, 2 * (time.monotonic() - asked)))
+        time.sleep(pause_s)
         pause_s = min(pause_s * 2, 0.05)
 
 
@@ -174,7 +179,10 @@ def alive(started: Started) -> bool:
 def _workers(pid: int, command: Command, members: Callable[[], Iterable[int]]) -> int:
     if command.workers == 0:
         return int(_comm(pid) == command.comm)
-    return sum(_comm(other) == command.comm and procfs.parent(other) == pid for other in members())
+    children = procfs.children(pid)
+    if children is None:
+        children = [other for other in members() if procfs.parent(other) == pid]
+    return sum(_comm(other) == command.comm for other in children)
 
 
 def _comm(pid: int) -> str:

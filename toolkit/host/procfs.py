@@ -31,6 +31,15 @@ def parent(pid: int, root: Path = Path("/")) -> int | None:
     return int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
 
 
+def children(pid: int, root: Path = Path("/")) -> list[int] | None:
+    """Return the processes that a process's main thread has made; ``None`` if it is gone, or the kernel does not tell.
+
+    Source: proc(5), ``/proc/pid/task/tid/children`` (CONFIG_PROC_CHILDREN).
+    """
+    text = read_control(root / f"proc/{pid}/task/{pid}/children")
+    return None if text is None else [int(word) for word in text.split() if word.isdigit()]
+
+
 def boot_id(root: Path = Path("/")) -> str:
     """Return the kernel's random id of this boot; empty if it cannot be read."""
     return (read_control(root / "proc/sys/kernel/random/boot_id") or "").strip()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from tests.lab.harness import debian, image, settings, snapshot
+from tests.lab.harness import debian, emulator, image, settings, snapshot
 from tests.lab.harness.settings import LabUnavailableError
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.topology import BY_NAME
@@ -65,7 +65,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.harness", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("setup", help="install missing host programs from Debian's packages")
-    verbs.add_parser("image", help="build the guest image if the present recipe has none")
+    verbs.add_parser("image", help="fetch the emulator and build the guest image, what is missing of them")
     verbs.add_parser("clean", help="remove the lab's cache")
     for name, text in (("run", "run a command in a guest"), ("warm", "make the snapshot of a guest")):
         verb = verbs.add_parser(name, help=text)
@@ -79,6 +79,7 @@ def main() -> int:
         if words.verb == "setup":
             setup()
         elif words.verb == "image":
+            emulator.build(say)
             image.build(say)
         elif words.verb == "clean":
             shutil.rmtree(settings.cache(), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Debian packages for the guests: resolved and downloaded by apt into the lab's cache, never installed on the host.
+"""Debian packages for the lab: resolved and downloaded by apt into its cache, never installed on the host.
 
 apt is given an empty package state, so that the guest holds the whole closure whatever the host has installed, and
 the same list gives the same guest on any Debian 12 machine. Maintainer scripts do not run.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab.harness.settings import LabUnavailableError, tool
@@ -57,15 +58,21 @@ GUEST_PACKAGES = (
 )
 
 
-def download(archive: Path) -> list[Path]:
-    """Fetch the closure of the guest's and the kernels' packages; return the files of exactly this closure.
+_ARCHIVE = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian"
+_MERGED = ("bin", "sbin", "lib", "lib64")
+
+
+def download(archive: Path, wanted: Sequence[str], releases: Sequence[str] = ()) -> list[Path]:
+    """Fetch the closure of packages; return the files of exactly this closure.
+
+    :param releases: where to look, the preferred one last; empty: where the host's own apt looks.
 
     :raises LabUnavailableError: apt cannot resolve or fetch them.
     """
     (archive / "partial").mkdir(parents=True, exist_ok=True)
     state = archive / "empty-status"
     state.write_text("")
-    options = {
+    options: dict[str, object] = {
         "Dir::State::status": state,
         "Dir::Cache::archives": archive,
         "Dir::Cache::pkgcache": "",
@@ -74,8 +81,19 @@ def download(archive: Path) -> list[Path]:
         "APT::Install-Recommends": "false",
         "APT::Sandbox::User": "root",
     }
+    if releases:
+        (archive / "lists/partial").mkdir(parents=True, exist_ok=True)
+        sources = archive / "sources.list"
+        sources.write_text("".join(f"deb {_ARCHIVE} {release} main\n" for release in releases))
+        options |= {
+            "Dir::State::lists": archive / "lists",
+            "Dir::Etc::sourcelist": sources,
+            "Dir::Etc::sourceparts": "/dev/null",
+            "APT::Default-Release": releases[-1],
+        }
     command = [tool("apt-get"), *(f"-o{key}={value}" for key, value in options.items())]
-    wanted = [*KERNELS.values(), *GUEST_PACKAGES]
+    if releases:
+        _run([*command, "--quiet=2", "update"])
     _run([*command, "--quiet=2", "--yes", "--download-only", "install", *wanted])
     listing = _run([*command, "--simulate", "install", *wanted])
     files = []
@@ -85,6 +103,13 @@ def download(archive: Path) -> list[Path]:
             raise LabUnavailableError(f"apt resolved {name} {version} but {archive} does not hold it")
         files.append(found[0])
     return files
+
+
+def make_root(root: Path) -> None:
+    """Make an empty root directory whose ``/bin``, ``/lib`` … are links into ``/usr``."""
+    for name in _MERGED:
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
 
 
 _MODULES_LEFT_OUT = (
@@ -100,7 +125,7 @@ _MODULES_LEFT_OUT = (
 
 
 def unpack(package: Path, root: Path, without: tuple[str, ...] = ()) -> None:
-    """Extract a package below a root whose ``/bin``, ``/lib`` … are links into ``/usr``."""
+    """Extract a package below a root of :func:`make_root`."""
     excludes = [f"--exclude={pattern}" for pattern in without]
     with subprocess.Popen([tool("dpkg-deb"), "--fsys-tarfile", package], stdout=subprocess.PIPE) as reader:
         into = ["--keep-directory-symlink", "--directory", str(root)]

@@ -25,7 +25,6 @@ IMAGE_MIB = 2600
 PYTHON_PACKAGES = "/opt/python"
 """Where the project's dependencies live in the guest."""
 
-_MERGED = ("bin", "sbin", "lib", "lib64")
 _EMPTY = ("proc", "sys", "dev", "run", "tmp", "root", "var/tmp", "var/lib", "opt", "etc")
 _BULK = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
 _ETC = {
@@ -70,7 +69,7 @@ def build(say: Callable[[str], None] = lambda line: None) -> Image:
             raise LabUnavailableError("building the guest image needs root (chroot into the unpacked tree)") from None
     store = settings.cache()
     say("resolving and downloading Debian packages")
-    packages = debian.download(store / "packages")
+    packages = debian.download(store / "packages", [*debian.KERNELS.values(), *debian.GUEST_PACKAGES])
     with tempfile.TemporaryDirectory(prefix="building-", dir=store) as temporary:
         work = Path(temporary)
         kernels = [package for package in packages if package.name.startswith("linux-image-")]
@@ -112,9 +111,7 @@ def _requirements() -> list[str]:
 
 
 def _stage(stage: Path, packages: list[Path]) -> None:
-    for name in _MERGED:
-        (stage / "usr" / name).mkdir(parents=True)
-        (stage / name).symlink_to(f"usr/{name}")
+    debian.make_root(stage)
     for name in _EMPTY:
         (stage / name).mkdir(parents=True, exist_ok=True)
     for package in packages:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.lab.harness import settings
+from tests.lab.harness import emulator, settings
 from tests.lab.harness.inside import wire
 from tests.lab.harness.settings import tool
 
@@ -45,14 +45,14 @@ class MachineError(Exception):
 
 def version() -> str:
     """Return QEMU's version line."""
-    done = subprocess.run([tool("qemu-system-x86_64"), "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*emulator.command(), "--version"], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[0]
 
 
 def command_line(kernel: Path, initramfs: Path, root: Path, hardware: list[str], words: list[str]) -> list[str]:
     """Return the QEMU command of a machine, without where it resumes from."""
     return [
-        *(tool("qemu-system-x86_64"), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *(*emulator.command(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "q35", "-accel", "tcg,thread=multi,tb-size=256", *hardware),
         *("-kernel", str(kernel), "-initrd", str(initramfs), "-append", " ".join([*KERNEL_WORDS, *words])),
         *("-serial", "file:console", "-qmp", "unix:monitor,server=on,wait=off"),

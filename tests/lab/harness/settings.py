@@ -15,7 +15,6 @@ NICENESS = 10
 """Guests are neighbours of whatever else runs on the build machine."""
 
 HOST_TOOLS = {
-    "qemu-system-x86_64": "qemu-system-x86",
     "mke2fs": "e2fsprogs",
     "modprobe": "kmod",
     "depmod": "kmod",

@@ -1,0 +1,106 @@
+"""Starting commands as members of cgroups: what needs no root of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolkit.apply import launch
+from toolkit.apply.launch import Started
+from toolkit.apply.workloads import SHELL, Command
+from toolkit.errors import ApplyError
+from toolkit.host import procfs
+from toolkit.model.cpuset import CpuSet
+
+SLEEP = launch.host_program("sleep", "coreutils")
+
+
+def start(directory: Path, *argv: str, procs: tuple[Path, ...] = ()) -> subprocess.Popen[bytes]:
+    """Start a command on the CPUs that this test may use."""
+    cpus = CpuSet.of(os.sched_getaffinity(0))
+    return launch.spawn(argv, cpus=cpus, procs=procs, stderr=directory / "stderr", what="here", directory=directory)
+
+
+def test_the_command_replaces_the_shell_that_waited(tmp_path: Path) -> None:
+    """The pid that was put into the cgroups is the command's, and each file in the order of joining got it."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("")
+    second.write_text("")
+    process = start(tmp_path, SLEEP, "1000", procs=(first, second))
+    try:
+        started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+        command = Command(argv=(), comm="sleep", workers=0)
+        launch.await_ready(started, command, members=list, what="here", stderr=tmp_path / "stderr")
+        assert first.read_text() == second.read_text() == str(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_cgroup_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
+    """One line names the step, the command never runs, and no process is left."""
+    ran = tmp_path / "ran"
+    with pytest.raises(ApplyError, match=r"here: join .*/gone/cgroup\.procs: No such file or directory"):
+        start(tmp_path, SHELL, "-c", f"echo >{ran}", procs=(tmp_path / "gone/cgroup.procs",))
+    assert not ran.exists()
+    assert procfs.children(os.getpid()) == []
+
+
+def test_who_waits_for_a_toolkit_that_died_ends(tmp_path: Path) -> None:
+    """The end of the pipe is not the word to go on."""
+    ran = tmp_path / "ran"
+    done = subprocess.run([SHELL, "-c", launch._GATE, "sh", "touch", ran], stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode != 0
+    assert not ran.exists()
+
+
+def test_a_command_that_does_not_exist_is_told_with_its_last_words(tmp_path: Path) -> None:
+    """It dies at once, and what the shell said of it is in the error."""
+    process = start(tmp_path, str(tmp_path / "nothing"))
+    started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+    with pytest.raises(ApplyError, match=r"here: the workload died at once with exit code 127: .*nothing.*not found"):
+        launch.await_ready(
+            started,
+            Command(argv=(), comm="nothing", workers=0),
+            members=list,
+            what="here",
+            stderr=tmp_path / "stderr",
+        )
+
+
+def test_workers_are_counted_by_name(tmp_path: Path) -> None:
+    """A start is complete when as many children as asked for carry the name, whoever tells of them."""
+    script = "sleep 1000 & sleep 1000 & wait"
+    process = start(tmp_path, SHELL, "-c", script)
+    try:
+        command = Command(argv=(), comm="sleep", workers=2)
+        started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+        launch.await_ready(started, command, members=list, what="here", stderr=tmp_path / "stderr")
+        with pytest.raises(ApplyError, match="2 of 3 tasks named 'sleep'"):
+            launch.await_ready(
+                started,
+                Command(argv=(), comm="sleep", workers=3),
+                members=list,
+                what="here",
+                stderr=tmp_path / "stderr",
+                deadline_s=0.01,
+            )
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
+
+
+def test_kernels_that_do_not_tell_of_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without CONFIG_PROC_CHILDREN the members of the cgroup are asked for their parent."""
+    monkeypatch.setattr(procfs, "children", lambda _pid: None)
+    process = start(tmp_path, SHELL, "-c", "sleep 1000 & wait")
+    try:
+        started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+        command = Command(argv=(), comm="sleep", workers=1)
+        launch.await_ready(started, command, members=procfs.pids, what="here", stderr=tmp_path / "stderr")
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
