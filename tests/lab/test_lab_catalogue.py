@@ -7,6 +7,7 @@ every kernel. A guest runs all of its scenarios in one process, so that the prob
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -30,13 +31,17 @@ DURATION_S = 2.0
 the host was busy."""
 RUN_TIMEOUT_S = 120
 """For one window with all around it; a busy host makes an emulated machine many times slower."""
+COMPILE_TIMEOUT_S = 600
+GUEST_TIMEOUT_S = 4 * 3600
+ASK, ANSWER = "/run/catalogue-ask", "/run/catalogue-answer"
 
-RUN = """
+SERVER = """
 import json, os
 from pathlib import Path
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
 from toolkit.pipeline import conformance, execute
+from toolkit.pipeline.repeats import REPEATS
 from toolkit.pipeline.standing import standing
 from toolkit.scenario_file import load_catalogue
 
@@ -44,19 +49,23 @@ from toolkit.scenario_file import load_catalogue
 # times the weight of a sandbox, no more: at -20 a planted escaper that came to CPU 0 never got away from it.
 os.nice(-5)
 os.sched_setaffinity(0, {0})
+ask, answer = (Path(path) for path in ARGS["pipes"])
 catalogue = {scenario.name: scenario for scenario in load_catalogue()}
 machine = read_topology()
 with standing("lab-catalogue") as kept:
-    settings = execute.Settings(runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], standing=kept)
-    for name in ARGS["names"]:
+    settings = execute.Settings(
+        runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], standing=kept, repeats=REPEATS
+    )
+    while name := ask.read_text().strip():
         reason = conformance.why_not(catalogue[name], machine)
         try:
             found = conformance.skipped(catalogue[name], reason) if reason else None
             told = to_data(found or conformance.run_one(catalogue[name], machine, settings))
         except Exception as error:
             told = {"name": name, "error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(told), flush=True)
+        answer.write_text(json.dumps(told))
 """
+"""Runs the scenarios that it is asked for by name, one after the other, with probes that are compiled once."""
 
 
 def kinds() -> list[tuple[GuestKind, tuple[str, ...]]]:
@@ -79,27 +88,32 @@ PAIRS = [pytest.param(kind, name, id=f"{kind}-{name}") for kind, names in kinds(
 
 
 @pytest.fixture(scope="module")
-def results(guest: Guest, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
-    """Run all chosen scenarios of this guest, once."""
-    names = []
-    for item in request.session.items:
-        asked = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        kind = asked.get("guest")
-        if "name" in asked and (kind.topology, kind.kernel) == (guest.topology, guest.kernel):
-            names.append(asked["name"])
-    runs = sum(1 + catalogue.count_faults(name, guest.topology.name) for name in names)
-    arguments = {"names": names, "duration_s": DURATION_S}
-    done = guest.python(RUN, arguments, timeout_s=RUN_TIMEOUT_S * (runs + 2))
-    found = {one["name"]: one for one in map(json.loads, done.text.splitlines())}
-    missing = [name for name in names if name not in found]
-    assert not missing, f"exit code {done.code}, nothing was told of {missing}\n{done.error_text[-4000:]}"
-    return found
+def run(guest: Guest) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Run one scenario of the catalogue in this guest and return what is told of it."""
+    guest.sh(f"mkfifo {ASK} {ANSWER}")
+    arguments = {"pipes": [ASK, ANSWER], "duration_s": DURATION_S}
+    server = guest.start_python(SERVER, arguments, timeout_s=GUEST_TIMEOUT_S)
+
+    def scenario(name: str) -> dict[str, Any]:
+        runs = 1 + catalogue.count_faults(name, guest.topology.name)
+        seconds = RUN_TIMEOUT_S * runs + COMPILE_TIMEOUT_S
+        asked = guest.start(["sh", "-c", f"echo {name} >{ASK}; cat {ANSWER}"], timeout_s=seconds)
+        done = asked.result(beside=server)
+        assert done.code == 0, f"nothing was told of {name} within {seconds} s"
+        told: dict[str, Any] = json.loads(done.text)
+        assert told["name"] == name, "the answer to a question that was given up"
+        return told
+
+    yield scenario
+    if not server.ended:
+        guest.sh(f": >{ASK}")
+        server.result().check()
 
 
 @pytest.mark.parametrize(("guest", "name"), PAIRS, indirect=["guest"], scope="module")
-def test_scenario(guest: Guest, name: str, results: dict[str, dict[str, Any]]) -> None:
+def test_scenario(guest: Guest, name: str, run: Callable[[str], dict[str, Any]]) -> None:
     """The honest run keeps every promise, each broken promise is noticed; what emulation cannot show is skipped."""
-    told = results[name]
+    told = run(name)
     assert "error" not in told, told["error"]
     result = serde.from_data(ScenarioResult, told, f"{guest}: {name}")
     assert result.outcome is not Outcome.SKIPPED, f"computed to fit, but: {result.reason}"

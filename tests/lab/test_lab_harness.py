@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,32 @@ def test_a_broken_promise_that_was_caught_stays_caught() -> None:
     """A rule that a guest may not certify can fail all the same, and that is what a control shows."""
     caught = ControlResult(rule="noise", fault="tight-limit", subject="cpu 3", outcome=Outcome.PASSED, reason="budget")
     assert limits.restated_control(caught) == caught
+
+
+def test_guests_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As many guests run side by side as were asked for; the next one waits."""
+    monkeypatch.setenv("PINPROOF_LAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("PINPROOF_LAB_GUESTS", "2")
+    third = threading.Event()
+
+    def wait_for_a_turn() -> None:
+        with settings.turn():
+            third.set()
+
+    waiting = threading.Thread(target=wait_for_a_turn, daemon=True)
+    with settings.turn():
+        with settings.turn():
+            waiting.start()
+            assert not third.wait(3 * settings.TURN_S)
+        assert third.wait(60)
+    waiting.join()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+def test_a_number_of_guests_that_makes_no_sense_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """One line says what was found and what was expected."""
+    monkeypatch.setenv("PINPROOF_LAB_GUESTS", text)
+    with pytest.raises(
+        settings.LabUnavailableError, match=f"PINPROOF_LAB_GUESTS is '{text}', expected a positive number"
+    ):
+        settings.guests_at_once()

@@ -52,7 +52,7 @@ def command(kind: GuestKind, argv: list[str]) -> int:
 def warm(kinds: list[GuestKind]) -> None:
     """Make the snapshots that are missing."""
     for kind in kinds:
-        with settings.one_guest_at_a_time():
+        with settings.turn():
             recipe = snapshot.recipe(kind)
             if not recipe.snapshot.exists():
                 began = time.monotonic()

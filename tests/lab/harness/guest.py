@@ -77,20 +77,32 @@ class Pending:
         self._guest = guest
         self._deadline = time.monotonic() + timeout_s + GRACE_S
         self.answers: queue.SimpleQueue[Completed] = queue.SimpleQueue()
+        self._answer: Completed | None = None
 
-    def result(self) -> Completed:
+    @property
+    def ended(self) -> bool:
+        """Whether the answer is there."""
+        return self._answer is not None or not self.answers.empty()
+
+    def result(self, beside: Pending | None = None) -> Completed:
         """Wait for the answer.
 
+        :param beside: a request that has to go on meanwhile.
+        :raises CommandError: that one ended.
         :raises MachineError: the guest ended, or its agent does not answer.
         """
-        while True:
+        while self._answer is None:
             try:
-                return self.answers.get(timeout=0.5)
+                self._answer = self.answers.get(timeout=0.5)
             except queue.Empty:
                 if self._guest.machine.ended:
                     raise self._guest.machine.error(f"the guest ended during: {self.what}") from None
+                if beside is not None and beside.ended:
+                    ended = beside.result()
+                    raise CommandError(f"{beside.what} ended with exit code {ended.code}\n{ended.error_text}") from None
                 if time.monotonic() > self._deadline:
                     raise self._guest.machine.error(f"no answer to: {self.what}") from None
+        return self._answer
 
 
 class Guest:
@@ -160,8 +172,20 @@ class Guest:
 
         :param args: JSON-ready value, visible as ``ARGS``.
         """
+        return self.start_python(source, args, argv=argv, cwd=cwd, timeout_s=timeout_s).result()
+
+    def start_python(
+        self,
+        source: str,
+        args: Any = None,
+        *,
+        argv: Sequence[str] = ("lab",),
+        cwd: str = "/root",
+        timeout_s: float = 60,
+    ) -> Pending:
+        """Start Python source as :meth:`python` does, and do not wait for it."""
         head = {"op": "python", "args": args, "argv": list(argv), "timeout": timeout_s, "path": [PROJECT], "cwd": cwd}
-        return self._request(head, source.encode(), source.strip().splitlines()[0], timeout_s).result()
+        return self._request(head, source.encode(), source.strip().splitlines()[0], timeout_s)
 
     def read(self, path: str) -> str:
         """Read a small text file of the guest, for instance of sysfs."""

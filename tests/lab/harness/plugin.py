@@ -32,8 +32,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     asked = config.getoption(REQUIRE, default=False) or config.getoption("markexpr") or _named(config)
     for item in ours:
         item.add_marker(pytest.mark.lab)
+        if config.pluginmanager.hasplugin("xdist"):
+            # Tests that share a guest go to the same worker: pytest -n 2 --dist loadgroup.
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{_kind(item)}"))
         if not asked and "guest" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason="guests start only when asked for: pytest tests/lab, or make lab"))
+
+
+def _kind(item: pytest.Item) -> object:
+    return (
+        item.callspec.params.get("guest") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+    )
 
 
 def _named(config: pytest.Config) -> bool:

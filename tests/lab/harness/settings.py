@@ -6,10 +6,13 @@ import contextlib
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 PROJECT = Path(__file__).resolve().parents[3]
+TURN_S = 0.2
 INSIDE = Path(__file__).resolve().parent / "inside"
 NICENESS = 10
 """Guests are neighbours of whatever else runs on the build machine."""
@@ -49,11 +52,32 @@ def tool(name: str) -> str:
     return found
 
 
+def guests_at_once() -> int:
+    """Return how many guests may run side by side on this machine: ``$PINPROOF_LAB_GUESTS``, or one for two CPUs.
+
+    :raises LabUnavailableError: the variable holds no positive number.
+    """
+    chosen = os.environ.get("PINPROOF_LAB_GUESTS", "")
+    if chosen and not (chosen.isdecimal() and int(chosen)):
+        raise LabUnavailableError(f"PINPROOF_LAB_GUESTS is {chosen!r}, expected a positive number")
+    return int(chosen or max(1, (os.cpu_count() or 1) // 2))
+
+
 @contextlib.contextmanager
-def one_guest_at_a_time() -> Iterator[None]:
-    """Hold the machine-wide turn: software emulation of many CPUs leaves room for one guest only."""
+def turn() -> Iterator[None]:
+    """Hold one of the machine-wide turns, waiting until one is free: emulating many CPUs leaves room for few guests."""
     folder = cache()
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "turn.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        locks = [stack.enter_context((folder / f"turn-{n}.lock").open("a")) for n in range(guests_at_once())]
+        while not any(_taken(lock) for lock in locks):
+            time.sleep(TURN_S)
         yield
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

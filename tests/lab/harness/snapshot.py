@@ -77,11 +77,11 @@ def make(kind: GuestKind, what: Recipe) -> float:
 
 @contextlib.contextmanager
 def running(kind: GuestKind) -> Iterator[Guest]:
-    """Start a guest in a known state and end it afterwards; only one runs at a time on this machine.
+    """Start a guest in a known state and end it afterwards, when it is its turn.
 
     :raises LabUnavailableError: a program or the image is missing.
     """
-    with settings.one_guest_at_a_time():
+    with settings.turn():
         what = recipe(kind)
         if not what.snapshot.exists():
             make(kind, what)
