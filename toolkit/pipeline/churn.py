@@ -285,7 +285,7 @@ def _window(scene: Scene, pair: canary.CanaryPair, root: Path, tally: _Tally, *,
     tally.outcomes.update(f"{verdict.rule} {verdict.outcome}" for verdict in verdicts)
     tally.transitions += [(t.what, (t.end_at_ns - t.start_at_ns) / 1e6) for t in evidence.transitions]
     tally.alarms += [
-        f"{v.rule} {v.subject}: {v.reason}"
+        f"{v.rule} {v.subject}: {v.reason} (window {tally.windows}, {dict(v.measures)})"
         for v in verdicts
         if v.outcome is Outcome.FAILED and (v.rule, v.subject) not in explained
     ]
