@@ -23,10 +23,13 @@ from tests.lab.harness.settings import LabUnavailableError
 PACKAGES = ("qemu-system-x86",)
 RELEASES = ("bookworm", "bookworm-backports")
 """The last is preferred."""
+FIRMWARE = "qboot.rom"
+"""SeaBIOS asks for a topology level (CPUID leaf 0x1f) that does not exist, whereupon QEMU 10.0 aborts on machines with
+dies."""
 
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LOADER = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
-_FIRMWARE = ("usr/share/qemu", "usr/share/seabios")
+_FIRMWARE_FOLDERS = ("usr/share/qemu", "usr/share/seabios")
 _BULK = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/perl5")
 
 
@@ -40,7 +43,7 @@ def command() -> tuple[str, ...]:
         raise LabUnavailableError(f"no emulator in {settings.cache()}: run make lab-image")
     # By its own loader: its libraries must not be mixed with those of the host, nor be seen by what it starts.
     program = (str(tree / _LOADER), "--library-path", str(tree / _LIBRARIES), str(tree / "usr/bin/qemu-system-x86_64"))
-    return (*program, *(word for folder in _FIRMWARE for word in ("-L", str(tree / folder))))
+    return (*program, *(word for folder in _FIRMWARE_FOLDERS for word in ("-L", str(tree / folder))))
 
 
 def build(say: Callable[[str], None] = lambda line: None) -> None:

@@ -53,7 +53,7 @@ def command_line(kernel: Path, initramfs: Path, root: Path, hardware: list[str],
     """Return the QEMU command of a machine, without where it resumes from."""
     return [
         *(*emulator.command(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-        *("-machine", "q35", "-accel", "tcg,thread=multi,tb-size=256", *hardware),
+        *("-bios", emulator.FIRMWARE, "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=256", *hardware),
         *("-kernel", str(kernel), "-initrd", str(initramfs), "-append", " ".join([*KERNEL_WORDS, *words])),
         *("-serial", "file:console", "-qmp", "unix:monitor,server=on,wait=off"),
         *("-drive", f"file={root},if=none,id=root,format=raw,read-only=on,file.locking=off"),

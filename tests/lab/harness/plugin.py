@@ -26,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(REQUIRE, action="store_true", help="a lab that cannot run is an error, not a skip")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for its groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark everything here as ``lab``; without having been asked for, guests are not started."""
     ours = [item for item in items if "/tests/lab/" in str(item.path)]
