@@ -9,7 +9,10 @@ import os
 import re
 from pathlib import Path
 
+from toolkit.host.cgroup_mounts import read_control
+
 _THREADS = re.compile(rb"\nThreads:\s*(\d+)\n")
+_VOLUNTARY = re.compile(r"\nvoluntary_ctxt_switches:\s*(\d+)\n")
 _SWITCHES = re.compile(rb"ctxt_switches:\s*(\d+)\n")
 
 
@@ -17,6 +20,12 @@ def context_switches(pid: int, root: Path = Path("/")) -> int | None:
     """Return how often the task was switched out since it began; ``None`` if it is gone."""
     found = switches_and_threads(pid, str(root))
     return None if found is None else found[0]
+
+
+def voluntary_switches(tid: int, root: Path = Path("/")) -> int | None:
+    """Return how often the task went to sleep since it began; ``None`` if it is gone."""
+    found = _VOLUNTARY.search(read_control(root / f"proc/{tid}/status") or "")
+    return None if found is None else int(found[1])
 
 
 def switches_and_threads(tid: int, root: str) -> tuple[int, int] | None:

@@ -233,7 +233,8 @@ def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Setting
             run = execute.run_controls(changed, watched, settings)
         else:
             run = execute.run_controls(work, watched, settings, node=changed)
-        found += [judge_control(one, run.verdicts, str(run.path), _cpus(work, one.target)) for one in watched]
+        path, hidden = str(run.path), run.hidden
+        found += [judge_control(one, run.verdicts, path, _cpus(work, one.target), hidden) for one in watched]
     return found
 
 
@@ -270,9 +271,11 @@ def _cpus(work: Planned, target: str) -> CpuSet:
 
 
 def judge_control(
-    control: NegativeControl, verdicts: Iterable[Verdict], run: str, cpus: CpuSet | None = None
+    control: NegativeControl, verdicts: Iterable[Verdict], run: str, cpus: CpuSet | None = None, hidden: str = ""
 ) -> ControlResult:
     """A control passes when its rule says ``failed`` about its subject; a rule that cannot fail proves nothing.
+
+    :param hidden: why the fault may not have come to show: nobody can be blamed for not noticing it then.
 
     What a virtual machine may not judge at all is skipped with the rule's own reason.
     """
@@ -288,6 +291,8 @@ def judge_control(
         return _control(control, Outcome.PASSED, failed[0].reason, run)
     if undecided:
         return _control(control, Outcome.UNDECIDED, undecided[0].reason, run)
+    if hidden:
+        return _control(control, Outcome.UNDECIDED, hidden, run)
     found = ", ".join(f"{v.subject}: {v.outcome.value}" for v in about) or "no verdict"
     reason = f"{control.rule} did not notice {control.fault.value} ({found})"
     return _control(control, Outcome.FAILED, reason, run)

@@ -4,34 +4,53 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit.apply import cgroups
 from toolkit.apply.sandbox import LiveSandbox
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import NO_LIMIT
+from toolkit.host.task_switches import voluntary_switches
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.scenario import FaultKind, NegativeControl
 
+ROUNDS = 2
+"""A round that ends in the window may have begun before it; the second is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Escaper:
+    """A planted task that visits every CPU. :param pid: its main process."""
+
+    pid: int
+    root: Path
+
+    def rounds(self) -> int | None:
+        """Return how many rounds its worker has made, by the kernel's count; ``None`` where that cannot be read."""
+        workers = procfs.children(self.pid, self.root)
+        counts = [voluntary_switches(worker, self.root) for worker in workers or ()]
+        return None if not counts or None in counts else sum(count for count in counts if count is not None)
+
 
 def apply_fault(
     control: NegativeControl, live: LiveSandbox, request: SandboxRequest, online: CpuSet, root: Path = Path("/")
-) -> None:
+) -> Escaper | None:
     """Do what the control says; the claims stay as they were promised.
 
     :param request: what was put on the machine.
+    :returns: who makes the fault show, where it takes somebody's doing.
     :raises InputError: the target is not there, or has nothing that the fault could change.
     """
     match control.fault:
         case FaultKind.WIDEN_CPUSET:
             live.set_cpus(_target(control, request).claim, online)
             # A busy task may stay where it is; one that visits each CPU uses what the wider set allows.
-            live.spawn(control.target, Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
+            return Escaper(live.spawn(control.target, Workload(kind=WorkloadKind.AFFINITY_ESCAPER)), root)
         case FaultKind.NARROW_CPUSET:
             cpus = _target(control, request).cgroup.cpus or online
             if len(cpus) < 2:
@@ -57,6 +76,7 @@ def apply_fault(
             """Done where the canaries are made: they are not part of the sandbox."""
         case FaultKind.CHANGE_NODE | FaultKind.MISCONFIGURE_NODE:
             """Done where the node is planned: the sandbox is another one."""
+    return None
 
 
 def _target(control: NegativeControl, request: SandboxRequest) -> ContainerRequest:

@@ -36,3 +36,13 @@ def test_only_the_named_rule_about_the_named_subject_counts(verdict: Verdict, ou
 def test_silence_is_not_notice() -> None:
     """No verdict at all is a control that was missed."""
     assert judge_control(CONTROL, [], "").outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcome"),
+    [(said(Outcome.PASSED), Outcome.UNDECIDED), (said(Outcome.FAILED, "two caches"), Outcome.PASSED)],
+)
+def test_nobody_misses_what_never_came_to_show(verdict: Verdict, outcome: Outcome) -> None:
+    """A planted task that got no turn broke nothing: that is no evidence against the rule; what was noticed counts."""
+    found = judge_control(CONTROL, [verdict], "", hidden="the planted task made 0 of 2 rounds")
+    assert found.outcome is outcome

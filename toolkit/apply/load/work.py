@@ -39,7 +39,10 @@ def quiet(threads: int) -> None:
 
 
 def escape() -> None:
-    """Try to leave the cpuset: every single CPU, then all of them, some work in between."""
+    """Try to leave the cpuset: every single CPU, then all of them, some work in between, and one sleep a round.
+
+    The kernel counts the sleeps (voluntary switches): so others can tell how many rounds were made.
+    """
     cpus = range(os.sysconf("SC_NPROCESSORS_CONF"))
     name_self("pinproof-escape")
     while True:
@@ -52,6 +55,7 @@ def escape() -> None:
             end = time.monotonic_ns() + HOP_NS
             while time.monotonic_ns() < end:
                 pass
+        time.sleep(0.00005)
 
 
 def pulse() -> None:

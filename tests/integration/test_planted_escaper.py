@@ -1,0 +1,46 @@
+"""The task that a negative control plants: how far it came is counted by the kernel, not by the rule under test."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.integration.probe_lab import wait_for
+from toolkit.apply.sandbox import sandbox
+from toolkit.host.topology import read_topology
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+from toolkit.model.scenario import FaultKind, NegativeControl
+from toolkit.pipeline import faults
+
+pytestmark = pytest.mark.integration
+CONTROL = NegativeControl(rule="cpuset-containment", fault=FaultKind.WIDEN_CPUSET, target="web")
+
+
+def test_the_rounds_of_an_escaper_are_counted() -> None:
+    """It makes rounds over all CPUs; stopped, it makes none, and that is told, too."""
+    online = read_topology().online
+    request = SandboxRequest(
+        containers=(
+            ContainerRequest(
+                claim="web",
+                cgroup=CgroupRequest(path="web", cpus=CpuSet.of([online.first()])),
+                workloads=(Workload(kind=WorkloadKind.QUIET),),
+            ),
+        )
+    )
+    with sandbox(request, run_id="test-escaper") as live:
+        escaper = faults.apply_fault(CONTROL, live, request, online)
+        assert escaper is not None
+        first = escaper.rounds()
+        assert first is not None
+        wait_for(lambda: (escaper.rounds() or 0) >= first + faults.ROUNDS, "two rounds")
+
+        (worker,) = (int(pid) for pid in Path(f"/proc/{escaper.pid}/task/{escaper.pid}/children").read_text().split())
+        os.kill(worker, 19)
+        wait_for(lambda: "State:\tT" in Path(f"/proc/{worker}/status").read_text(), "the worker to be stopped")
+        stopped = escaper.rounds()
+        assert escaper.rounds() == stopped
+    assert escaper.rounds() is None
