@@ -42,5 +42,7 @@ def test_the_rounds_of_an_escaper_are_counted() -> None:
         os.kill(worker, 19)
         wait_for(lambda: "State:\tT" in Path(f"/proc/{worker}/status").read_text(), "the worker to be stopped")
         stopped = escaper.rounds()
-        assert escaper.rounds() == stopped
+        assert stopped is not None
+        # To be stopped is a sleep, too, which may still have to be counted.
+        assert (escaper.rounds() or 0) - stopped <= 1
     assert escaper.rounds() is None
