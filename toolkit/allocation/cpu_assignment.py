@@ -66,6 +66,8 @@ def take_cpus_near(
     if numa_nodes is not None:
         aligned = available & aligned_cpus(machine, numa_nodes, options)
         near = take_cpus(machine, aligned, min(count, len(aligned)), options, foreign=foreign, quirks=quirks)
+        # What it has already is not taken a second time: it would count twice, and one CPU would be missing.
+        foreign |= near
     return near | take_cpus(machine, available - near, count - len(near), options, foreign=foreign, quirks=quirks)
 
 

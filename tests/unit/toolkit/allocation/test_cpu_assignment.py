@@ -167,6 +167,16 @@ def test_near_the_hint_first() -> None:
     assert str(take_cpus_near(FOUR_NODES, free, 1, PLAIN, None)) == "1"
 
 
+def test_what_was_taken_near_the_hint_is_not_taken_again() -> None:
+    """Where a half-free core counts as whole it brings its other CPU along, but not one that counts already."""
+    offline = Machine.build(
+        (MachineCpu(cpu=cpu, core=cpu // 2, socket=0, numa=cpu // 4, uncore=0) for cpu in range(1, 8)), ()
+    )
+    free = CpuSet.parse("2-3,5-7")
+    assert str(take_cpus_near(offline, free, 5, PLAIN, (1,))) == "2,4-7"
+    assert str(take_cpus_near(offline, free, 5, PLAIN, (1,), quirks=True)) == "4-7"
+
+
 def test_average_threads_decide_on_hybrid_machines() -> None:
     """With one thread per core on average, only cores with exactly one free thread count as whole."""
     assert take(HYBRID, "0-7", 2) == "4-5"
