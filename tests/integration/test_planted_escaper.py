@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import sandbox
+from toolkit.host import procfs
 from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.scenario import FaultKind, NegativeControl
 from toolkit.pipeline import faults
+from toolkit.pipeline.escaper import ROUNDS
 
 pytestmark = pytest.mark.integration
 CONTROL = NegativeControl(rule="cpuset-containment", fault=FaultKind.WIDEN_CPUSET, target="web")
@@ -36,10 +39,10 @@ def test_the_rounds_of_an_escaper_are_counted() -> None:
         assert escaper is not None
         first = escaper.rounds()
         assert first is not None
-        wait_for(lambda: (escaper.rounds() or 0) >= first + faults.ROUNDS, "two rounds")
+        wait_for(lambda: (escaper.rounds() or 0) >= first + ROUNDS, "two rounds")
 
-        (worker,) = (int(pid) for pid in Path(f"/proc/{escaper.pid}/task/{escaper.pid}/children").read_text().split())
-        os.kill(worker, 19)
+        (worker,) = procfs.children(escaper.pid) or ()
+        os.kill(worker, signal.SIGSTOP)
         wait_for(lambda: "State:\tT" in Path(f"/proc/{worker}/status").read_text(), "the worker to be stopped")
         stopped = escaper.rounds()
         assert stopped is not None

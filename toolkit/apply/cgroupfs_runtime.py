@@ -10,7 +10,7 @@ from pathlib import Path
 
 from toolkit.apply import cgroups, kill, launch, workloads
 from toolkit.apply.launch import Started
-from toolkit.apply.workloads import LOAD_DIRECTORY, Programs
+from toolkit.apply.workloads import LOAD_DIRECTORY
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.cpuset import CpuSet
@@ -47,14 +47,7 @@ class CgroupfsRuntime:
         scratch = self.directory / "scratch"
         scratch.mkdir(mode=0o700, exist_ok=True)
         stderr = self.directory / f"{next(self.numbers)}.stderr"
-        programs = Programs(
-            python=sys.executable,
-            # Looked up only if it is used: a host without it can still run the other loads.
-            sleep=launch.host_program("sleep", "coreutils"),
-            stress_ng=launch.host_program("stress-ng", "stress-ng") if workloads.uses_stress_ng(workload) else "",
-            load=str(LOAD_DIRECTORY),
-            scratch=str(scratch),
-        )
+        programs = launch.programs(workload, python=sys.executable, load=str(LOAD_DIRECTORY), scratch=str(scratch))
         command = workloads.command(workload, programs)
         what = f"claim {container.claim}, workload {workload.kind}"
         memory = container.cgroup.memory_max_bytes is not None

@@ -42,17 +42,22 @@ _HINTS = {
 }
 
 
+def write_once(path: Path, value: str) -> None:
+    """Write a control file that exists with one ``write``; the kernel's refusal is an ``OSError``."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)
+
+
 def write_control(path: Path, value: str) -> None:
     """Write one control file with one ``write``.
 
     :raises ApplyError: the kernel refuses it.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, value.encode())
-        finally:
-            os.close(descriptor)
+        write_once(path, value)
     except OSError as error:
         hint = _HINTS.get((path.name, error.errno or 0))
         why = f"{error.strerror}: {hint}" if hint else error.strerror

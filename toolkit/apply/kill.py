@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from toolkit.apply.cgroups import write_once
 from toolkit.errors import ApplyError
 from toolkit.host.cgroup_mounts import read_control
 
@@ -136,13 +137,7 @@ def _numbers(path: Path) -> list[int]:
 
 def _write(path: Path, value: str) -> bool:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        write_once(path, value)
     except OSError:
         return False
-    try:
-        os.write(descriptor, value.encode())
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
     return True

@@ -14,14 +14,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from toolkit.apply.workloads import SHELL, Command
+from toolkit.apply.cgroups import write_once
+from toolkit.apply.workloads import SHELL, Command, Programs, uses_stress_ng
 from toolkit.errors import ApplyError, HostUnsupportedError
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.sandbox import Workload
 
 READY_S = 90.0
 """How long a workload may take to start. The machine may be busy, and a workload that dies is seen at once anyway."""
@@ -52,6 +53,21 @@ def host_program(name: str, package: str) -> str:
     return str(Path(found).absolute())
 
 
+def programs(workload: Workload, *, python: str, load: str, scratch: str) -> Programs:
+    """Return where a workload finds what it may start; where it runs decides the rest.
+
+    :raises HostUnsupportedError: one that it uses is not installed.
+    """
+    return Programs(
+        python=python,
+        sleep=host_program("sleep", "coreutils"),
+        # Looked up only if it is used: a host without it can still run the other loads.
+        stress_ng=host_program("stress-ng", "stress-ng") if uses_stress_ng(workload) else "",
+        load=load,
+        scratch=scratch,
+    )
+
+
 def possible_cpus(root: Path = Path("/")) -> CpuSet:
     """Return every CPU id that this kernel may ever have."""
     text = read_control(root / "sys/devices/system/cpu/possible")
@@ -77,14 +93,13 @@ def spawn(
     :param what: names the command in errors.
     :raises ApplyError: one of the steps before the command failed.
     """
-    step = "open its error file"
-    try:
-        with contextlib.ExitStack() as opened:
-            errors = subprocess.DEVNULL
-            if stderr is not None:
+    with contextlib.ExitStack() as opened:
+        errors = subprocess.DEVNULL
+        if stderr is not None:
+            with _step(what, "open its error file"):
                 errors = os.open(stderr, _APPEND, 0o600)
-                opened.callback(os.close, errors)
-            step = f"start {SHELL}"
+            opened.callback(os.close, errors)
+        with _step(what, f"start {SHELL}"):
             process = subprocess.Popen(
                 (SHELL, "-c", _GATE, "sh", *argv),
                 stdin=subprocess.PIPE,
@@ -94,14 +109,8 @@ def spawn(
                 cwd=directory,
                 env=_ENVIRONMENT,
             )
-    except OSError as error:
-        raise ApplyError(f"{what}: {step}: {error.strerror}") from None
     try:
-        for step, act in _admission(process.pid, cpus, procs):
-            try:
-                act()
-            except OSError as error:
-                raise ApplyError(f"{what}: {step}: {error.strerror}") from None
+        _admit(process.pid, cpus, procs, what)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin:  # killed just now: who waits for it tells of that
             process.stdin.write(b"\n")
@@ -112,25 +121,30 @@ def spawn(
     return process
 
 
-def _admission(pid: int, cpus: CpuSet | None, procs: tuple[Path, ...]) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the steps that make a task a member, each with its name for an error."""
+def _admit(pid: int, cpus: CpuSet | None, procs: tuple[Path, ...], what: str) -> None:
+    """Make a task a member."""
     # Who watches a machine that loads fill may have raised its own priority: a load has that of a container.
-    yield "set the priority", partial(os.setpriority, os.PRIO_PROCESS, pid, 0)
+    with _step(what, "set the priority"):
+        os.setpriority(os.PRIO_PROCESS, pid, 0)
     if cpus:
-        yield "set the affinity", partial(os.sched_setaffinity, pid, cpus)
+        with _step(what, "set the affinity"):
+            os.sched_setaffinity(pid, cpus)
     for path in procs:
-        yield f"join {path}", partial(_write, path, str(pid))
+        with _step(what, f"join {path}"):
+            write_once(path, str(pid))
     if cpus:
         # The kernel keeps what the cpuset allows, now and after it has changed.
-        yield "widen the affinity", partial(os.sched_setaffinity, pid, possible_cpus())
+        with _step(what, "widen the affinity"):
+            os.sched_setaffinity(pid, possible_cpus())
 
 
-def _write(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+@contextlib.contextmanager
+def _step(what: str, name: str) -> Iterator[None]:
+    """Name the step that the kernel refuses."""
     try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+        yield
+    except OSError as error:
+        raise ApplyError(f"{what}: {name}: {error.strerror}") from None
 
 
 def await_ready(

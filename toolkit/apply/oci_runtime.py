@@ -16,7 +16,7 @@ from pathlib import Path
 from toolkit.apply import cgroups, kill, launch, oci, workloads
 from toolkit.apply.launch import Started
 from toolkit.apply.oci import LOAD_MOUNT, Bind
-from toolkit.apply.workloads import LOAD_DIRECTORY, Command, Programs
+from toolkit.apply.workloads import LOAD_DIRECTORY, Command
 from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy
@@ -180,13 +180,9 @@ class OciRuntime:
         return started
 
     def _command(self, workload: Workload) -> Command:
-        programs = Programs(
-            python=str(Path(sys.executable).resolve()),
-            sleep=launch.host_program("sleep", "coreutils"),
-            stress_ng=launch.host_program("stress-ng", "stress-ng") if workloads.uses_stress_ng(workload) else "",
-            load=LOAD_MOUNT,
-            scratch="/tmp",  # noqa: S108 - a tmpfs of the container's own
-        )
+        python = str(Path(sys.executable).resolve())
+        scratch = "/tmp"  # noqa: S108 - a tmpfs of the container's own
+        programs = launch.programs(workload, python=python, load=LOAD_MOUNT, scratch=scratch)
         return workloads.command(workload, programs)
 
     def _rootfs(self, rootfs: Path) -> tuple[Bind, ...]:

@@ -9,10 +9,8 @@ import os
 import re
 from pathlib import Path
 
-from toolkit.host.cgroup_mounts import read_control
-
 _THREADS = re.compile(rb"\nThreads:\s*(\d+)\n")
-_VOLUNTARY = re.compile(r"\nvoluntary_ctxt_switches:\s*(\d+)\n")
+_VOLUNTARY = re.compile(rb"\nvoluntary_ctxt_switches:\s*(\d+)\n")
 _SWITCHES = re.compile(rb"ctxt_switches:\s*(\d+)\n")
 
 
@@ -24,7 +22,7 @@ def context_switches(pid: int, root: Path = Path("/")) -> int | None:
 
 def voluntary_switches(tid: int, root: Path = Path("/")) -> int | None:
     """Return how often the task went to sleep since it began; ``None`` if it is gone."""
-    found = _VOLUNTARY.search(read_control(root / f"proc/{tid}/status") or "")
+    found = _VOLUNTARY.search(_status(tid, str(root)) or b"")
     return None if found is None else int(found[1])
 
 
@@ -33,15 +31,21 @@ def switches_and_threads(tid: int, root: str) -> tuple[int, int] | None:
 
     0 threads: not told. Bytes and plain paths: a window asks this twice of every thread of the machine.
     """
+    text = _status(tid, root)
+    if text is None:
+        return None
+    switches, threads = _SWITCHES.findall(text), _THREADS.search(text)
+    return (sum(map(int, switches)), int(threads[1]) if threads else 0) if len(switches) == 2 else None
+
+
+def _status(tid: int, root: str) -> bytes | None:
     try:
         descriptor = os.open(f"{root}/proc/{tid}/status", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        text = os.read(descriptor, 1 << 14)
+        return os.read(descriptor, 1 << 14)
     except OSError:
         return None
     finally:
         os.close(descriptor)
-    switches, threads = _SWITCHES.findall(text), _THREADS.search(text)
-    return (sum(map(int, switches)), int(threads[1]) if threads else 0) if len(switches) == 2 else None

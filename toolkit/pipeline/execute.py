@@ -20,6 +20,7 @@ from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import FaultKind, NegativeControl, Scenario
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import faults, observe, promises, resizing
+from toolkit.pipeline.escaper import SHOW_S, Escaper
 from toolkit.pipeline.kubelet_state import layer_views, state_reading
 from toolkit.pipeline.planning import Planned
 from toolkit.pipeline.promises import Stage
@@ -31,8 +32,6 @@ STAGE_S = 1.0
 """How long a stage before the last is watched, at most."""
 CONTROL_S = 1.0
 """How long a broken promise is watched at least, unless less was asked for."""
-SHOW_S = 15.0
-"""How long at most until a planted escaper has been on every CPU: beside others on each of them it takes its turns."""
 
 CHANGES = (FaultKind.RESIZE_IGNORED, FaultKind.TIGHT_LIMIT)
 """Faults of what happens while the window is open: it happens in the broken run, too."""
@@ -154,8 +153,7 @@ def run_controls(
         action = None
         if control.fault in CHANGES:
             action = partial(_act, live, work, claims, request, frozenset[str](), ignored=target)
-        show = _Show(escaper)
-        evidence = _observe(claims, window, action, lambda _seconds: None, show)
+        evidence = _observe(claims, window, action, lambda _seconds: None, escaper)
         if control.fault is FaultKind.TIGHT_LIMIT:
             claims = replace(
                 claims,
@@ -166,7 +164,7 @@ def run_controls(
             stage, claims = replace(stage, plan=work.resized), resizing.resized_claims(claims, work.resized)
         torn = control.fault is FaultKind.TORN_STATE
         done = _judged(work, stage, settings.runs / run_id, live, claims, evidence, torn=torn)
-    return replace(done, controls=controls, hidden=show.missing())
+    return replace(done, controls=controls, hidden=escaper.hidden if escaper else "")
 
 
 def _names(stage: Stage, work: Planned) -> frozenset[str]:
@@ -248,55 +246,27 @@ def _act(
         resizing.carry_out(live, opened.observer, claims, work.resized, ignored)
 
 
-class _Show:
-    """Waits until what a planted escaper does has come to show. :param escaper: ``None``: nothing to wait for."""
-
-    def __init__(self, escaper: faults.Escaper | None) -> None:
-        self._escaper = escaper
-        self._base: int | None = None
-        self._made = 0
-
-    def begin(self) -> None:
-        """Count from now on."""
-        self._base = self._rounds()
-
-    def over(self) -> bool:
-        """Say whether it has been on every CPU since :meth:`begin`."""
-        if self._base is not None and (now := self._rounds()) is not None:
-            self._made = now - self._base
-        return self._base is None or self._made >= faults.ROUNDS
-
-    def missing(self) -> str:
-        """Say what is missing; empty if nothing is."""
-        if self.over():
-            return ""
-        return f"the planted task made {self._made} of {faults.ROUNDS} rounds over all CPUs in {SHOW_S:.0f} s"
-
-    def _rounds(self) -> int | None:
-        return None if self._escaper is None else self._escaper.rounds()
-
-
 def _observe(
     claims: ClaimSet,
     window: observe.Window,
     action: Callable[[observe.Observation], None] | None,
     progress: Callable[[float], None],
-    show: _Show | None = None,
+    escaper: Escaper | None = None,
 ) -> Evidence:
     """Observe like :func:`toolkit.pipeline.observe.observe`, with something done at the start of the window.
 
-    :param show: what is waited for besides, for :data:`SHOW_S` at most.
+    :param escaper: who is waited for besides, for :data:`toolkit.pipeline.escaper.SHOW_S` at most.
     """
     with observe.observation(claims, window) as open_window:
-        if show is not None:
-            show.begin()
+        if escaper is not None:
+            escaper.begin()
         if action is not None:
             action(open_window)
         start = time.monotonic()
         while (passed := time.monotonic() - start) < (window.duration_s or 0.0):
             open_window.poll(max(0.0, min(observe.TICK_S, (window.duration_s or 0.0) - passed)))
             progress(time.monotonic() - start)
-        while show is not None and not show.over() and time.monotonic() - start < SHOW_S:
+        while escaper is not None and not escaper.shown() and time.monotonic() - start < SHOW_S:
             open_window.poll(observe.TICK_S)
         return open_window.close()
 

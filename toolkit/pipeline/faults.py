@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from toolkit.apply import cgroups
 from toolkit.apply.sandbox import LiveSandbox
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs, procfs
+from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import NO_LIMIT
-from toolkit.host.task_switches import voluntary_switches
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.scenario import FaultKind, NegativeControl
-
-ROUNDS = 2
-"""A round that ends in the window may have begun before it; the second is whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Escaper:
-    """A planted task that visits every CPU. :param pid: its main process."""
-
-    pid: int
-    root: Path
-
-    def rounds(self) -> int | None:
-        """Return how many rounds its worker has made, by the kernel's count; ``None`` where that cannot be read."""
-        workers = procfs.children(self.pid, self.root)
-        counts = [voluntary_switches(worker, self.root) for worker in workers or ()]
-        return None if not counts or None in counts else sum(count for count in counts if count is not None)
+from toolkit.pipeline.escaper import Escaper
 
 
 def apply_fault(

@@ -3,7 +3,7 @@
 Usage: ``work.py KIND WORKERS``. The main process names itself ``pinproof-main`` and forks its workers, which name
 themselves ``pinproof-KIND``; if one dies, the main process ends too. ``quiet`` has threads in place of workers.
 
-``quiet``: sleeps. ``escape``: asks sched_setaffinity for every CPU in turn, with 2 ms of work on each.
+``quiet``: sleeps in several threads. ``escape``: asks sched_setaffinity for every CPU in turn, 2 ms of work on each.
 ``exec``: short-lived fork + exec children (stress-ng refuses to do that as root). ``syscall``: reads /dev/zero in
 64 KiB pieces, so that nearly all its time is kernel mode in system calls of some microseconds.
 ``pulse``: 10 ms of sleep, 0.2 ms of work, for ever.
@@ -29,8 +29,8 @@ at 2 ms it has 76 %."""
 
 def quiet(threads: int) -> None:
     """Sleep in as many threads."""
-    if threads > 1:
-        import threading  # takes as long to import as all else together
+    import threading  # takes as long to import as all else together: not for the others
+
     for _ in range(threads - 1):
         threading.Thread(target=threading.Event().wait, daemon=True).start()
     name_self("pinproof-quiet")

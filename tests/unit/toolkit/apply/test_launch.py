@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,20 +27,41 @@ def start(directory: Path, *argv: str, procs: tuple[Path, ...] = ()) -> subproce
     return launch.spawn(argv, cpus=cpus, procs=procs, stderr=directory / "stderr", what="here", directory=directory)
 
 
+def await_ready(
+    process: subprocess.Popen[bytes],
+    directory: Path,
+    comm: str,
+    *,
+    workers: int = 0,
+    members: Callable[[], Iterable[int]] = tuple,
+    deadline_s: float = launch.READY_S,
+) -> None:
+    """Wait for what :func:`start` started."""
+    started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+    command = Command(argv=(), comm=comm, workers=workers)
+    stderr = directory / "stderr"
+    launch.await_ready(started, command, members=members, what="here", stderr=stderr, deadline_s=deadline_s)
+
+
+@contextmanager
+def running(directory: Path, *argv: str, procs: tuple[Path, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command, and end it with its children."""
+    process = start(directory, *argv, procs=procs)
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def test_the_command_replaces_the_shell_that_waited(tmp_path: Path) -> None:
     """The pid that was put into the cgroups is the command's, and each file in the order of joining got it."""
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("")
     second.write_text("")
-    process = start(tmp_path, SLEEP, "1000", procs=(first, second))
-    try:
-        started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
-        command = Command(argv=(), comm="sleep", workers=0)
-        launch.await_ready(started, command, members=list, what="here", stderr=tmp_path / "stderr")
+    with running(tmp_path, SLEEP, "1000", procs=(first, second)) as process:
+        await_ready(process, tmp_path, "sleep")
         assert first.read_text() == second.read_text() == str(process.pid)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_cgroup_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
@@ -60,47 +84,20 @@ def test_who_waits_for_a_toolkit_that_died_ends(tmp_path: Path) -> None:
 def test_a_command_that_does_not_exist_is_told_with_its_last_words(tmp_path: Path) -> None:
     """It dies at once, and what the shell said of it is in the error."""
     process = start(tmp_path, str(tmp_path / "nothing"))
-    started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
     with pytest.raises(ApplyError, match=r"here: the workload died at once with exit code 127: .*nothing.*not found"):
-        launch.await_ready(
-            started,
-            Command(argv=(), comm="nothing", workers=0),
-            members=list,
-            what="here",
-            stderr=tmp_path / "stderr",
-        )
+        await_ready(process, tmp_path, "nothing")
 
 
 def test_workers_are_counted_by_name(tmp_path: Path) -> None:
     """A start is complete when as many children as asked for carry the name, whoever tells of them."""
-    script = "sleep 1000 & sleep 1000 & wait"
-    process = start(tmp_path, SHELL, "-c", script)
-    try:
-        command = Command(argv=(), comm="sleep", workers=2)
-        started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
-        launch.await_ready(started, command, members=list, what="here", stderr=tmp_path / "stderr")
+    with running(tmp_path, SHELL, "-c", "sleep 1000 & sleep 1000 & wait") as process:
+        await_ready(process, tmp_path, "sleep", workers=2)
         with pytest.raises(ApplyError, match="2 of 3 tasks named 'sleep'"):
-            launch.await_ready(
-                started,
-                Command(argv=(), comm="sleep", workers=3),
-                members=list,
-                what="here",
-                stderr=tmp_path / "stderr",
-                deadline_s=0.01,
-            )
-    finally:
-        os.killpg(process.pid, 9)
-        process.wait()
+            await_ready(process, tmp_path, "sleep", workers=3, deadline_s=0.01)
 
 
 def test_kernels_that_do_not_tell_of_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without CONFIG_PROC_CHILDREN the members of the cgroup are asked for their parent."""
     monkeypatch.setattr(procfs, "children", lambda _pid: None)
-    process = start(tmp_path, SHELL, "-c", "sleep 1000 & wait")
-    try:
-        started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
-        command = Command(argv=(), comm="sleep", workers=1)
-        launch.await_ready(started, command, members=procfs.pids, what="here", stderr=tmp_path / "stderr")
-    finally:
-        os.killpg(process.pid, 9)
-        process.wait()
+    with running(tmp_path, SHELL, "-c", "sleep 1000 & wait") as process:
+        await_ready(process, tmp_path, "sleep", workers=1, members=procfs.pids)
