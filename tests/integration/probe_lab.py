@@ -130,6 +130,15 @@ def stolen_ns(cpu: int) -> int:
     return int(line.split()[8]) * 10_000_000
 
 
+def run_ns_by_thread() -> dict[int, int]:
+    """Return how long each thread of the machine has been on a CPU so far (``schedstat``)."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/task/[0-9]*/schedstat"):
+        with contextlib.suppress(OSError):  # gone
+            found[int(path.parent.name)] = int(path.read_text().split()[0])
+    return found
+
+
 class Planter:
     """The foreign program: started and held, moved into its cgroup, let go, asked for the truth, ended."""
 
