@@ -34,7 +34,7 @@ def evidence(observer: Observer, window: Window) -> Evidence:
     settled = tally.settle(pending, observer.joins, now, patience)
     use, bandwidth, delays = [], [], {}
     for subject in window.all_subjects():
-        use += tally.cpu_use(subject.name, subject.ident, window.rows(subject), settled)
+        use += tally.cpu_use(subject.name, subject.ident, window.rows(subject), settled, observer.sampled)
     for subject in observer.subjects.values():
         bandwidth += bandwidth_use(
             subject.claim,
@@ -79,6 +79,9 @@ def evidence(observer: Observer, window: Window) -> Evidence:
             cpu: steal - window.first.after.steal_by_cpu_ns[cpu]
             for cpu, steal in edge.after.steal_by_cpu_ns.items()
             if cpu in window.first.after.steal_by_cpu_ns
+        },
+        standstill_by_cpu_ns={
+            cpu: edge.standstill_ns[cpu] - window.first.standstill_ns[cpu] for cpu in observer.sampled
         },
     )
 

@@ -72,6 +72,7 @@ class Ledger:
         settings = {"OFF_" + name.replace(".", "_").upper(): value for name, value in offsets(self._root).items()}
         settings |= {
             "MAX_CLAIMS": options.max_claims,
+            "SAMPLER_GAP_NS": options.sampler_gap_ns,
             "MAX_CGROUPS": options.max_claims * 2,
             "MAX_TASKS": options.max_tasks,
             "MAX_OFFENDERS": options.max_offenders,

@@ -14,7 +14,7 @@ class ObserveOptions:
     """Options of :class:`probes.observer.Observer`.
 
     :param workdir: where merged headers and compiler logs go; a private temporary directory if ``None``.
-    :param max_claims: claims at one time; costs 160 bytes per claim and possible CPU.
+    :param max_claims: claims at one time; costs 192 bytes per claim and possible CPU.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
     :param max_actions: moves between cgroups, and affinity changes, that a CPU tells in a window; the rest is counted.
@@ -44,3 +44,8 @@ class ObserveOptions:
     scan_ms: int = 200
     bin_ms: int = 100
     threads: bool = True
+
+    @property
+    def sampler_gap_ns(self) -> int:
+        """Time without a tick that is too long: the sampler is half a period late."""
+        return 1_500_000_000 // self.sampler_hz if self.sampler_hz else 1 << 62

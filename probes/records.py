@@ -27,7 +27,7 @@ class _Record:
 class Row(_Record):
     """One claim on one CPU in one window (``struct row``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=11Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=12Q")
     switches: int
     ns: int
     idle_wakes: int
@@ -39,6 +39,7 @@ class Row(_Record):
     samples: int
     out_samples: int
     details: int
+    standstill_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class Detail(_Record):
 class CpuState(_Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q2I9Q4I")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q2I9Q4IQ")
     start_ns: int
     charged_ns: int
     judged: int
@@ -139,6 +140,7 @@ class CpuState(_Record):
     from_idle: int
     busy: int
     closed_window: int
+    standstill_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,7 @@ MAX_CPUS = CPU_WORDS * 64
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=IIQII")
 CLAIM_ROOT = struct.Struct("=II")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 16 + 16 * 32
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 8 + 16 * 32
 SEEN_WORDS = 65536
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from probes.joins import JoinLog, Resolution
 from probes.records import IntruderKey, IntruderSums, Offence, OffenceKey, Row, comm
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Intruder, OwnerClass
 from toolkit.model.verdict import Offender
 
@@ -82,7 +83,7 @@ def settle(pending: Offences, joins: JoinLog, now_ns: int, patience_ns: int) -> 
     return Settled(violations=violations, transitions=transitions, waiting=waiting)
 
 
-def cpu_use(claim: str, ident: int, rows: list[Row], settled: Settled) -> list[CpuUse]:
+def cpu_use(claim: str, ident: int, rows: list[Row], settled: Settled, sampled: CpuSet) -> list[CpuUse]:
     """Make a claim's rows, one for each CPU on which it did anything."""
     late: dict[int, list[Offence]] = {}
     moved: dict[int, list[Offence]] = {}
@@ -109,6 +110,7 @@ def cpu_use(claim: str, ident: int, rows: list[Row], settled: Settled) -> list[C
                 transition_ns=row.transition_ns + sum(o.ns for o in trans),
                 samples=row.samples,
                 out_of_set_samples=row.out_samples,
+                standstill_ns=row.standstill_ns if cpu in sampled else 0,
             )
         )
     return result

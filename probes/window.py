@@ -50,6 +50,8 @@ class Edge:
     """The kernel's counts by CPU before and after the ledger's own moment; empty where nobody asks."""
     dropped: tuple[int, int]
     """Moves and affinity changes that were not told."""
+    standstill_ns: tuple[int, ...] = ()
+    """Of every possible CPU, since the programs were loaded."""
     stats_at_ns: int = 0
     """Before the first cgroup's CPU time was read; the ledger's own moment comes later."""
     turn_ns: int = 0
@@ -311,6 +313,7 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         full=sum(state.map_full for state in states) + ledger.members_lost,
         softirqs=(soft_before, soft_after),
         dropped=ledger.actions.dropped(),
+        standstill_ns=tuple(state.standstill_ns for state in states),
         stats_at_ns=stats_at_ns,
         turn_ns=turned - now,
     )

@@ -15,17 +15,23 @@ the first such period may have begun before the window, so ``Q * (nr_throttled -
 not yet used at the end), ``n*t`` (debt carried in) and ``n*t`` (lag at the end). This holds on a busy host: what others
 do makes ``nr_throttled`` smaller, never usage per throttled period. It assumes user-mode tasks that do not sleep; a
 sleeper returns its slices (all but 1 ms), and what comes back late in the period is lost at the refill, up to ``n*s`` a
-period; and a load with long kernel sections may carry ``n*P`` of debt in. A timer that is late by several periods (a
-stopped virtual machine) counts each of them as throttled: steal is allowed for.
+period; and a load with long kernel sections may carry ``n*P`` of debt in. A timer that is late by several periods
+counts each of them as throttled: time for which a CPU stood still (a stopped virtual machine) is allowed for.
 
 Under a demand that is known to exceed the quota, the usage must reach k*Q less the same ``n*s + 2*n*t``. Steal does not
 lower that: time that the hypervisor took makes a verdict undecided, not easier to pass.
+
+A CPU that stands still takes no tick: who runs there overruns by as long as it stands, unless the hypervisor tells the
+guest in time (KVM tells what the virtual CPU's thread waited for a CPU, not what it slept for, a page of the guest's
+memory for example). The overrun is repaid in later periods, by which time the window may be over. The sampler's timer
+is late by as much, so how long the group ran on CPUs that stood still is measured (``CpuUse.standstill_ns``): usage
+above the bound by no more than that is not proof of a violation.
 
 Since 6.18 a task is throttled on its return to user mode; a long kernel section runs on and is repaid later. Where the
 load is not known to be user-mode work, usage up to n*P above the bound is therefore not proof of a violation.
 
 Source: Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c (do_sched_cfs_period_timer, assign_cfs_rq_runtime,
-return_cfs_rq_runtime); field.md K18-K24.
+return_cfs_rq_runtime); arch/x86/kvm/x86.c (record_steal_time); field.md K18-K24.
 """
 
 from __future__ import annotations
@@ -58,13 +64,18 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What widens the bounds: ``cpus`` the group runs on, tick, slice, steal, and the window."""
+    """What widens the bounds: ``cpus`` the group runs on, tick, slice, and the window.
+
+    :param stopped_ns: how long the period timer's CPU may have stood still.
+    :param overrun_ns: how long the group ran on CPUs that stood still.
+    """
 
     window_ns: int
     cpus: int
     tick_ns: int
     slice_ns: int = DEFAULT_SLICE_US * NS_PER_US
-    steal_ns: int = 0
+    stopped_ns: int = 0
+    overrun_ns: int = 0
 
     @property
     def edges_ns(self) -> int:
@@ -91,7 +102,7 @@ def demanded_ns(limit: Limit, conditions: Conditions) -> int:
 def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, *, sleeps: bool) -> int:
     """Return the CPU time that so many throttled periods prove, if the limit is the one in force."""
     quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
-    stopped_periods = -(-conditions.steal_ns // period)
+    stopped_periods = -(-conditions.stopped_ns // period)
     periods = max(0, nr_throttled - 1 - stopped_periods)
     if not sleeps:
         return quota * periods - conditions.edges_ns
@@ -102,7 +113,7 @@ def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, 
 def most_periods(limit: Limit, conditions: Conditions) -> float:
     """Return the most period timers that the window can hold."""
     period = limit.period_us * NS_PER_US
-    return conditions.window_ns / period * (1 + PERIODS_SLACK_RATIO) + PERIODS_SLACK + conditions.steal_ns / period
+    return conditions.window_ns / period * (1 + PERIODS_SLACK_RATIO) + PERIODS_SLACK + conditions.stopped_ns / period
 
 
 def burst_ns(limit: Limit, bins: Iterable[UsageBin]) -> tuple[float, int]:

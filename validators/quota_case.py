@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolkit.model.claims import Claim
@@ -97,8 +98,8 @@ class Case:
         """What is known about how busy the host was."""
         delay_ns = self.evidence.run_delay_ns.get(self.claim.name)
         parts = [] if delay_ns is None else [f"its tasks waited {delay_ns / 1e9:.3g} s for a CPU"]
-        if self.conditions.steal_ns:
-            parts.append(f"steal {self.conditions.steal_ns / 1e9:.3g} s")
+        if self.evidence.steal_ns > 0:
+            parts.append(f"steal {self.evidence.steal_ns / 1e9:.3g} s")
         return f" ({', '.join(parts)})" if parts else ""
 
     def measures(self) -> dict[str, Measure]:
@@ -118,7 +119,8 @@ class Case:
             "throttled_ns": self.own.throttled_ns or 0,
             "ancestors_nr_throttled": sum(row.nr_throttled or 0 for row in self.ancestors),
             "demand_exceeds_quota": self.exceeds,
-            "steal_ns": self.conditions.steal_ns,
+            "steal_ns": max(0, self.evidence.steal_ns),
+            "standstill_ns": self.conditions.overrun_ns,
         }
         if self.limit.quota_us != self.claim.quota_us:
             measures["quota_promised_us"] = self.claim.quota_us or 0
@@ -130,15 +132,17 @@ class Case:
         return measures
 
 
-def conditions_of(evidence: Evidence, window_ns: int, cpus: int) -> Conditions:
-    """Return what widens the bounds on this machine."""
+def conditions_of(evidence: Evidence, window_ns: int, cpus: int, rows: Iterable[CpuUse]) -> Conditions:
+    """Return what widens the bounds on this machine. :param rows: of what runs in the group."""
+    standstill_ns = sum(row.standstill_ns for row in rows)
     slice_us = evidence.environment.bandwidth_slice_us or bandwidth.DEFAULT_SLICE_US
     return Conditions(
         window_ns=window_ns,
         cpus=cpus,
         tick_ns=view.tick_ns(evidence),
         slice_ns=slice_us * bandwidth.NS_PER_US,
-        steal_ns=max(0, evidence.steal_ns),
+        stopped_ns=max(0, evidence.steal_ns, *(evidence.standstill_by_cpu_ns or {}).values()),
+        overrun_ns=standstill_ns,
     )
 
 
@@ -162,7 +166,7 @@ def make_case(
         ancestors=tuple(sorted((row for row in levels if row.level > 0), key=lambda row: row.level)),
         bins=tuple(bins),
         limit=Limit(quota_us=quota_us, period_us=claim.period_us, burst_us=claim.burst_us),
-        conditions=conditions_of(evidence, own.window_ns, cpus),
+        conditions=conditions_of(evidence, own.window_ns, cpus, rows),
         usage_ns=own.usage_ns,
         nr_periods=own.nr_periods,
         nr_throttled=own.nr_throttled,

@@ -108,14 +108,17 @@ RULE = Rule(
             quota passes if it was not held back.
         """),
         tolerance=prose("""
-            Q quota, P period, B burst, n CPUs used, s slice (sched_cfs_bandwidth_slice_us), t tick, W = k*P + r. Above:
-            min(Q*(nr_periods + 1), k*Q + min(2Q, max(Q, r*n))) + B + n*s (slices drawn before the window) + 2*n*t
-            (overrun until the tick that notices it; lag of the usage counter). Below, under known demand:
-            k*Q - n*s - 2*n*t. Below, by throttling: Q*(nr_throttled - 1 - steal/P) - n*s - 2*n*t for user-mode
-            loads; a load that may sleep can lose n*s of every period and may carry n*P of debt in. Since kernel 6.18
-            tasks are throttled on return to user mode: an unknown load may run n*P longer in the kernel, which is
-            undecided, not failed. Bins: 2Q + B + n*s + 2*n*t + one sampler period per CPU + 2 % + steal. Periods:
-            5 % + 2 + steal/P. The file may hold the promised quota rounded up to 1 % of a CPU (systemd cgroup driver).
+            Q quota, P period, B burst, n CPUs used, s slice (sched_cfs_bandwidth_slice_us), t tick, W = k*P + r.
+            Above: min(Q*(nr_periods + 1), k*Q + min(2Q, max(Q, r*n))) + B + n*s (slices drawn before the window) +
+            2*n*t (overrun until the tick that notices it; lag of the usage counter). Below, under known demand: k*Q -
+            n*s - 2*n*t. Below, by throttling: Q*(nr_throttled - 1 - stopped/P) - n*s - 2*n*t for user-mode loads; a
+            load that may sleep can lose n*s of every period and may carry n*P of debt in. Since kernel 6.18 tasks are
+            throttled on return to user mode: an unknown load may run n*P longer in the kernel, which is undecided, not
+            failed. So is usage above the bound by no more than the claim ran on CPUs that stood still: no timer
+            interrupt for 1.5 periods of the CPU-clock sampler and more, when nobody can be throttled. stopped: steal,
+            or what one CPU stood still, whichever is more. Bins: 2Q + B + n*s + 2*n*t + one sampler period per CPU + 2
+            % + steal. Periods: 5 % + 2 + stopped/P. The file may hold the promised quota rounded up to 1 % of a CPU
+            (systemd cgroup driver).
         """),
         source="Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; field.md K18-K24, F58, F60, F61",
         negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",

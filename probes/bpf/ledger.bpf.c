@@ -20,11 +20,27 @@ BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
 #define SEEN_WORDS 65536                /* PID_MAX_LIMIT / 64 */
 BPF_ARRAY(seen, u64, SEEN_WORDS);
 
+/*
+ * No tick of the sampler for so long, although somebody runs: the CPU stands still, in firmware, with interrupts off, or
+ * because its hypervisor runs something else, which steal need not tell. Who runs is charged all the same, and nobody
+ * can be throttled in time. An idle CPU may do without ticks (a hypervisor parks it).
+ */
+static __always_inline u64 standstill(struct cpu_state *st, u64 now)
+{
+        u64 ns = now - st->charged_ns;
+
+        if (ns <= SAMPLER_GAP_NS || !st->charged_ns || !(u32)bpf_get_current_pid_tgid())
+                return 0;
+        st->standstill_ns += ns;
+        return ns;
+}
+
 /* Count the running interval up to now. Written for registers: a task without a claim costs a compare and two stores. */
 static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
 {
         struct place_entry *e = current_place(&st->places, st->generation);
         u32 place = e->place;
+        u64 still = standstill(st, now);
 
         if (place != PLACE_FREE) {
                 struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .tick = tick };
@@ -41,6 +57,7 @@ static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int 
                                 if (ended)
                                         row->idle_wakes += st->from_idle;
                                 row->samples += tick;
+                                row->standstill_ns += still;
                                 if (place != PLACE_INSIDE)
                                         outside(st, row, e, &s);
                         }

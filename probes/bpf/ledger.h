@@ -16,6 +16,7 @@ struct row {
         u64 samples;                    /* ticks of the CPU-clock sampler that hit the claim */
         u64 out_samples;
         u64 details;                    /* detail records sent */
+        u64 standstill_ns;              /* of ns: pieces in which the CPU's sampler did not come when it should have */
 };
 
 /* Key of `offenders` and `pending`; by CPU, so that one CPU alone writes an entry. */
@@ -98,7 +99,8 @@ struct cpu_state {
         u32 from_idle;                  /* the running interval began on an idle CPU */
         u32 busy;                       /* a split is under way in process context: the tick must not interfere */
         u32 closed_window;
-        u64 pad[2];
+        u64 standstill_ns;              /* no tick of the sampler came when it was due; since the programs were loaded */
+        u64 pad;
         struct place_cache places;
 };
 

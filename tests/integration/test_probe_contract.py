@@ -154,6 +154,32 @@ def test_window_is_exact_for_a_task_that_never_switches(planter: Path) -> None:
                 assert after_in - before_in - slack <= used <= after_out - before_out + slack
 
 
+def test_time_on_a_cpu_without_timer_interrupts_is_told(planter: Path) -> None:
+    """While no tick of the sampler comes a CPU seems to stand still: what ran meanwhile is told, and nothing else."""
+    cpu = ONLINE[-1]
+    with (
+        cgroup(f"pinproof-standstill-{os.getpid()}") as path,
+        Planter(planter, "stay", cpu, cpu, 1, 10**11) as run,
+        TaskClock(run.process.pid) as clock,
+        Observer(ClaimSet(claims=(Claim(name="hog", cgroup=path),))) as observer,
+    ):
+        join(path, run.process.pid)
+        run.go()
+        told = []
+        for ticks in (True, False):
+            observer.open_window()
+            if not ticks:
+                observer.ledger.forget_sampler(cpu)
+            began_ns = clock.read_ns()
+            wait_for(lambda begun=began_ns: clock.read_ns() - begun > 300_000_000, "0.3 s of the hog")
+            observer.ledger.sample(observer.sampled)
+            (row,) = observer.close_window().cpu_use
+            told.append(row.standstill_ns / row.run_ns)
+    # The host may stop this CPU as well, and whoever else runs there cuts what the hog did into pieces.
+    assert told[0] < 0.3
+    assert 0.7 < told[1] <= 1
+
+
 def test_mask_change_is_transition_and_then_binds(planter: Path) -> None:
     """While a change is under way the old CPUs are tolerated; once it is complete they are outside."""
     if len(ONLINE) < 2:

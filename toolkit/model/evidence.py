@@ -39,6 +39,8 @@ class CpuUse:
     ``out_of_set_*`` counts intervals that the claim's mask forbade; ``transition_*`` counts intervals on a CPU outside
     the present mask that began before the task joined the cgroup or before a mask change was complete.
     ``idle_wakes``: how many of ``switches`` ended an interval that had begun on an idle CPU.
+    ``standstill_ns``: of ``run_ns``, what ran while the CPU took no timer interrupt (the sampler came more than half a
+    period late); 0 on CPUs without a sampler.
     """
 
     claim: str
@@ -53,6 +55,7 @@ class CpuUse:
     transition_ns: int = 0
     samples: int = 0
     out_of_set_samples: int = 0
+    standstill_ns: int = 0
 
 
 @stage_value
@@ -312,6 +315,9 @@ class Evidence:
     irq_use: tuple[IrqUse, ...] | None = None
     """Interrupts on the exclusive CPUs; ``None``: not observed."""
     steal_by_cpu_ns: dict[int, int] | None = None
+    standstill_by_cpu_ns: dict[int, int] | None = None
+    """For how long somebody ran on a CPU that took no timer interrupt, of CPUs with a sampler; ``None``: not observed.
+    It stood still, whoever was the cause; steal tells only of hypervisors that had another task to run."""
     cgroup_moves: tuple[CgroupMove, ...] = ()
     """Moves of tasks of claims, the first of each CPU."""
     affinity_changes: tuple[AffinityChange, ...] | None = None

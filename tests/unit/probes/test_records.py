@@ -11,10 +11,10 @@ from probes.bpfsys import possible_cpus
 
 
 def test_row_decodes_in_the_order_of_the_header() -> None:
-    """Eleven counters, in the order of struct row."""
-    row = records.Row.decode(struct.pack("=11Q", *range(11)))
+    """Twelve counters, in the order of struct row."""
+    row = records.Row.decode(struct.pack("=12Q", *range(12)))
 
-    assert (row.switches, row.idle_wakes, row.out_switches, row.out_longest_ns, row.details) == (0, 2, 3, 5, 10)
+    assert (row.switches, row.idle_wakes, row.out_switches, row.out_longest_ns, row.standstill_ns) == (0, 2, 3, 5, 11)
 
 
 def test_offence_carries_the_name() -> None:

@@ -6,9 +6,10 @@ from probes import tally
 from probes.joins import JoinLog
 from probes.owners import PF_KTHREAD, PF_NO_SETAFFINITY, classify
 from probes.records import IntruderSums, Offence, OffenceKey, Row
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import OwnerClass
 
-IDLE = Row(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+IDLE = Row(*[0] * 12)
 NOTHING = tally.Settled(violations={}, transitions={}, waiting=0)
 
 
@@ -18,9 +19,16 @@ def offence(ns: int, switches: int = 1, first: int = 100, ident: int = 1) -> Off
 
 def test_cpus_without_anything_give_no_row() -> None:
     """Only CPUs on which the claim did something are listed."""
-    rows = tally.cpu_use("db", 1, [IDLE, Row(2, 50, 1, 1, 10, 10, 0, 0, 1, 0, 1)], NOTHING)
+    rows = tally.cpu_use("db", 1, [IDLE, Row(2, 50, 1, 1, 10, 10, 0, 0, 1, 0, 1, 9)], NOTHING, CpuSet.of([1]))
 
     assert [(row.cpu, row.switches, row.run_ns, row.out_of_set_ns) for row in rows] == [(1, 2, 50, 10)]
+
+
+def test_a_cpu_without_sampler_does_not_seem_to_stand_still() -> None:
+    """No tick is due there: long intervals are what such CPUs are for."""
+    rows = [Row(*[9] * 12), Row(*[9] * 12)]
+
+    assert [row.standstill_ns for row in tally.cpu_use("db", 1, rows, NOTHING, CpuSet.of([1]))] == [0, 9]
 
 
 def test_settled_intervals_are_added_to_their_class() -> None:
@@ -32,7 +40,7 @@ def test_settled_intervals_are_added_to_their_class() -> None:
         waiting=0,
     )
 
-    (row,) = tally.cpu_use("db", 1, [Row(9, 100, 0, 1, 20, 20, 0, 0, 0, 0, 0)], settled)
+    (row,) = tally.cpu_use("db", 1, [Row(9, 100, 0, 1, 20, 20, 0, 0, 0, 0, 0, 0)], settled, CpuSet())
 
     assert (row.out_of_set_ns, row.out_of_set_switches, row.out_of_set_longest_ns) == (25, 2, 20)
     assert (row.transition_ns, row.transition_switches) == (7, 1)

@@ -23,7 +23,7 @@ HALF = Limit(quota_us=50_000, period_us=100_000)
 
 
 def conditions(window_ms: int, cpus: int = 1, steal_ms: int = 0) -> Conditions:
-    return Conditions(window_ns=window_ms * MS, cpus=cpus, tick_ns=4 * MS, slice_ns=5 * MS, steal_ns=steal_ms * MS)
+    return Conditions(window_ns=window_ms * MS, cpus=cpus, tick_ns=4 * MS, slice_ns=5 * MS, stopped_ns=steal_ms * MS)
 
 
 def test_upper_bound_by_hand() -> None:
