@@ -1,7 +1,9 @@
 """Rule ``noise``: what took time on each exclusive CPU besides its owner, by class, against a budget.
 
 Two bounds. Interrupts and steal fall into the interval of whatever task runs, the owner's or an intruder's, so the time
-lost is at least the greatest of the three sums (tasks, interrupts, steal), and at most their total.
+lost is at least the greatest of the three sums (tasks, interrupts, steal), and at most their total. A CPU that took no
+timer interrupt may have been in firmware (an SMI), which nobody else tells of, or in a long section of the owner's own
+with interrupts off: that time counts for the upper bound only.
 """
 
 from __future__ import annotations
@@ -54,7 +56,10 @@ def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
         measures["steal_ns"] = steal
     tasks = sum(row.total_ns for row in counted)
     interrupts = sum(row.ns for row in irqs)
-    low, high = max(tasks, interrupts, steal), tasks + interrupts + steal
+    standstill = (evidence.standstill_by_cpu_ns or {}).get(cpu, 0)
+    if evidence.standstill_by_cpu_ns is not None:
+        measures["standstill_ns"] = standstill
+    low, high = max(tasks, interrupts, steal), tasks + interrupts + max(steal, standstill)
     seconds = evidence.duration_ns / view.NANOSECONDS
     measures["noise_low_ns_per_s"] = low / seconds if seconds > 0 else 0.0
     measures["noise_high_ns_per_s"] = high / seconds if seconds > 0 else 0.0
@@ -77,6 +82,8 @@ def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
     if guest:
         return verdict(Outcome.SKIPPED, f"{groups.VIRTUAL_MACHINE} ({guest}): its noise is not the hardware's")
     shown = f"{tasks / 1e6:.3f} ms of tasks, {_shown(interrupts, evidence)}"
+    if standstill:
+        shown += f", {standstill / 1e6:.3f} ms without a timer interrupt"
     if evidence.coverage.switches_judged <= 0 or seconds <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
     if budget is None:
@@ -87,7 +94,8 @@ def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
     if evidence.irq_use is None:
         return verdict(Outcome.UNDECIDED, "interrupts were not observed: only tasks are known to be within the budget")
     if high > allowed:
-        return verdict(Outcome.UNDECIDED, f"{shown}: within the budget only if interrupts hit foreign tasks")
+        unless = "the CPU was its owner's when it stood still" if standstill else "interrupts hit foreign tasks"
+        return verdict(Outcome.UNDECIDED, f"{shown}: within the budget only if {unless}")
     return verdict(Outcome.PASSED, f"{shown} in {seconds:.3g} s, the budget is {budget} ns a second")
 
 
@@ -118,7 +126,8 @@ RULE = Rule(
             Every switch on an exclusive CPU is attributed: time of system tasks, kernel threads, per-CPU kernel
             threads and tasks of unknown owner is summed, with hard and soft interrupts by source and the steal of this
             CPU where they were observed; pinproof's own tasks are told apart and not counted. Time lost is at least
-            the greatest of tasks, interrupts and steal and at most their sum (an interrupt may hit a foreign task):
+            the greatest of tasks, interrupts and steal and at most their sum (an interrupt may hit a foreign task); in
+            that sum steal is at least the time for which the CPU took no timer interrupt (firmware, an SMI):
             above noiseBudgetNsPerS by the lower bound is a failure, within it by the upper bound a pass, between them
             undecided, as without interrupts observed. Without a budget it is measured only. Skipped in a virtual
             machine.

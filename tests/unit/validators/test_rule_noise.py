@@ -76,6 +76,18 @@ def test_steal() -> None:
     assert judged(machine(irq_use=(), steal_by_cpu_ns={3: 11 * MS})).outcome is Outcome.PASSED
 
 
+def test_a_cpu_that_stood_still_may_have_been_in_firmware() -> None:
+    """Nobody says who had it: not proof of noise, and no proof of quiet; steal that was told is not counted twice."""
+    found = machine(irq_use=(), standstill_by_cpu_ns={2: 11 * MS})
+    verdict = judged(found)
+
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "11.000 ms without a timer interrupt" in verdict.reason
+    assert judged(found, cpu=6).outcome is Outcome.PASSED
+    both = machine(irq_use=(), standstill_by_cpu_ns={2: 10 * MS}, steal_by_cpu_ns={2: 10 * MS})
+    assert judged(both).outcome is Outcome.PASSED
+
+
 def test_between_the_bounds_is_undecided() -> None:
     """6 ms of tasks and 6 ms of interrupts are 6 to 12 ms."""
     found = machine(irq_use=(irq(6 * MS),), intruders=(task(OwnerClass.SYSTEM, 6 * MS),))
