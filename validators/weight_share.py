@@ -83,7 +83,9 @@ def _share(
     cpus = len(own.cpus)
     odds = own.weight / (weights - own.weight)
     spread = IMBALANCE if cpus > 1 else 1.0
-    lag = 2 * cpus * (LAG_NS + view.tick_ns(evidence)) + evidence.steal_ns
+    standstill = evidence.standstill_by_cpu_ns or {}
+    stopped = max(evidence.steal_ns, sum(standstill.get(cpu, 0) for cpu in own.cpus))
+    lag = 2 * cpus * (LAG_NS + view.tick_ns(evidence)) + stopped
     low = max(0.0, total * _part(odds / spread) - lag)
     high = total * _part(odds * spread) + lag
     due = total * _part(odds)
@@ -185,9 +187,10 @@ RULE = Rule(
         """),
         tolerance=prose("""
             Lag: each child may be one scheduling period (24 ms, the longest default) and one tick ahead or behind on
-            each CPU, at both ends of the window, plus the measured steal. On several CPUs the balancer lets their
-            loads differ by 25 % (imbalance_pct), so the odds may by that ratio; on one CPU they may not. A window in
-            which half or twice the share would be allowed is undecided.
+            each CPU, at both ends of the window, plus the time for which CPUs stood still (steal, or no timer interrupt
+            on these CPUs, whichever is more), when who ran was charged. On several CPUs the balancer lets their loads
+            differ by 25 % (imbalance_pct), so the odds may by that ratio; on one CPU they may not. A window in which
+            half or twice the share would be allowed is undecided.
         """),
         source=prose("""
             Documentation/scheduler/sched-design-CFS.rst, sched-eevdf.rst; admin-guide/cgroup-v2.rst (cpu.weight);

@@ -56,6 +56,15 @@ def test_two_to_one() -> None:
     assert verdict.measures["poda_due_ns"] == pytest.approx(9.99 * SECOND * 2 / 3, rel=0.01)
 
 
+def test_who_ran_while_its_cpu_stood_still_is_ahead_by_that() -> None:
+    """6.78 s are 120 ms too many; another CPU's standstill does not matter."""
+    ahead = contest(6.78, 3.21)
+
+    assert judged(ahead).outcome is Outcome.FAILED
+    assert judged(replace(ahead, standstill_by_cpu_ns={1: SECOND // 5})).outcome is Outcome.PASSED
+    assert judged(replace(ahead, standstill_by_cpu_ns={0: SECOND // 5})).outcome is Outcome.FAILED
+
+
 @pytest.mark.parametrize(
     ("used", "outcome"), [(6.62, "passed"), (6.71, "passed"), (6.55, "failed"), (6.78, "failed"), (5.0, "failed")]
 )
