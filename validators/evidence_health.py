@@ -36,6 +36,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         "blind_spots_count": len(coverage.blind_spots),
         "steal_ns": evidence.steal_ns,
     }
+    if evidence.standstill_by_cpu_ns is not None:
+        measures["standstill_ns"] = sum(evidence.standstill_by_cpu_ns.values())
     if coverage.switches_kernel > 0:
         measures["switches_judged_ratio"] = (
             coverage.switches_judged + coverage.switches_untraced

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.validators.evidence_builder import claim_set, claim_web
 from tests.unit.validators.test_rule_quota import FREE, MS, POD, levels, used, web
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome
+from validators import evidence_health
 
 
 def stood_still(found: Evidence, standstill_ms: dict[int, int]) -> Evidence:
@@ -47,3 +49,13 @@ def test_a_timer_that_was_late_counts_periods_in_which_nobody_ran() -> None:
     assert web(found).outcome is Outcome.FAILED
     assert web(stood_still(found, {0: 2_000})).outcome is Outcome.UNDECIDED
     assert web(stood_still(found, {3: 2_000})).outcome is Outcome.UNDECIDED, "who ran there does not matter"
+
+
+def test_how_long_cpus_stood_still_is_told_of_every_run() -> None:
+    """All CPUs together, with the other numbers of the run's health; nothing where nobody could observe it."""
+    found = levels(used(4_990), FREE)
+    (health,) = evidence_health.RULE(claim_set(claim_web()), stood_still(found, {0: 60, 3: 40}))
+    (unknown,) = evidence_health.RULE(claim_set(claim_web()), found)
+
+    assert health.measures["standstill_ns"] == 100 * MS
+    assert "standstill_ns" not in unknown.measures
