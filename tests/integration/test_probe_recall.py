@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 from probes.observer import Observer
-from tests.integration.probe_lab import EMULATED, Planter, TaskClock, cgroup, compile_planter, join, stolen_ns, wait_for
+from tests.integration.probe_lab import (
+    EMULATED,
+    Planter,
+    TaskClock,
+    Truth,
+    cgroup,
+    compile_planter,
+    join,
+    stolen_ns,
+    wait_for,
+)
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -77,6 +87,15 @@ def no_transition(evidence: Evidence) -> None:
     assert total(evidence).transition_switches <= evidence.coverage.switches_untraced
 
 
+def least_ns(on_cpu_ns: int, truth: Truth) -> float:
+    """Return what must have been seen at least.
+
+    perf reads its clock after our program has run, the ledger before: some 0.1 µs a switch, but 100 µs where a CPU is
+    emulated. There the truth is what the planter found inside its escapes, between arrival and departure.
+    """
+    return 0.99 * (min(on_cpu_ns, truth.outside_ns) if EMULATED else on_cpu_ns)
+
+
 @pytest.mark.parametrize(
     ("mode", "count", "length_ns"),
     [
@@ -109,7 +128,7 @@ def test_every_escape_is_counted_and_timed(
     tolerance = max(on_cpu * 0.05, count * 20_000)
     assert truth.escapes == count
     assert seen.out_of_set_switches >= count
-    assert on_cpu * 0.99 <= seen.out_of_set_ns <= seen.run_ns
+    assert least_ns(on_cpu, truth) <= seen.out_of_set_ns <= seen.run_ns
     if mode == "hop":
         # The scheduler's own count while it was outside; a little more: it may wait inside the syscall that leaves.
         assert truth.switches - 1 <= seen.out_of_set_switches <= truth.switches * 1.01 + 20
@@ -155,13 +174,13 @@ def test_escape_in_a_nested_child_cgroup_is_counted(observer: Observer, place: s
     with Planter(planter, "hop", IN, OUT, 50, 200_000) as run, TaskClock(run.process.pid, OUT) as clock:
         join(f"{place}/a/b", run.process.pid)
         run.go()
-        run.truth()
+        truth = run.truth()
         evidence = observer.close_window()
         on_cpu = clock.read_ns()
         run.end()
     complete(evidence)
     assert total(evidence).out_of_set_switches >= 50
-    assert total(evidence).out_of_set_ns >= on_cpu * 0.99
+    assert total(evidence).out_of_set_ns >= least_ns(on_cpu, truth)
 
 
 def test_task_that_never_switches_again_is_reported_while_it_runs(
@@ -194,11 +213,11 @@ def test_second_attach_while_outside_forgives_nothing(observer: Observer, place:
         join(place, run.process.pid)
         observer.open_window()
         run.go()
-        run.truth()
+        truth = run.truth()
         evidence = observer.close_window()
         on_cpu = clock.read_ns()
         run.end()
-    assert total(evidence).out_of_set_ns >= on_cpu * 0.99
+    assert total(evidence).out_of_set_ns >= least_ns(on_cpu, truth)
     no_transition(evidence)
 
 
