@@ -81,7 +81,7 @@ def evidence(observer: Observer, window: Window) -> Evidence:
             if cpu in window.first.after.steal_by_cpu_ns
         },
         standstill_by_cpu_ns={
-            cpu: edge.standstill_ns[cpu] - window.first.standstill_ns[cpu] for cpu in observer.sampled
+            cpu: edge.states[cpu].standstill_ns - window.first.states[cpu].standstill_ns for cpu in observer.sampled
         },
     )
 
@@ -92,8 +92,7 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
     The kernel's count is read before and after the ledger's own moment, at both ends: the truth lies between
     last.before - first.after and last.after - first.before, and the ledger must lie there too.
     """
-    states = observer.ledger.states()
-    first = window.first
+    states, first = edge.states, window.first
     least = edge.before.context_switches - first.after.context_switches
     most = edge.after.context_switches - first.before.context_switches
     online = observer.ledger.online()

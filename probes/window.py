@@ -50,8 +50,8 @@ class Edge:
     """The kernel's counts by CPU before and after the ledger's own moment; empty where nobody asks."""
     dropped: tuple[int, int]
     """Moves and affinity changes that were not told."""
-    standstill_ns: tuple[int, ...] = ()
-    """Of every possible CPU, since the programs were loaded."""
+    states: list[CpuState] = field(default_factory=list)
+    """Every possible CPU's own counters."""
     stats_at_ns: int = 0
     """Before the first cgroup's CPU time was read; the ledger's own moment comes later."""
     turn_ns: int = 0
@@ -291,12 +291,14 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
     else:
         ledger.split(ledger.sampled())
     turned = time.monotonic_ns()
+    # What an open window has counted goes on: like the turn it lies between the kernel's two readings.
+    live = None if turn else ledger.states()
     after = read_system(root)
     soft_after = read_softirqs(root) if counting else {}
     if turn:
         # Read on both sides of the kernel's total: what moved in between is how far the sum may be off.
         late = read_again(root, counts)
-    states: list[CpuState] = ledger.states()
+    states = ledger.states() if live is None else live
     return Edge(
         at_ns=now,
         stats=stats,
@@ -313,7 +315,7 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         full=sum(state.map_full for state in states) + ledger.members_lost,
         softirqs=(soft_before, soft_after),
         dropped=ledger.actions.dropped(),
-        standstill_ns=tuple(state.standstill_ns for state in states),
+        states=states,
         stats_at_ns=stats_at_ns,
         turn_ns=turned - now,
     )
