@@ -82,7 +82,8 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         },
         standstill_by_cpu_ns={
             cpu: edge.states[cpu].standstill_ns - window.first.states[cpu].standstill_ns for cpu in observer.sampled
-        },
+        }
+        or None,
     )
 
 

@@ -44,18 +44,27 @@ class Edge:
     process_ns: int
     bpf_ns: int
     missed: int
-    lost: int
-    full: int
+    states: list[CpuState]
+    """Every possible CPU's own counters."""
+    members_lost: int
     softirqs: tuple[dict[int, int], dict[int, int]]
     """The kernel's counts by CPU before and after the ledger's own moment; empty where nobody asks."""
     dropped: tuple[int, int]
     """Moves and affinity changes that were not told."""
-    states: list[CpuState] = field(default_factory=list)
-    """Every possible CPU's own counters."""
     stats_at_ns: int = 0
     """Before the first cgroup's CPU time was read; the ledger's own moment comes later."""
     turn_ns: int = 0
     """From ``at_ns`` until the last CPU had been turned over."""
+
+    @property
+    def lost(self) -> int:
+        """Events that no ring had room for, since the programs were loaded."""
+        return sum(state.lost_events for state in self.states)
+
+    @property
+    def full(self) -> int:
+        """Entries that no map had room for, since the programs were loaded."""
+        return sum(state.map_full for state in self.states) + self.members_lost
 
 
 @dataclass(slots=True)
@@ -298,7 +307,6 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
     if turn:
         # Read on both sides of the kernel's total: what moved in between is how far the sum may be off.
         late = read_again(root, counts)
-    states = ledger.states() if live is None else live
     return Edge(
         at_ns=now,
         stats=stats,
@@ -311,11 +319,10 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         process_ns=time.process_time_ns(),
         bpf_ns=ledger.run_time_ns(),
         missed=ledger.missed_runs(),
-        lost=sum(state.lost_events for state in states),
-        full=sum(state.map_full for state in states) + ledger.members_lost,
+        states=ledger.states() if live is None else live,
+        members_lost=ledger.members_lost,
         softirqs=(soft_before, soft_after),
         dropped=ledger.actions.dropped(),
-        states=states,
         stats_at_ns=stats_at_ns,
         turn_ns=turned - now,
     )

@@ -86,7 +86,7 @@ def cpu_time_tolerance_ns(evidence: Evidence, rows: list[CpuUse], usage_ns: int)
         (2 * view.tick_ns(evidence) + max(0, evidence.coverage.witness_skew_ns)) * cpus
         + switches * SWITCH_EDGE_NS
         + usage_ns * IRQ_TIME_RATIO
-        + max(0, evidence.steal_ns)
+        + view.steal_ns(evidence)
     )
 
 

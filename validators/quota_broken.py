@@ -47,7 +47,7 @@ def too_much(case: Case) -> Finding | None:
     if case.usage_ns <= bound:
         return None
     text = f"used {case.cpus(case.usage_ns)}, {case.limit_text} allows at most {case.cpus(bound)}"
-    return _unless_overrun(text, case.usage_ns - bound, case)
+    return _unless_in_kernel(text, case.usage_ns - bound, case)
 
 
 def burst(case: Case) -> Finding | None:
@@ -60,7 +60,7 @@ def burst(case: Case) -> Finding | None:
         + case.conditions.edges_ns
         + late_ns
         + sum(entry.usage_ns for entry in case.bins) * BIN_ERROR_RATIO
-        + max(0, case.evidence.steal_ns)
+        + view.steal_ns(case.evidence)
     )
     if excess_ns <= allowed_ns:
         return None
@@ -68,20 +68,20 @@ def burst(case: Case) -> Finding | None:
         f"from {at_ns / 1e9:.2f} s on it used {excess_ns / 1e6:.1f} ms more than its rate, "
         f"at most {allowed_ns / 1e6:.1f} ms can be"
     )
-    return _unless_overrun(text, excess_ns - allowed_ns, case)
+    return _unless_in_kernel(text, excess_ns - allowed_ns, case)
 
 
-def _unless_overrun(text: str, excess_ns: float, case: Case) -> Finding:
-    """Somebody may have run on, unthrottled, where the kernel could not stop him."""
+def _unless_in_kernel(text: str, excess_ns: float, case: Case) -> Finding:
     if excess_ns <= case.section_ns:
         return undecided(f"{text}; long kernel sections of an unknown load could explain it")
-    if excess_ns <= case.section_ns + case.conditions.overrun_ns:
-        return undecided(f"{text}; {_stood_still(case.conditions)}")
-    return failed(text)
+    return _unless_stood_still(text, excess_ns - case.section_ns, case.conditions)
 
 
-def _stood_still(conditions: Conditions) -> str:
-    return f"its CPUs stood still for {conditions.overrun_ns / 1e9:.3f} s, which could explain it"
+def _unless_stood_still(text: str, excess_ns: float, conditions: Conditions) -> Finding:
+    """Nobody is throttled where no timer interrupt comes."""
+    if excess_ns > conditions.overrun_ns:
+        return failed(text)
+    return undecided(f"{text}; its CPUs stood still for {conditions.overrun_ns / 1e9:.3f} s, which could explain it")
 
 
 def ancestor_too_much(case: Case) -> Finding | None:
@@ -100,9 +100,7 @@ def ancestor_too_much(case: Case) -> Finding | None:
                 f"{row.cgroup} used {row.usage_ns / row.window_ns:.4f} CPUs, its "
                 f"{bandwidth.shown(row.quota_us, row.period_us)} allows at most {bound / row.window_ns:.4f}"
             )
-            if row.usage_ns > bound + conditions.overrun_ns:
-                return failed(text)
-            return undecided(f"{text}; {_stood_still(conditions)}")
+            return _unless_stood_still(text, row.usage_ns - bound, conditions)
     return None
 
 

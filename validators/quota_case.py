@@ -98,8 +98,8 @@ class Case:
         """What is known about how busy the host was."""
         delay_ns = self.evidence.run_delay_ns.get(self.claim.name)
         parts = [] if delay_ns is None else [f"its tasks waited {delay_ns / 1e9:.3g} s for a CPU"]
-        if self.evidence.steal_ns > 0:
-            parts.append(f"steal {self.evidence.steal_ns / 1e9:.3g} s")
+        if steal_ns := view.steal_ns(self.evidence):
+            parts.append(f"steal {steal_ns / 1e9:.3g} s")
         return f" ({', '.join(parts)})" if parts else ""
 
     def measures(self) -> dict[str, Measure]:
@@ -119,7 +119,7 @@ class Case:
             "throttled_ns": self.own.throttled_ns or 0,
             "ancestors_nr_throttled": sum(row.nr_throttled or 0 for row in self.ancestors),
             "demand_exceeds_quota": self.exceeds,
-            "steal_ns": max(0, self.evidence.steal_ns),
+            "steal_ns": view.steal_ns(self.evidence),
             "standstill_ns": self.conditions.overrun_ns,
         }
         if self.limit.quota_us != self.claim.quota_us:
@@ -134,15 +134,14 @@ class Case:
 
 def conditions_of(evidence: Evidence, window_ns: int, cpus: int, rows: Iterable[CpuUse]) -> Conditions:
     """Return what widens the bounds on this machine. :param rows: of what runs in the group."""
-    standstill_ns = sum(row.standstill_ns for row in rows)
     slice_us = evidence.environment.bandwidth_slice_us or bandwidth.DEFAULT_SLICE_US
     return Conditions(
         window_ns=window_ns,
         cpus=cpus,
         tick_ns=view.tick_ns(evidence),
         slice_ns=slice_us * bandwidth.NS_PER_US,
-        stopped_ns=max(0, evidence.steal_ns, *(evidence.standstill_by_cpu_ns or {}).values()),
-        overrun_ns=standstill_ns,
+        stopped_ns=max((view.steal_ns(evidence), *(evidence.standstill_by_cpu_ns or {}).values())),
+        overrun_ns=sum(row.standstill_ns for row in rows),
     )
 
 

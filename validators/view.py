@@ -41,6 +41,11 @@ def tick_ns(evidence: Evidence) -> int:
     return NANOSECONDS // (evidence.environment.hz or DEFAULT_HZ)
 
 
+def steal_ns(evidence: Evidence) -> int:
+    """Time that the hypervisor took, by what it tells; a counter that went backwards tells nothing."""
+    return max(0, evidence.steal_ns)
+
+
 def online(evidence: Evidence) -> CpuSet:
     """CPUs that were online at any time, by both readings of them."""
     return evidence.coverage.cpus_online | evidence.environment.cpus_online

@@ -84,7 +84,7 @@ def _share(
     odds = own.weight / (weights - own.weight)
     spread = IMBALANCE if cpus > 1 else 1.0
     standstill = evidence.standstill_by_cpu_ns or {}
-    stopped = max(evidence.steal_ns, sum(standstill.get(cpu, 0) for cpu in own.cpus))
+    stopped = max(view.steal_ns(evidence), sum(standstill.get(cpu, 0) for cpu in own.cpus))
     lag = 2 * cpus * (LAG_NS + view.tick_ns(evidence)) + stopped
     low = max(0.0, total * _part(odds / spread) - lag)
     high = total * _part(odds * spread) + lag

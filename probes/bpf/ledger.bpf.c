@@ -35,7 +35,7 @@ static __always_inline u64 standstill(struct cpu_state *st, u64 now)
         return ns;
 }
 
-/* Count the running interval up to now. Written for registers: a task without a claim costs a compare and two stores. */
+/* Count the running interval up to now. Written for registers: a task without a claim costs two compares and two stores. */
 static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
 {
         struct place_entry *e = current_place(&st->places, st->generation);

@@ -143,8 +143,8 @@ def test_every_escape_is_counted_and_timed(
         assert seen.out_of_set_ns <= on_cpu + tolerance + stolen
     elif not EMULATED:
         # perf stops counting before a task has died. What the scheduler charged goes on to the end, but leaves out
-        # what the host took. (What an emulated CPU does beside is charged to nobody.)
-        assert seen.out_of_set_ns <= truth.outside_ns + stolen + 10_000_000 + tolerance
+        # what the host took; /proc/stat tells that to 10 ms. (What an emulated CPU does beside is charged to nobody.)
+        assert seen.out_of_set_ns <= truth.outside_ns + max(stolen, 10_000_000) + tolerance
     named = {row.comm for row in evidence.offenders}
     assert named == {"planter"}
     assert sum(row.total_ns for row in evidence.offenders) == seen.out_of_set_ns

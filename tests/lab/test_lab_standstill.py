@@ -73,7 +73,7 @@ def test_who_ran_while_the_machine_stood_still_is_not_blamed(guest: Guest) -> No
     claims = serde.from_data(ClaimSet, found["claims"], "claims of the guest")
     windows = [serde.from_data(Evidence, window, "evidence of the guest") for window in found["windows"]]
 
-    assert [failures(claims, evidence) for evidence in windows if failures(claims, evidence)] == []
+    assert [verdict for evidence in windows for verdict in failures(claims, evidence)] == []
     last = windows[-1]
     assert last.steal_ns == 0
     blind = tuple(replace(row, standstill_ns=0) for row in last.cpu_use)

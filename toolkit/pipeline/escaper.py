@@ -39,7 +39,7 @@ class Escaper:
         """Say whether it has been on every CPU since :meth:`begin`; where nobody counts, that it has."""
         if self._base is not None and (now := self.rounds()) is not None:
             self._made = now - self._base
-        return self._base is None or self._made >= ROUNDS
+        return not self.hidden
 
     @property
     def hidden(self) -> str:
