@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from probes.ledger import Ledger
 from probes.observer import Observer
 from tests.integration.apply_support import container, request
 from tests.integration.probe_lab import wait_for
@@ -40,14 +41,14 @@ def outside(evidence: Evidence) -> int:
 
 
 @pytest.mark.parametrize("runtime", ["cgroupfs", "runc"])
-def test_restart_is_a_transition_and_the_claim_goes_on(runtime: str) -> None:
+def test_restart_is_a_transition_and_the_claim_goes_on(runtime: str, ledger: Ledger) -> None:
     """Before and after a restart the claim's tasks are counted as its own, also where runc makes a new cgroup."""
     if runtime == "runc" and shutil.which("runc") is None:
         pytest.skip("runc is not installed")
     name = f"restart-{runtime}-{os.getpid()}"
     with sandbox(request(container("db", WorkloadKind.SPIN, cpus=LAST)), run_id=name, runtime=runtime) as live:
         claim = claim_of(live, "db", LAST)
-        with Observer(ClaimSet(claims=(claim,))) as observer:
+        with Observer(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
             observer.open_window()
             with observer.restarting("db"):
                 live.restart("db")
@@ -64,9 +65,12 @@ def test_restart_is_a_transition_and_the_claim_goes_on(runtime: str) -> None:
 
 
 @needs_two_cpus
-def test_create_and_delete_are_transitions() -> None:
+def test_create_and_delete_are_transitions(ledger: Ledger) -> None:
     """A container that comes and goes inside the window is judged for as long as it was there."""
-    with sandbox(request(), run_id=f"come-{os.getpid()}") as live, Observer(ClaimSet(claims=())) as observer:
+    with (
+        sandbox(request(), run_id=f"come-{os.getpid()}") as live,
+        Observer(ClaimSet(claims=()), ledger=ledger) as observer,
+    ):
         observer.open_window()
         live.create(container("web", WorkloadKind.SPIN, cpus=LAST))
         observer.add_claim(claim_of(live, "web", LAST))
@@ -81,12 +85,12 @@ def test_create_and_delete_are_transitions() -> None:
 
 
 @needs_two_cpus
-def test_shrink_and_grow_are_transitions_without_violation() -> None:
+def test_shrink_and_grow_are_transitions_without_violation(ledger: Ledger) -> None:
     """A busy container follows its set through both directions; each change has a window of its own."""
     busy = container("web", WorkloadKind.SPIN, WorkloadKind.AFFINITY_ESCAPER, threads=2, cpus=ONLINE)
     with (
         sandbox(request(busy), run_id=f"resize-{os.getpid()}") as live,
-        Observer(ClaimSet(claims=(claim_of(live, "web", ONLINE),))) as observer,
+        Observer(ClaimSet(claims=(claim_of(live, "web", ONLINE),)), ledger=ledger) as observer,
     ):
         observer.open_window()
         for cpus in (ONLINE - LAST, ONLINE, LAST, ONLINE):
@@ -99,11 +103,11 @@ def test_shrink_and_grow_are_transitions_without_violation() -> None:
 
 
 @needs_two_cpus
-def test_cpus_that_become_exclusive_are_watched_from_then_on() -> None:
+def test_cpus_that_become_exclusive_are_watched_from_then_on(ledger: Ledger) -> None:
     """A rogue task on the CPU of a claim that came later is recorded; it was not before the claim came."""
     with sandbox(request(container("db", WorkloadKind.PULSE, cpus=LAST)), run_id=f"late-{os.getpid()}") as live:
         claim = claim_of(live, "db", LAST, Isolation.CONTAINER)
-        with Observer(ClaimSet(claims=(), pods_root=live.value.root)) as observer:
+        with Observer(ClaimSet(claims=(), pods_root=live.value.root), ledger=ledger) as observer:
             observer.open_window()
             rogue = Injection(fault=FaultId.ROGUE_TASK, targets=(claim.cgroup,))
             with planted(rogue, run_id=f"late-{os.getpid()}-fault") as fault:
@@ -120,7 +124,7 @@ def test_cpus_that_become_exclusive_are_watched_from_then_on() -> None:
     assert row.first_at_ns >= added.start_at_ns
 
 
-def test_only_watched_claims_restart() -> None:
+def test_only_watched_claims_restart(ledger: Ledger) -> None:
     """A name that is not watched is refused before anything is done."""
-    with Observer(ClaimSet(claims=())) as observer, pytest.raises(InputError, match="not watched"):
+    with Observer(ClaimSet(claims=()), ledger=ledger) as observer, pytest.raises(InputError, match="not watched"):
         observer.restarting("nobody")

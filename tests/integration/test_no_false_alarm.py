@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from probes.ledger import Ledger
 from probes.observer import Observer
 from toolkit.apply.sandbox import LiveSandbox, sandbox
 from toolkit.host import cgroupfs
@@ -56,12 +57,12 @@ def assert_clean(evidence: Evidence) -> None:
 
 
 @pytest.mark.skipif(len(ONLINE) < 2, reason="cpuset changes need two CPUs")
-def test_cpuset_changes_under_full_load_are_transitions() -> None:
+def test_cpuset_changes_under_full_load_are_transitions(ledger: Ledger) -> None:
     """Shrink, grow and move to disjoint CPUs, again and again: no violation, and every change is recorded."""
     one, two = CpuSet.of([ONLINE.first()]), ONLINE - CpuSet.of([ONLINE.first()])
     steps = itertools.cycle([one, ONLINE, two, one, two, ONLINE])
     request = SandboxRequest(containers=(container("a", ONLINE, *BUSY),))
-    with Observer(ClaimSet(claims=())) as observer, sandbox(request, run_id="alarm-set") as live:
+    with Observer(ClaimSet(claims=()), ledger=ledger) as observer, sandbox(request, run_id="alarm-set") as live:
         observer.add_claim(claim_of(live, "a", ONLINE))
         observer.open_window()
         for cpus in itertools.islice(steps, CHANGES):
@@ -75,13 +76,13 @@ def test_cpuset_changes_under_full_load_are_transitions() -> None:
 
 
 @pytest.mark.parametrize("runtime", ["cgroupfs", "runc"])
-def test_container_starts_and_stops_raise_no_alarm(runtime: str) -> None:
+def test_container_starts_and_stops_raise_no_alarm(runtime: str, ledger: Ledger) -> None:
     """Containers come and go beside a busy one; their first and last moments are no violations."""
     mine = CpuSet.of([max(ONLINE)])
     with sandbox(SandboxRequest(containers=(container("busy", ONLINE, *BUSY[:2]),)), run_id=f"alarm-{runtime}") as live:
         claims = ClaimSet(claims=(claim_of(live, "busy", ONLINE),))
         with (
-            Observer(claims) as observer,
+            Observer(claims, ledger=ledger) as observer,
             sandbox(SandboxRequest(), run_id=f"alarm-{runtime}-pods", runtime=runtime) as pods,
         ):
             observer.open_window()
@@ -99,12 +100,12 @@ def test_container_starts_and_stops_raise_no_alarm(runtime: str) -> None:
     assert {f"c{number}" for number in range(STARTS)} <= started
 
 
-def test_many_switches_are_all_judged() -> None:
+def test_many_switches_are_all_judged(ledger: Ledger) -> None:
     """Switch-heavy load: nothing outside, nothing lost, and the evidence is good enough to pass."""
     seconds = 600.0 if SOAK else 5.0
     loads = (Workload(kind=WorkloadKind.SWITCH, threads=2),)
     request = SandboxRequest(containers=(container("a", ONLINE, *loads),))
-    with Observer(ClaimSet(claims=())) as observer, sandbox(request, run_id="alarm-switch") as live:
+    with Observer(ClaimSet(claims=()), ledger=ledger) as observer, sandbox(request, run_id="alarm-switch") as live:
         claims = ClaimSet(claims=(claim_of(live, "a", ONLINE),))
         observer.add_claim(claims.claims[0])
         observer.open_window()

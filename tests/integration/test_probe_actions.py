@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from probes.ledger import Ledger
+from probes.loaded import loaded
 from probes.observer import Observer
 from probes.options import ObserveOptions
 from tests.integration.probe_lab import cgroup, join
@@ -37,13 +39,20 @@ def sleeper(*, threads: int = 1) -> Iterator[subprocess.Popen[bytes]]:
         child.stdin.close()
 
 
-def test_seven_moves_are_seven_rows() -> None:
+@pytest.fixture(scope="module")
+def tracing() -> Iterator[Ledger]:
+    """Programs that tell of affinity changes also where each system call has to be traced for that."""
+    with loaded(options=ObserveOptions(trace_syscalls=True)) as one:
+        yield one
+
+
+def test_seven_moves_are_seven_rows(ledger: Ledger) -> None:
     """In, out and inside: who moved whom from where to where, in order; a stranger's moves are not told."""
     with cgroup(f"pinproof-moves-{os.getpid()}") as path, sleeper() as child, sleeper() as stranger:
         for name in ("claim", "claim/below", "outside"):
             cgroupfs.identity_dir(cgroupfs.detect(), f"{path}/{name}").mkdir()
         claim = Claim(name="db", cgroup=f"{path}/claim", cpus=CpuSet.of(ONLINE))
-        with Observer(ClaimSet(claims=(claim,))) as observer:
+        with Observer(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
             observer.open_window()
             for where in ("outside", "claim", "claim/below", "claim", "outside", "claim", "outside", "claim/below"):
                 join(f"{path}/{where}", child.pid)
@@ -71,13 +80,13 @@ def test_seven_moves_are_seven_rows() -> None:
     assert again.cgroup_moves == ()
 
 
-def test_23_calls_are_23_rows() -> None:
+def test_23_calls_are_23_rows(tracing: Ledger) -> None:
     """Affinity changes of a claim's task by somebody else, by itself, and one refused: mask, caller, answer."""
     last = CpuSet.of([ONLINE[-1]])
     with cgroup(f"pinproof-affinity-{os.getpid()}") as path, sleeper() as child:
         join(path, child.pid)
         claim = Claim(name="db", cgroup=path, cpus=CpuSet.of(ONLINE))
-        with Observer(ClaimSet(claims=(claim,)), options=ObserveOptions(trace_syscalls=True)) as observer:
+        with Observer(ClaimSet(claims=(claim,)), ledger=tracing) as observer:
             if not observer.ledger.actions.affinity_observed:
                 pytest.skip("; ".join(observer.ledger.actions.blind_spots))
             observer.open_window()
@@ -95,12 +104,11 @@ def test_23_calls_are_23_rows() -> None:
     assert evidence.coverage.affinity_changes_dropped == 0
 
 
-def test_own_calls_are_told_where_they_matter() -> None:
+def test_own_calls_are_told_where_they_matter(tracing: Ledger) -> None:
     """A task without a claim that changes its own mask is told where it asks for a watched CPU, else not."""
     if len(ONLINE) < 2:
         pytest.skip("a mask beside the watched CPU needs two CPUs")
-    options = ObserveOptions(trace_syscalls=True)
-    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([ONLINE[-1]])), options=options) as observer:
+    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([ONLINE[-1]])), ledger=tracing) as observer:
         if not observer.ledger.actions.affinity_observed:
             pytest.skip("; ".join(observer.ledger.actions.blind_spots))
         observer.open_window()
@@ -138,9 +146,9 @@ def test_a_flood_is_cut_off_and_counted() -> None:
     assert evidence.coverage.lost_events == 0
 
 
-def test_what_cannot_be_seen_is_said() -> None:
+def test_what_cannot_be_seen_is_said(ledger: Ledger) -> None:
     """Without a way to see affinity changes that all can afford, there are no rows and a blind spot says why."""
-    with Observer(ClaimSet(claims=())) as observer:
+    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         evidence = observer.close_window()
     told = any("affinity" in spot for spot in evidence.coverage.blind_spots)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from probes.observer import Observer
-from tests.integration.probe_lab import Planter, TaskClock, cgroup, compile_planter, join, wait_for
+from tests.integration.probe_lab import Planter, TaskClock, cgroup, join, wait_for
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, Evidence
@@ -25,16 +25,15 @@ def own_level(evidence: Evidence) -> BandwidthUse:
     return row
 
 
-def test_both_accounts_are_true_in_snapshots_and_for_claims_added_late(tmp_path: Path) -> None:
+def test_both_accounts_are_true_in_snapshots_and_for_claims_added_late(planter: Path) -> None:
     """A hog that ran before its claim was added: what ledger and cgroup tell lies between readings of its own clock.
 
     The inner pair of readings is taken after the claim was added and before the evidence is asked for, the outer pair
     around both: a slow machine widens the bounds, and nothing else does.
     """
-    program = compile_planter(tmp_path)
     with (
         cgroup(f"pinproof-late-{os.getpid()}") as path,
-        Planter(program, "stay", ONLINE[0], ONLINE[0], 1, 10**11) as run,
+        Planter(planter, "stay", ONLINE[0], ONLINE[0], 1, 10**11) as run,
         TaskClock(run.process.pid) as clock,
         Observer(ClaimSet(claims=())) as observer,
     ):

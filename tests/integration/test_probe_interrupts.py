@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from probes.interrupts import SOFTIRQS
+from probes.ledger import Ledger
 from probes.observer import Observer
-from tests.integration.probe_lab import compile_planter, run_ns_by_thread, switch_storm
+from tests.integration.probe_lab import run_ns_by_thread, switch_storm
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -20,12 +21,6 @@ pytestmark = pytest.mark.integration
 
 ONLINE = sorted(os.sched_getaffinity(0))
 LAST = ONLINE[-1]
-
-
-@pytest.fixture(scope="module")
-def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled foreign program."""
-    return compile_planter(tmp_path_factory.mktemp("planter"))
 
 
 CALLS = (IrqKind.HARD, "call_function_single")
@@ -56,13 +51,13 @@ def by_source(evidence: Evidence) -> Counts:
     return {(row.kind, row.name): row.count for row in evidence.irq_use if row.cpu == LAST}
 
 
-def test_counts_are_the_kernels_own() -> None:
+def test_counts_are_the_kernels_own(ledger: Ledger) -> None:
     """23 timed wake-ups and a switch storm: every source's count lies between the kernel's counts around the window.
 
     A kernel that hides threads from its tracepoints hides the interrupts that hit them: as many may be missing as the
     coverage says.
     """
-    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST]))) as observer:
+    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
         outer_first = kernel_counts()
         observer.open_window()
         inner_first = kernel_counts()
@@ -89,7 +84,7 @@ def test_counts_are_the_kernels_own() -> None:
     )
 
 
-def test_known_number_of_function_calls_to_one_cpu() -> None:
+def test_known_number_of_function_calls_to_one_cpu(ledger: Ledger) -> None:
     """Calls sent to a CPU by interrupt are in the window in which they were sent, not in the one before.
 
     The truth is the kernel's count: a CPU that polls in its idle loop is called without an interrupt.
@@ -98,7 +93,7 @@ def test_known_number_of_function_calls_to_one_cpu() -> None:
         pytest.skip("a call to another CPU needs two CPUs")
     os.sched_setaffinity(0, {ONLINE[0]})  # a call to one's own CPU needs no interrupt
     try:
-        with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST]))) as observer:
+        with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
             calls, least, most = [], [], []
             for count in (0, 2300):
                 ran, outer = run_ns_by_thread(), kernel_counts()[CALLS]
@@ -123,9 +118,9 @@ def test_known_number_of_function_calls_to_one_cpu() -> None:
     assert calls[0] <= most[0]
 
 
-def test_time_is_given_once(planter: Path) -> None:
+def test_time_is_given_once(planter: Path, ledger: Ledger) -> None:
     """Interrupt time of a CPU never exceeds the window; each source's longest is within its sum."""
-    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST]))) as observer:
+    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
         observer.open_window()
         switch_storm(planter, LAST, 5000)
         evidence = observer.close_window()
@@ -138,9 +133,9 @@ def test_time_is_given_once(planter: Path) -> None:
     assert set(evidence.steal_by_cpu_ns) == set(evidence.coverage.cpus_online)
 
 
-def test_nothing_is_attached_where_no_cpu_is_watched() -> None:
+def test_nothing_is_attached_where_no_cpu_is_watched(ledger: Ledger) -> None:
     """Without exclusive or reserved CPUs interrupts are not observed, and the evidence says so by ``None``."""
-    with Observer(ClaimSet(claims=())) as observer:
+    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         evidence = observer.close_window()
     assert evidence.irq_use is None

@@ -17,7 +17,6 @@ from tests.integration.probe_lab import (
     TaskClock,
     Truth,
     cgroup,
-    compile_planter,
     join,
     stolen_ns,
     wait_for,
@@ -34,11 +33,11 @@ IN, OUT = ONLINE[0], ONLINE[-1]
 
 
 @pytest.fixture(scope="module")
-def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled foreign program."""
+def planter(planter: Path) -> Path:
+    """The compiled foreign program, where it can escape."""
     if len(ONLINE) < 2:
         pytest.skip("an escape needs two CPUs")
-    return compile_planter(tmp_path_factory.mktemp("planter"))
+    return planter
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from probes.ledger import Ledger
-from probes.loaded import loaded
 from probes.observer import ObserveOptions, Observer
-from tests.integration.probe_lab import Planter, cgroup, compile_planter, join, wait_for
+from tests.integration.probe_lab import Planter, cgroup, join, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -36,19 +35,6 @@ ONLINE = CpuSet.of(os.sched_getaffinity(0))
 FIRST, LAST = ONLINE.first(), max(ONLINE)
 OF_THE_MOMENT = ("hides threads", "softirqs on watched CPUs")
 """Blind spots that tell of what other threads of the machine did in just this window."""
-
-
-@pytest.fixture(scope="module")
-def ledger() -> Iterator[Ledger]:
-    """One loaded ledger for all tests here."""
-    with loaded() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled foreign program."""
-    return compile_planter(tmp_path_factory.mktemp("planter"))
 
 
 @contextlib.contextmanager

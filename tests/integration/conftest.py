@@ -1,0 +1,29 @@
+"""Fixtures for the tests on the real kernel: programs that are compiled once for a module, and a foreign program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes.ledger import Ledger
+from probes.loaded import loaded
+from tests.integration.probe_lab import compile_planter
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Iterator[Ledger]:
+    """Loaded programs with the default options, for one observer after the other.
+
+    Compiling takes most of a second, in a guest of the lab half a minute. Not for longer than a module: loaded programs
+    cost every switch of the machine something, whether anybody uses them or not.
+    """
+    with loaded() as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled foreign program."""
+    return compile_planter(tmp_path_factory.mktemp("planter"))
