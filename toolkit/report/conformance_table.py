@@ -21,11 +21,15 @@ def render_conformance(results: Sequence[ScenarioResult], seconds: float, *, ver
     parts = []
     if ran:
         rows = [
-            (result.name, ", ".join(result.catalogue), result.outcome.value, caught(result.controls), result.reason)
+            (result.name, ", ".join(result.catalogue), result.outcome.value, _passed(result), caught(result.controls))
             for result in ran
         ]
-        headers = ("scenario", "ids", "outcome", "broken promises caught", "evidence")
-        parts.append(fitted(rows, headers, flexible=(1, 4), shares=(0.2, 0.8)))
+        headers = ("scenario", "ids", "outcome", "verdicts passed", "broken promises caught")
+        parts.append(fitted(rows, headers, flexible=(1,), shares=(1.0,)))
+    if reasons := [
+        (result.name, result.outcome.value, result.reason) for result in ran if result.outcome is not Outcome.PASSED
+    ]:
+        parts.append("Not passed\n" + fitted(reasons, ("scenario", "outcome", "why"), flexible=(2,), shares=(1.0,)))
     if skipped and verbose:
         rows_skipped = [(result.name, result.reason) for result in skipped]
         parts.append("Skipped\n" + fitted(rows_skipped, ("scenario", "why"), flexible=(1,), shares=(1.0,)))
@@ -43,6 +47,10 @@ def caught(controls: Sequence[ControlResult]) -> str:
     passed = sum(control.outcome is Outcome.PASSED for control in ran)
     left_out = len(controls) - len(ran)
     return f"{passed}/{len(ran)}" + (f", {left_out} skipped" if left_out else "")
+
+
+def _passed(result: ScenarioResult) -> str:
+    return str(sum(verdict.outcome is Outcome.PASSED for verdict in result.verdicts))
 
 
 def group(reason: str) -> str:

@@ -64,6 +64,18 @@ def test_a_small_machine_gets_a_short_report() -> None:
     assert max(len(line) for line in (text + "\n" + told).splitlines()) <= WIDTH + 4
 
 
+def test_why_something_did_not_pass_is_told() -> None:
+    """What passed is a row of numbers; each of the others is told with its reason, in words that are not broken up."""
+    reason = "quota-throttling db/main: used 1.9 CPUs of 1.000"
+    text = render_conformance([scenario("a", PASSED, "fine", PASSED), scenario("b", FAILED, reason, PASSED)], 1)
+
+    assert "fine" not in text
+    assert [line for line in text.splitlines() if "Not passed" in line or reason in line] == [
+        "Not passed",
+        f"b           failed     {reason}",
+    ]
+
+
 def test_nothing_judged_is_said() -> None:
     """All skipped ends with 0 as documented, but nobody may read it as proof."""
     assert render_conformance([scenario("a", SKIPPED, "x")], 1).endswith("nothing was judged on this machine.")
