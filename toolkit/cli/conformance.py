@@ -34,7 +34,11 @@ SCHEMA = "pinproof.conformance/1"
 
 @click.command("conformance", short_help="Run the catalogue on this machine.")
 @click.option("--select", "selected", multiple=True, metavar="ID", help="Scenario name or catalogue id; repeatable.")
-@click.option("--full", is_flag=True, help="Run the whole catalogue, not only its core: many times as long.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Run all of the catalogue that fits, not only its core: some six minutes with two CPUs, longer with more.",
+)
 @click.option("--list", "only_list", is_flag=True, help="Say what the catalogue holds and what each scenario needs.")
 @click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
 @click.option("--duration", type=SECONDS, help="Seconds to observe each run.")
@@ -182,7 +186,7 @@ def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
             textwrap.fill(", ".join(scenario.catalogue), 14),
             scenario.tier.value,
             textwrap.fill(scenario.title, 44),
-            needs(scenario.requires),
+            textwrap.fill(needs(scenario.requires), 28),
             "\n".join(f"{control.rule} ← {control.fault.value}" for control in scenario.negative_controls),
         ]
         for scenario in scenarios
