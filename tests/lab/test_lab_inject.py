@@ -62,6 +62,8 @@ def told(found: dict[str, Any]) -> list[tuple[str, ...]]:
 REPLUG = """
 import json, time
 from pathlib import Path
+from probes.sampling.bandwidth import lineage
+from toolkit.apply import cgroups
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
@@ -107,7 +109,10 @@ def pull_and_plug(opened):
     switch.write_text("1")
     until_noted(opened, 2)
     if not live.hierarchy.is_v2("cpuset"):
-        live.set_cpus(planted_run.EXCLUSIVE, own)  # v1 forgets a CPU that went: its manager has to give it back
+        # v1 forgets a CPU that went, at every level: its manager has to give it back, from the top.
+        for parent in reversed(lineage(places[planted_run.EXCLUSIVE])[1:]):
+            cgroups.set_cpus(live.hierarchy, parent, online)
+        live.set_cpus(planted_run.EXCLUSIVE, own)
     seen.append(granted())
     return seen
 
