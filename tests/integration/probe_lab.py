@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from toolkit.host import bpf_syscalls, cgroupfs
 
@@ -98,7 +99,27 @@ class Truth:
     tid: int
 
 
-class TaskClock:
+class _TaskCounter:
+    """A count of perf's about a task, its later threads and children, on one CPU or on all."""
+
+    EVENT: int
+
+    def __init__(self, pid: int, cpu: int = -1) -> None:
+        self._file, error = bpf_syscalls.open_software_event(self.EVENT, pid, cpu, flag=bpf_syscalls.INHERIT)
+        if error:
+            raise OSError(error, "perf_event_open")
+
+    def _read(self) -> int:
+        return struct.unpack("=Q", os.read(self._file, 8))[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        os.close(self._file)
+
+
+class TaskClock(_TaskCounter):
     """The kernel's own account of how long a task, its later threads and children are on a CPU, from switch to switch.
 
     perf's task clock runs by the same clock as the probes. CLOCK_THREAD_CPUTIME_ID does not: what the host takes from a
@@ -106,22 +127,24 @@ class TaskClock:
     the way, after arrival and before departure. Source: perf_event_open(2), kernel/events/core.c (task_clock_event_*).
     """
 
-    def __init__(self, pid: int, cpu: int = -1) -> None:
-        self._file, error = bpf_syscalls.open_software_event(
-            bpf_syscalls.TASK_CLOCK, pid, cpu, flag=bpf_syscalls.INHERIT
-        )
-        if error:
-            raise OSError(error, "perf_event_open")
+    EVENT = bpf_syscalls.TASK_CLOCK
 
     def read_ns(self) -> int:
         """Return the time so far, of those that have exited too."""
-        return struct.unpack("=Q", os.read(self._file, 8))[0]
+        return self._read()
 
-    def __enter__(self) -> TaskClock:
-        return self
 
-    def __exit__(self, *exc: object) -> None:
-        os.close(self._file)
+class TaskSwitches(_TaskCounter):
+    """The kernel's own account of how often a task, its later threads and children were switched out on a CPU.
+
+    Source: perf_event_open(2), ``PERF_COUNT_SW_CONTEXT_SWITCHES``; kernel/events/core.c (perf_event_task_sched_out).
+    """
+
+    EVENT = 3
+
+    def read(self) -> int:
+        """Return the count so far, of those that have exited too."""
+        return self._read()
 
 
 def stolen_ns(cpu: int) -> int:
