@@ -26,10 +26,9 @@ def render_conformance(results: Sequence[ScenarioResult], seconds: float, *, ver
         ]
         headers = ("scenario", "ids", "outcome", "verdicts passed", "broken promises caught")
         parts.append(fitted(rows, headers, flexible=(1,), shares=(1.0,)))
-    if reasons := [
-        (result.name, result.outcome.value, result.reason) for result in ran if result.outcome is not Outcome.PASSED
-    ]:
-        parts.append("Not passed\n" + fitted(reasons, ("scenario", "outcome", "why"), flexible=(2,), shares=(1.0,)))
+    if not_passed := [result for result in ran if result.outcome is not Outcome.PASSED]:
+        rows_why = [(result.name, result.outcome.value, result.reason) for result in not_passed]
+        parts.append("Not passed\n" + fitted(rows_why, ("scenario", "outcome", "why"), flexible=(2,), shares=(1.0,)))
     if skipped and verbose:
         rows_skipped = [(result.name, result.reason) for result in skipped]
         parts.append("Skipped\n" + fitted(rows_skipped, ("scenario", "why"), flexible=(1,), shares=(1.0,)))
