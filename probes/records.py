@@ -294,9 +294,10 @@ MAX_CPUS = CPU_WORDS * 64
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=IIII")
 CLAIM_ROOT = struct.Struct("=IIII")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 16 * 32
-NOTES_PER_LINE = 32
-NOTE_BYTES = 2
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 8 + 16 * 32
+RENAME_KEY = struct.Struct("=II")
+RENAME = struct.Struct("=Q16s")
+TAG_MASK = (1 << 12) - 1
 
 
 def comm(raw: bytes) -> str:
