@@ -151,7 +151,7 @@ def check(verdict: Verdict, rows: list[CpuUse], guests: list[Intruder]) -> None:
         if one.cpu in (2, 3):
             times[CALLED[one.owner]] += one.total_ns
     text = str(verdict.measures["hosted"])
-    told = dict((who, time) for time, who in re.findall(r"([\d.e+]+ [mu]s) of (.+?)(?=, | and |$)", _split(text)))
+    told = {who: time for time, who in re.findall(r"([\d.e+]+ [mu]s) of (.+?)(?=, | and |$)", _split(text))}
     assert told == {_split(who): milliseconds(ns) for who, ns in times.items()}
     assert set(re.findall(r"(?:only |, |and )`([^`]+)`", text)) == names
     assert text in verdict.reason
