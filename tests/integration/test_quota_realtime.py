@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.probe_lab import wait_for
+from tests.integration.probe_lab import accepted, wait_for
 from toolkit.apply import cgroups, kill
 from toolkit.host import cgroupfs
 from toolkit.model.sandbox import CgroupRequest
@@ -51,15 +51,6 @@ def quota_cgroup() -> Iterator[cgroupfs.Hierarchy]:
         yield hierarchy
     finally:
         kill.remove(places)
-
-
-def accepted(control: Path, value: str) -> bool:
-    """Write a control file; say whether the kernel took it."""
-    try:
-        control.write_text(value)
-    except OSError:
-        return False
-    return True
 
 
 @contextlib.contextmanager
