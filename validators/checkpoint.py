@@ -128,8 +128,8 @@ RULE = Rule(
             containers exist, not known: undecided where CPUs are assigned.
         """),
         tolerance=prose("""
-            None for the files. Leaks: two reconcile periods (10 s each unless told), since an entry may wait one for
-            its turn and the list of containers was read apart from it.
+            None for the files. Leaks: two reconcile periods (10 s each unless the claims say another), since an entry
+            may wait one for its turn and the list of containers was read apart from it.
         """),
         source=prose("""
             KEP-5526 "State File" (seed 001); field.md K-kubelet-4, K-kubelet-5, F2, F6, F21-F29, F41, F42; kubelet

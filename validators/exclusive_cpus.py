@@ -115,17 +115,17 @@ RULE = Rule(
         id=ID,
         claim="Exclusive CPUs hosted no task of another pod; the policy decides on system tasks.",
         how=prose("""
-            Every switch on the claim's CPUs is attributed. Policy `k8s`: tasks of other pods, of other
-            containers of the same pod that do not own the CPU, and of pods without a claim (a cgroup
-            below the pods' root) are violations; system tasks, kernel threads and pause sandboxes are
-            noise and measured, because the kubelet's exclusivity extends to other pods only. Policy
-            `strict-isolation`: anything but per-CPU kernel threads and pinproof's own tasks is a
-            violation. A task whose owner is unknown makes the verdict undecided. Ephemeral containers may
-            not touch exclusive CPUs of others.
+            Every switch on the claim's CPUs is attributed. Policy `k8s`: tasks of other pods, of other containers of
+            the same pod that do not own the CPU, and of pods without a claim (a cgroup below the pods' root) are
+            violations; system tasks, kernel threads and pause sandboxes are noise and measured, because the kubelet's
+            exclusivity extends to other pods only. Policy `strict-isolation`: anything but per-CPU kernel threads and
+            pinproof's own tasks is a violation. A task whose owner is unknown makes the verdict undecided. Ephemeral
+            containers may not touch exclusive CPUs of others. Claims about cgroups below this one are owners too.
+            What passed names the owners that ran there, and everything else that did, by class.
         """),
         tolerance=prose("""
-            None for violations. On a CPU that changed hands while we watched only intervals after the
-            change count; time that cannot be dated makes the verdict undecided.
+            None for violations. On a CPU that changed hands while we watched only intervals after the change count;
+            time that cannot be dated makes the verdict undecided.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies (seed 000); KEP-5526 (seed 001);
