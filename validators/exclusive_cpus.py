@@ -63,7 +63,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         return verdict(Outcome.UNDECIDED, f"it is not known whose task {_names(unknown)} on CPU {unknown[0].cpu} is")
     until = f" until `{claim.name}` ended" if _ends(claim, evidence) else ""
     measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
-    blind = "" if claims.pods_root or strict else " (no pods root given: tasks without a claim count as system)"
+    blind = "" if claims.pods_root or strict else " (no pods root given: a task without a claim may be a pod's)"
     return verdict(Outcome.PASSED, f"CPUs {cpus} {measures['hosted']}{blind}")
 
 

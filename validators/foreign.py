@@ -36,6 +36,8 @@ class Guests:
     """What cannot be attributed."""
     owners: set[str] = field(default_factory=set)
     """Claims that own a CPU of the set, and whose tasks were seen to run there."""
+    canaries_ns: int = 0
+    """Time of pinproof's own controls, where every CPU has an owner and they had to run on one of these."""
     excused_ns: dict[str, int] = field(default_factory=dict)
     """By claim that does not own the CPU: time there that breaks no promise (it started or moved, or had the CPU)."""
 
@@ -53,6 +55,7 @@ class Guests:
             "percpu_kthread_ns": total_ns(self.of(OwnerClass.PERCPU_KTHREAD)),
             "toolkit_ns": total_ns(self.of(OwnerClass.TOOLKIT)),
             "unknown_ns": total_ns(self.of(OwnerClass.UNKNOWN)),
+            "canaries_ns": self.canaries_ns,
             "excused_ns": sum(self.excused_ns.values()),
         }
 
@@ -75,6 +78,7 @@ class Guests:
             (total_ns(self.of(OwnerClass.SYSTEM)), "system tasks" if pods_known else NO_POD_KNOWN),
             (total_ns(self.infra), "pause sandboxes and runtime helpers"),
             (total_ns(self.of(OwnerClass.TOOLKIT)), "pinproof itself"),
+            (self.canaries_ns, "pinproof's canaries"),
         )
         parts = [f"`{name}`" for name in sorted(self.owners)]
         parts += [f"{milliseconds(ns)} of {who}" for ns, who in others if ns]
@@ -101,7 +105,7 @@ def guests(
     """
     by_name = {claim.name: claim for claim in claims.claims}
     details = view.by_claim(evidence.offenders)
-    found = Guests()
+    found = Guests(canaries_ns=sum(max(0, one.run_ns) for one in evidence.canaries if one.cpu in cpus))
     for row in sorted(evidence.cpu_use, key=lambda row: (row.claim, row.cpu)):
         claim = by_name.get(row.claim)
         if row.cpu not in cpus:

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.validators.evidence_builder import SECOND, claim_db, claim_set, coverage, cpus, evidence, use
+from tests.unit.validators.evidence_builder import (
+    CLEAN,
+    POSITIVE,
+    SECOND,
+    claim_db,
+    claim_set,
+    coverage,
+    cpus,
+    evidence,
+    use,
+)
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
@@ -85,6 +95,14 @@ def test_without_a_pods_root_nobody_is_called_a_system_task() -> None:
 
     assert "5.0 ms of tasks without a claim" in said(found, replace(CLAIMS, pods_root=None))
     assert "5.0 ms of system tasks" in said(found)
+
+
+def test_canaries_that_had_to_run_on_an_exclusive_cpu() -> None:
+    """Where every CPU has an owner pinproof's own controls run on one: they are named."""
+    canaries = tuple(replace(one, cpu=2) for one in (POSITIVE, CLEAN))
+    text = said(evidence(cpu_use=(use("db/a", 2),), canaries=canaries))
+
+    assert "hosted only `db/a` and 100.0 ms of pinproof's canaries" in text
 
 
 def test_what_was_lost_is_what_was_lost() -> None:
