@@ -91,6 +91,11 @@ def same_pod(one: Claim, other: Claim) -> bool:
     return one.name == other.name or (one.pod != "" and one.pod == other.pod)
 
 
+def inside(inner: Claim, outer: Claim) -> bool:
+    """Say whether a claim is about a descendant of another's cgroup: the ledger counts its tasks for it alone."""
+    return inner.cgroup.startswith(outer.cgroup.rstrip("/") + "/") and inner.name != outer.name
+
+
 def is_workload(claim: Claim) -> bool:
     """Say whether it is a pod's workload; pause sandboxes and runtime helpers are not pinned on healthy nodes."""
     return claim.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)

@@ -9,6 +9,7 @@ Source: proc(5) (Cpus_allowed_list, Mems_allowed_list); field.md K10, K12.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from toolkit.model.evidence import ThreadMask
 
 MAX_KEPT = 100_000
 """Distinct (thread, mask) pairs kept; a fork storm makes a new one for each child that was met."""
+
+_POLICIES = {0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
+"""Source: include/uapi/linux/sched.h."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +57,21 @@ def parse_status(text: str) -> ThreadStatus | None:
         return None
 
 
+def policy_of(tid: int) -> str:
+    """Return a thread's scheduling policy by name; empty if it is gone, or the policy is none that is known."""
+    try:
+        # The flag that children get the default policy is no policy.
+        return _POLICIES.get(os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK, "")
+    except OSError:
+        return ""
+
+
 class ThreadMasks:
     """Distinct masks seen so far in the window."""
 
     def __init__(self, hierarchy: Hierarchy, root: Path) -> None:
         self._hierarchy, self._root = hierarchy, root
-        self._seen: dict[tuple[str, int, str, CpuSet, CpuSet, int], list[int]] = {}
+        self._seen: dict[tuple[str, int, str, CpuSet, CpuSet, int, str], list[int]] = {}
         self._pids: dict[tuple[str, int], int] = {}
         self.scans = 0
         self.dropped = 0
@@ -102,12 +115,14 @@ class ThreadMasks:
                 first_at_ns=first,
                 last_at_ns=last,
                 epoch=epoch,
+                policy=policy,
             )
-            for (claim, tid, comm, cpus, mems, epoch), (times, first, last) in tuple(self._seen.items())
+            for (claim, tid, comm, cpus, mems, epoch, policy), (times, first, last) in tuple(self._seen.items())
         )
 
     def _keep(self, subject: Subject, tid: int, status: ThreadStatus, at_ns: int, epoch: int) -> None:
-        key = (subject.name, tid, status.comm, status.cpus_allowed, status.mems_allowed, epoch)
+        policy = policy_of(tid)
+        key = (subject.name, tid, status.comm, status.cpus_allowed, status.mems_allowed, epoch, policy)
         found = self._seen.get(key)
         if found is not None:
             found[0] += 1

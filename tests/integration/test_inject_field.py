@@ -121,7 +121,7 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
         {"web": One(given=REST, promised=REST, limits={"quota_us": 80_000}, promises={"quota_us": 40_000})},
         (("applied", "web"),),
     ),
-    # F16: the exclusive set moved to other CPUs.
+    # F31: a container that was restarted has lost its exclusive CPUs to the pool.
     "exclusive-set-moved": (
         {},
         {"db": One(given=REST, promised=OWN, isolation=Isolation.CONTAINER, loads=(EXEC,))},

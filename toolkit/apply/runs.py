@@ -49,16 +49,23 @@ def manager(run_id: str) -> str:
 
 
 def begin(
-    root: Path, hierarchy: Hierarchy, run_id: str, *, runtime: str, more: tuple[str, ...] = ()
+    root: Path,
+    hierarchy: Hierarchy,
+    run_id: str,
+    *,
+    runtime: str,
+    more: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
 ) -> tuple[Journal, CleanupReport]:
     """Clean dead runs up, then write the new run's journal; nothing else is made yet.
 
     :param more: v2 controllers that this sandbox needs beside those that each needs.
+    :param only: hierarchies that this run uses alone, without any controller; nothing is turned on then.
     :raises InputError: the run id is in use, or cgroups of that name exist that no journal names.
     """
     journal.check_run_id(run_id)
     everything = runtime != "cgroupfs"
-    names = cgroups.hierarchies(hierarchy, everything=everything)
+    names = only or cgroups.hierarchies(hierarchy, everything=everything)
     with journal.locked(root):
         report = _sweep(root, hierarchy)
         for name in names:
@@ -67,6 +74,8 @@ def begin(
                 if mount is not None and os.path.lexists(mount / cgroup[1:]):
                     raise InputError("run id", f"{mount / cgroup[1:]} exists already", "another run id")
         created = journal.create(root, run_id, names)
+        if only:
+            return created, report
         try:
             return delegation.enable(root, hierarchy, created, everything=everything, more=more), report
         except BaseException:

@@ -53,15 +53,16 @@ def command(
 ) -> None:
     """Plant FAULT, and take it back exactly.
 
-    Without --target and --state-file it happens in a sandbox of its own, under observation, and the rules that report
-    it are told: exit code 0 if all that should did. With a target the fault stands until --duration is over or until
-    interrupted. What is changed is written to a journal first: `pinproof cleanup` takes it back after a crash.
+    Without --target and --state-file it happens in a sandbox of its own, under observation, and the verdicts that
+    report it are printed: exit code 0 if every rule that should report it did. With a target the fault stands until
+    --duration is over or until interrupted. What is changed is written to a journal first: `pinproof cleanup` takes it
+    back after a crash.
     """
     if only_list:
         print_faults(as_json)
         return
     if fault is None:
-        raise InputError("inject", "no fault was named", "one; pinproof inject --list tells them")
+        raise InputError("inject", "no fault was named", "one; pinproof inject --list names them")
     wanted = fault_named(fault)
     injection = Injection(
         fault=wanted.id,

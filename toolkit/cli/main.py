@@ -16,28 +16,12 @@ import click
 import toolkit
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
 from toolkit.report.text import printable
+from toolkit.verbs import VERBS
 
 INTERRUPTED = 128 + signal.SIGINT
 NO_READER = 128 + signal.SIGPIPE
 DEFECT = 70
 """EX_SOFTWARE of sysexits(3): never 1, which says that isolation was seen to fail."""
-VERBS: dict[str, str] = {
-    "plan": "plan",
-    "simulate": "simulate",
-    "run": "run",
-    "conformance": "conformance",
-    "watch": "watch",
-    "inject": "inject",
-    "judge": "judge",
-    "report": "report",
-    "compare": "compare",
-    "rules": "rules",
-    "explain": "explain",
-    "topology": "topology",
-    "doctor": "doctor",
-    "cleanup": "cleanup",
-}
-"""Verb -> module under :mod:`toolkit.cli` that defines a click command of the same name."""
 
 
 class _ReaderLeftError(Exception):

@@ -31,7 +31,7 @@ SHOWN_CHARACTERS = 300
 def command(files: tuple[Path, ...], check: bool, as_json: bool, quirks: bool) -> None:
     """Replay allocation scenarios through the model of kubelet v1.36.2.
 
-    Without an option it tells what happened, event by event. With --check and --json together the JSON goes to
+    Without an option it reports what happened, event by event. With --check and --json together the JSON goes to
     standard output and the report of the check to standard error.
     """
     results: dict[str, Any] = {}

@@ -90,6 +90,8 @@ class ThreadMask:
     last_at_ns: int
     epoch: int = 0
     """Number of mask changes of the claim that were complete when it was read; masks read during one are not kept."""
+    policy: str = ""
+    """Scheduling policy: ``other``, ``batch``, ``idle``, ``fifo``, ``rr``, ``deadline``, ``ext``; empty: not read."""
 
 
 @stage_value
