@@ -208,6 +208,12 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
         {"web": One(given=REST, promised=REST, limits={"quota_us": 3_000}, promises={"quota_us": 1_100})},
         (("applied", "web"),),
     ),
+    # F61: systemd's rounding exactly, in a cgroup that systemd has nothing to do with.
+    "quota-rounded-by-nobody": (
+        {},
+        {"web": One(given=REST, promised=REST, limits={"quota_us": 13_000}, promises={"quota_us": 12_500})},
+        (("applied", "web"),),
+    ),
     # F63, F64: shares that were converted there and back.
     "shares-lost-in-conversion": (
         {},

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect, read_control
+from toolkit.host.systemd_units import read_manager
 from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
@@ -133,7 +134,8 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
         name = "memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes"
         limit = _read_int(memory / path / name, no_limit=NO_LIMIT)
         values["memory_max_bytes"] = NO_LIMIT if limit is not None and limit >= _V1_UNLIMITED else limit
-    return CgroupFiles(cgroup=cgroup, at_ns=at_ns, **values)  # type: ignore[arg-type]
+    manager = read_manager(hierarchy, cgroup, path)
+    return CgroupFiles(cgroup=cgroup, at_ns=at_ns, manager=manager, **values)  # type: ignore[arg-type]
 
 
 def read_effective_cpus(hierarchy: Hierarchy, cgroup: str) -> CpuSet | None:
