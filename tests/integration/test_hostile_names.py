@@ -219,3 +219,31 @@ def test_a_task_is_named_alike_by_every_reader() -> None:
             assert procfs.parent(process.pid) == os.getpid()
         finally:
             process.kill()
+
+
+def test_a_fault_in_such_a_cgroup_is_undone_after_a_kill(tmp_path: Path) -> None:
+    """The journal names the control file so that it is found again: the quota is back after SIGKILL and cleanup."""
+    name = b"/pinproof-names-%d-i" % os.getpid() + EVERY_BYTE[:120]
+    hierarchy = cgroupfs.detect()
+    cpu = os.fsencode(hierarchy.controller_dir("cpu"))
+    limit = b"cpu.max" if hierarchy.is_v2("cpu") else b"cpu.cfs_quota_us"
+    wanted = b"50000 100000" if hierarchy.is_v2("cpu") else b"50000"
+    directory = cpu + name
+    os.mkdir(directory)  # noqa: PTH102 - bytes
+    try:
+        path = Path(os.fsdecode(directory + b"/" + limit))
+        path.write_bytes(wanted)
+        target = ("--target", names.shown(name), "--i-know-this-breaks-isolation")
+        with subprocess.Popen(
+            [*PINPROOF, "inject", "quota-reset", *target, "--json"], stdout=subprocess.PIPE
+        ) as planted:
+            assert planted.stdout is not None
+            change = json.loads(planted.stdout.readline())["changes"][0]
+            assert names.raw(change["path"]) == directory + b"/" + limit
+            assert path.read_bytes().split()[0] in (b"max", b"-1")
+            planted.kill()
+        code, out, err = run("cleanup")
+        assert (code, err) == (0, ""), out
+        assert path.read_bytes().split()[0] == b"50000"
+    finally:
+        os.rmdir(directory)  # noqa: PTH106 - bytes

@@ -18,6 +18,7 @@ from toolkit.inject.prepare import Injection
 from toolkit.inject.target import CONSENT
 from toolkit.inject.torn import Tear
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import execute, planted_run
@@ -65,7 +66,7 @@ def command(
     wanted = fault_named(fault)
     injection = Injection(
         fault=wanted.id,
-        targets=targets,
+        targets=tuple(map(canonical, targets)),
         cpus=None if cpus is None else CpuSet.parse(cpus, "--cpus"),
         quota_us=quota,
         irq=irq,

@@ -42,12 +42,12 @@ def shown(name: bytes) -> str:
 def raw(spelling: str) -> bytes:
     """Give back the bytes of a name that :func:`shown` spelt; a person may have written it."""
     if "\\" not in spelling:
-        return spelling.encode("utf-8", "surrogateescape")
+        return _bytes(spelling)
     pieces, at = [], 0
     for match in _ESCAPE.finditer(spelling):
-        pieces += [spelling[at : match.start()].encode("utf-8", "surrogateescape"), _byte_or_char(match[0])]
+        pieces += [_bytes(spelling[at : match.start()]), _byte_or_char(match[0])]
         at = match.end()
-    return b"".join([*pieces, spelling[at:].encode("utf-8", "surrogateescape")])
+    return b"".join([*pieces, _bytes(spelling[at:])])
 
 
 def canonical(spelling: str) -> str:
@@ -67,12 +67,23 @@ def to_path(spelling: str) -> str:
 
 def from_text(text: str) -> str:
     """Spell a name cut out of a text that was decoded with ``surrogateescape``, as the readers of /proc do."""
-    return shown(text.encode("utf-8", "surrogateescape"))
+    return shown(_bytes(text))
 
 
 def printable(text: str) -> str:
     """Make any text one printable line: what cannot be printed is spelt as in a name, all else stays as it is."""
     return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        # Half a character, which no name has: a file of a stranger can hold it (YAML: "\ud800"). Some bytes, not none.
+        return b"".join(
+            char.encode("utf-8", "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass")
+            for char in text
+        )
 
 
 def _spelt(text: str, at: int) -> str:

@@ -80,6 +80,13 @@ def test_printable_is_one_line_and_stays(text: str) -> None:
     assert len(line.splitlines()) <= 1
 
 
+@given(st.text(st.characters(categories=["Cs", "Ll", "Cc"]), max_size=8))
+def test_any_text_of_a_stranger_is_taken(text: str) -> None:
+    """Half characters, which YAML can spell, become some bytes: no reader ends with an exception."""
+    assert names.canonical(text).isprintable()
+    assert names.from_text(text).isprintable()
+
+
 def test_paths(tmp_path: object) -> None:
     """A path with any byte comes back as Python's file functions hold it."""
     name = bytes(number for number in range(1, 256) if number != ord("/"))
