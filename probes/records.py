@@ -10,6 +10,8 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from toolkit.model import names
+
 
 class _Record:
     """Base: ``LAYOUT`` is the struct format, in the order of the dataclass fields; padding is ``x``."""
@@ -301,8 +303,8 @@ TAG_MASK = (1 << 12) - 1
 
 
 def comm(raw: bytes) -> str:
-    """Decode a task's name."""
-    return raw.split(b"\0", 1)[0].decode(errors="replace")
+    """Spell a task's name, or another that ends with a NUL."""
+    return names.shown(raw.split(b"\0", 1)[0])
 
 
 def encode_mask(cpus: int, grace: int, since_ns: int, grace_until_ns: int) -> bytes:

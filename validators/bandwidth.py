@@ -187,13 +187,25 @@ def rounded_quota_us(quota_us: int, period_us: int) -> int:
     return -(-quota_us // step) * step
 
 
-def same_limit(claimed_quota_us: int, claimed_period_us: int, found_quota_us: int, found_period_us: int | None) -> bool:
-    """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding."""
+def same_limit(
+    claimed_quota_us: int,
+    claimed_period_us: int,
+    found_quota_us: int,
+    found_period_us: int | None,
+    *,
+    by_systemd: bool,
+) -> bool:
+    """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
+
+    :param by_systemd: systemd wrote it, so that it may be rounded; nobody else rounds.
+    """
     if claimed_quota_us < 0:
         return found_quota_us < 0
     if found_period_us is not None and found_period_us != claimed_period_us:
         return False
-    return found_quota_us in (claimed_quota_us, rounded_quota_us(claimed_quota_us, claimed_period_us))
+    if found_quota_us == claimed_quota_us:
+        return True
+    return by_systemd and found_quota_us == rounded_quota_us(claimed_quota_us, claimed_period_us)
 
 
 def shown(quota_us: int | None, period_us: int | None) -> str:

@@ -22,7 +22,10 @@ def broken(case: Case) -> Finding | None:
 def other_limit(case: Case) -> Finding | None:
     """The control file holds something else."""
     own, claim = case.own, case.claim
-    if own.quota_us is None or bandwidth.same_limit(claim.quota_us or 0, claim.period_us, own.quota_us, own.period_us):
+    promised_us, rounds = claim.quota_us or 0, view.by_systemd(case.evidence, own.cgroup)
+    if own.quota_us is None or bandwidth.same_limit(
+        promised_us, claim.period_us, own.quota_us, own.period_us, by_systemd=rounds
+    ):
         return None
     promised = bandwidth.shown(claim.quota_us, claim.period_us)
     return failed(

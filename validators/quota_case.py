@@ -173,7 +173,10 @@ def make_case(
     if own.usage_ns is None or own.nr_periods is None or own.nr_throttled is None:
         return f"{own.cgroup} has no bandwidth counters (no cpu controller)"
     quota_us = claim.quota_us or 0
-    if own.quota_us is not None and bandwidth.same_limit(quota_us, claim.period_us, own.quota_us, own.period_us):
+    rounds = view.by_systemd(evidence, own.cgroup)
+    if own.quota_us is not None and bandwidth.same_limit(
+        quota_us, claim.period_us, own.quota_us, own.period_us, by_systemd=rounds
+    ):
         quota_us = own.quota_us  # The stated rounding is what is in force, and what usage is judged by.
     cpus = len({row.cpu for row in rows if row.run_ns > 0}) or len(claim.cpus or view.online(evidence)) or 1
     return Case(

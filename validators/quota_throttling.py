@@ -125,8 +125,8 @@ RULE = Rule(
             which is undecided, not failed. So is usage above the bound by no more than the claim ran on CPUs that
             stood still: no timer interrupt for 1.5 periods of the CPU-clock sampler and more, when nobody can be
             throttled. stopped: steal, or what one CPU stood still, whichever is more. Bins: 2Q + B + n*s + 2*n*t +
-            one sampler period per CPU + 2 % + steal. Periods: 5 % + 2 + stopped/P. The file may hold the promised
-            quota rounded up to 1 % of a CPU (systemd cgroup driver).
+            one sampler period per CPU + 2 % + steal. Periods: 5 % + 2 + stopped/P. Where systemd wrote the file, it may
+            hold the promised quota rounded up to 1 % of a CPU.
         """),
         source="Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; field.md K18-K24, F58, F60, F61",
         negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",

@@ -44,7 +44,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         why = (
             seen.blurred[0]
             if seen.blurred
-            else f"it is not known whose task {unknown[0].comm!r} on CPU {unknown[0].cpu} is"
+            else f"it is not known whose task '{unknown[0].comm}' on CPU {unknown[0].cpu} is"
         )
         return verdict(Outcome.UNDECIDED, why)
     excused = seen.excused()

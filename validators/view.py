@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
@@ -122,6 +123,12 @@ def files_of(files: Iterable[CgroupFiles], cgroup: str) -> CgroupFiles | None:
     """Return the control files of one cgroup."""
     wanted = cgroup.rstrip("/") or "/"
     return next((entry for entry in files if (entry.cgroup.rstrip("/") or "/") == wanted), None)
+
+
+def by_systemd(evidence: Evidence, cgroup: str) -> bool:
+    """Say whether systemd wrote a cgroup's limits."""
+    found = files_of((*evidence.files_before, *evidence.files_after), cgroup)
+    return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
 
 
 def sorted_offenders(offenders: Iterable[Offender]) -> tuple[Offender, ...]:

@@ -10,6 +10,7 @@ Source: proc(5) (Cpus_allowed_list, Mems_allowed_list); field.md K10, K12.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
+from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import ThreadMask
 
@@ -28,6 +30,9 @@ MAX_KEPT = 100_000
 
 _POLICIES = {0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
 """Source: include/uapi/linux/sched.h."""
+_MEANT = {"\\n": "\n", "\\\\": "\\"}
+_ESCAPED = re.compile(r"\\[n\\]")
+"""What the kernel writes for a line end and a backslash in ``Name`` (fs/proc/array.c, ``proc_task_name``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +48,14 @@ class ThreadStatus:
 def parse_status(text: str) -> ThreadStatus | None:
     """Read the wanted lines; ``None`` if one is missing (a thread that is just dying) or not a list."""
     fields: dict[str, str] = {}
-    for line in text.splitlines():
+    # The kernel escapes "\n" and "\\" in the name, but nothing else at which splitlines() would begin a line.
+    for line in text.split("\n"):
         name, _, value = line.partition(":")
-        fields.setdefault(name, value.strip())
+        fields.setdefault(name, value.removeprefix("\t"))
     try:
         return ThreadStatus(
             pid=int(fields["Tgid"]),
-            comm=fields["Name"],
+            comm=names.from_text(_ESCAPED.sub(lambda match: _MEANT[match[0]], fields["Name"])),
             cpus_allowed=CpuSet.parse(fields["Cpus_allowed_list"]),
             mems_allowed=CpuSet.parse(fields.get("Mems_allowed_list", "")),
         )
@@ -139,8 +145,8 @@ class ThreadMasks:
 
     def _member(self, tid: int, cgroup: str) -> bool:
         text = read_control(self._root / f"proc/{tid}/cgroup") or ""
-        for line in text.splitlines():
+        for line in text.split("\n"):
             if line.startswith("0::"):
-                path = line[3:]
+                path = names.from_text(line[3:])
                 return path == cgroup or path.startswith(cgroup + "/")
         return False

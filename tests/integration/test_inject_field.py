@@ -202,11 +202,14 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
         },
         (("applied", "web"),),
     ),
-    # F61: more than systemd's rounding to 1 % of a CPU.
+    # F61: more than systemd's rounding to 1 % of a CPU; and just so much where systemd wrote nothing.
     "quota-rounded-too-far": (
         {},
-        {"web": One(given=REST, promised=REST, limits={"quota_us": 3_000}, promises={"quota_us": 1_100})},
-        (("applied", "web"),),
+        {
+            name: One(given=REST, promised=REST, limits={"quota_us": found}, promises={"quota_us": 1_100})
+            for name, found in (("web", 3_000), ("job", 2_000))
+        },
+        (("applied", "web"), ("applied", "job")),
     ),
     # F63, F64: shares that were converted there and back.
     "shares-lost-in-conversion": (

@@ -219,7 +219,7 @@ def last_words(path: Path, limit: int = 400) -> str:
     try:
         with path.open("rb") as stream:
             stream.seek(max(0, path.stat().st_size - limit))
-            words = stream.read(limit).decode(errors="replace")
+            words = stream.read(limit).decode(errors="backslashreplace")
     except OSError:
         words = ""
     return " ".join(words.split()) or "it said nothing"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,9 +190,8 @@ def _remove_directory(root: Path, directory: Path) -> None:
 
 
 def _mounts_below(root: Path, directory: Path) -> list[str]:
-    points = (re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), p) for p in procfs.mount_points(root))
     below = f"{os.path.realpath(directory)}/"
-    return [point for point in reversed(list(points)) if point.startswith(below)]
+    return [point for point in reversed(procfs.mount_points(root)) if point.startswith(below)]
 
 
 def _unmount(point: str) -> str | None:

@@ -23,6 +23,7 @@ from toolkit.host import bpf_syscalls
 from toolkit.host.btf import KERNEL_BTF, Btf
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
 from toolkit.host.sysfs import SysTree
+from toolkit.model import names
 from toolkit.model.serde import stage_value
 from toolkit.verbs import VERBS
 
@@ -217,12 +218,12 @@ def _program(name: str, version_option: str, needed_by: tuple[str, ...]) -> Capa
     if path is None:
         return _fact(name, False, "not on PATH", f"apt install {name} (or dnf install {name})", needed_by)
     try:
-        done = subprocess.run([path, version_option], capture_output=True, text=True, timeout=10, check=False)
-        lines = (done.stdout or done.stderr).splitlines()
+        done = subprocess.run([path, version_option], capture_output=True, timeout=10, check=False)
+        version = names.shown((done.stdout or done.stderr).partition(b"\n")[0])[:60]
     except (OSError, subprocess.SubprocessError) as error:
         return _fact(name, False, f"{path} does not run: {error}", f"install {name} anew", needed_by)
     works = done.returncode == 0
-    return _fact(name, works, f"{path}: {lines[0][:60] if lines else 'no version'}", f"install {name} anew", needed_by)
+    return _fact(name, works, f"{path}: {version or 'no version'}", f"install {name} anew", needed_by)
 
 
 def _crun(hierarchy: Hierarchy | None) -> Capability:
