@@ -140,6 +140,8 @@ def truth(deeds: Iterable[Deed], places: tuple[Place, ...]) -> dict[tuple[str, s
             child.entered = Deed(
                 action=one_deed.action, before=zero, after=zero, error=0, before_birth_ns=one_deed.before_birth_ns
             )
+        elif verb == "exec":
+            one.tids.add(one_deed.new_tid)  # what the thread was called that executed
         elif verb == "hops":
             one.hops = by_file[str(args[0])].claim
         elif verb == "wait" and one.hops:

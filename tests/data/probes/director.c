@@ -50,7 +50,7 @@
 enum command { NOTHING, FORK, THREAD, CLONE, VFORK, EXEC, HOPS, URING, SQPOLL };
 
 struct box {                            /* shared by the director and one actor */
-        volatile int command, tid, tgid;
+        volatile int command, tid, tgid, counted;
         int other, cpu, count, watched;
         long burn_us, gap_us, us;
         char in[256], out[256];
@@ -137,6 +137,7 @@ static void *execute_box(void *box)
 {
         char number[16], file[16];
 
+        ((struct box *)box)->other = syscall(SYS_gettid);
         snprintf(number, sizeof(number), "%d", (int)((struct box *)box - boxes));
         snprintf(file, sizeof(file), "%d", boxes_file);
         execl("/proc/self/exe", "director", "live", file, number, NULL);
@@ -277,6 +278,8 @@ static void live(struct box *box)
         prctl(PR_SET_NAME, box->name);
         box->tgid = getpid();
         box->tid = syscall(SYS_gettid);
+        while (!box->counted)
+                nap(50);
         for (;;) {
                 if (box->command)
                         obey(box);
@@ -306,7 +309,7 @@ static struct box *fresh(const char *name, const struct box *like)
         if (like)
                 *box = *like;
         box->command = NOTHING;
-        box->tid = 0;
+        box->tid = box->counted = 0;
         box->least = box->most = box->stays = 0;
         snprintf(box->name, sizeof(box->name), "%.31s", name);
         return box;
@@ -320,7 +323,7 @@ static int give(struct box *box, enum command command)
         return 0;
 }
 
-/* Until an actor is there; perf counts it from here on. What it ran before is in its schedstat. */
+/* Until an actor is there; perf counts it from here on. What it ran before is in its schedstat: it sleeps till then. */
 static long long born(struct box *box)
 {
         char path[64], text[64] = "";
@@ -337,6 +340,7 @@ static long long born(struct box *box)
                         text[0] = 0;
                 close(file);
         }
+        box->counted = 1;
         return atoll(text);
 }
 
@@ -497,6 +501,8 @@ int main(int argc, char **argv)
 
                 if (new && (!strcmp(verb, "fork") || !strcmp(verb, "thread") || !strcmp(verb, "clone")))
                         printf(", \"new_tid\": %d", new->tid);
+                if (!strcmp(verb, "exec"))
+                        printf(", \"new_tid\": %d", box->other);
                 printf("}\n");
                 fflush(stdout);
         }
