@@ -9,7 +9,7 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.loaded import loaded
-from tests.integration.probe_lab import compile_planter
+from tests.integration.probe_lab import compile_planter, compile_program
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +27,9 @@ def ledger() -> Iterator[Ledger]:
 def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled foreign program."""
     return compile_planter(tmp_path_factory.mktemp("planter"))
+
+
+@pytest.fixture(scope="session")
+def director(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled program that performs a script of plants."""
+    return compile_program("director", tmp_path_factory.mktemp("director"))

@@ -22,7 +22,8 @@ from toolkit.host import bpf_syscalls, cgroupfs
 EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
 """Software emulation: what happened, where and how often is as true there as elsewhere; how long the kernel's own work
 takes (a migration, an interrupt) is the emulator's affair, tens to hundreds of times longer than on a real CPU."""
-SOURCE = Path(__file__).resolve().parent.parent / "data/probes/planter.c"
+SOURCES = Path(__file__).resolve().parent.parent / "data/probes"
+SOURCE = SOURCES / "planter.c"
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
@@ -42,13 +43,19 @@ def accepted(control: Path, value: str) -> bool:
     return True
 
 
-def compile_planter(folder: Path) -> Path:
-    """Compile the foreign program; one that lies beside its source is taken (guests of the lab have no compiler)."""
-    if SOURCE.with_suffix("").exists():
-        return SOURCE.with_suffix("")
-    target = folder / "planter"
-    subprocess.run(["cc", "-O2", "-pthread", "-o", str(target), str(SOURCE)], check=True)
+def compile_program(name: str, folder: Path) -> Path:
+    """Compile a foreign program; one that lies beside its source is taken (guests of the lab have no compiler)."""
+    source = SOURCES / f"{name}.c"
+    if source.with_suffix("").exists():
+        return source.with_suffix("")
+    target = folder / name
+    subprocess.run(["cc", "-O2", "-pthread", "-o", str(target), str(source)], check=True)
     return target
+
+
+def compile_planter(folder: Path) -> Path:
+    """Compile the foreign program that plants one kind of escape."""
+    return compile_program("planter", folder)
 
 
 def switch_storm(planter: Path, cpu: int, rounds: int) -> None:
