@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from probes import gather, lifecycle, loaded
+from probes.blindness import Blindness
 from probes.joins import JoinLog, Resolution, drop_dead, record_members
 from probes.ledger import Ledger
 from probes.listener import Listener
@@ -27,6 +28,7 @@ from probes.window import Window
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.hotplug import HotplugMonitor
+from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Transition
@@ -65,7 +67,7 @@ class Observer:
         self.window: Window | None = None
         self.sampled = CpuSet()
         self.watched = CpuSet()
-        self.blind_spots: list[str] = []
+        self.blindness = Blindness()
         self._on_violation = on_violation
         self._found: deque[Violation] = deque()
         self._news = threading.Condition()
@@ -89,8 +91,6 @@ class Observer:
             self._start_sampler()
             self.presence = lifecycle.Presence(self.ledger.online())
             self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
-            if self.hotplug.blind:
-                self.blind(self.hotplug.blind)
             stack.enter_context(Listener(self))
             self._stack = stack.pop_all()
         return self
@@ -115,7 +115,7 @@ class Observer:
         """End the window now and return everything observed in it."""
         window = self._window()
         deadline = time.monotonic() + self.options.pending_ms / 1000 * 2
-        lifecycle.look_for_cpus(self)
+        lifecycle.last_look_for_cpus(self)
         with self.lock:
             window.close()
         window.wait_for_events()
@@ -125,6 +125,7 @@ class Observer:
         with self.lock:
             evidence = gather.evidence(self, window)
             window.drop_old_entries()
+            self.blindness.forget(window.end().at_ns)
             self.window = None
         return evidence
 
@@ -162,7 +163,13 @@ class Observer:
             cpus = ALL_CPUS if claim.cpus is None else claim.cpus
             since = time.monotonic_ns()
             subject = Subject(
-                claim=claim, cgroup_id=number, slot=slot, ident=self.ledger.new_ident(), cpus=cpus, since_ns=since
+                claim=claim,
+                cgroup_id=number,
+                slot=slot,
+                ident=self.ledger.new_ident(),
+                cpus=cpus,
+                since_ns=since,
+                watched_ns=since,
             )
             self.ledger.publish(slot, cpus, since)
             self.ledger.add_root(number, slot, subject.ident)
@@ -231,9 +238,12 @@ class Observer:
         if self.window is not None:
             self.window.transitions.append(transition)
 
-    def blind(self, what: str) -> None:
-        """Note something that this run cannot see; it goes into the coverage."""
-        self.blind_spots.append(what)
+    def blind(self, what: str, *witnesses: Witness, start_ns: int | None = None, end_ns: int | None = None) -> None:
+        """Note something that this run cannot see, and whose evidence is incomplete by it; it goes into the coverage.
+
+        :param start_ns, end_ns: CLOCK_MONOTONIC; it concerns the windows of that time. ``None``: all.
+        """
+        self.blindness.note(what, witnesses, start_ns, end_ns)
 
     def housekeeping(self) -> None:
         """Forget what is dead; called by the listener every few seconds."""
@@ -263,6 +273,12 @@ class Observer:
             self._start_sampler()
 
     def _detail(self, detail: Detail) -> None:
+        try:
+            self._take(detail)
+        except Exception as error:  # called from C, where it would only be printed
+            self.blind(f"an event was not handled: {error or type(error).__name__}", Witness.SWITCHES)
+
+    def _take(self, detail: Detail) -> None:
         if detail.kind == DETAIL_OUTSIDE:
             self._report(detail)
         elif detail.kind == DETAIL_PENDING:

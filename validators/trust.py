@@ -45,6 +45,11 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
     found = [Doubt(witnesses=ALL, text=text) for text in _window(evidence)]
     found += [
+        Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim)
+        for spot in evidence.coverage.blindness
+        if spot.witnesses
+    ]
+    found += [
         Doubt(witnesses=ALL, text=f"the evidence contradicts itself: {text}") for text in contradictions(evidence)
     ]
     found += [Doubt(witnesses=LEDGER, text=text) for text in (*_loss(evidence), *_controls(evidence))]
