@@ -81,7 +81,7 @@ def control_latency_ms(evidence: Evidence) -> float | None:
 
 
 def spared(claims: ClaimSet) -> frozenset[Witness]:
-    """Leave out the witnesses on which no other rule rests for these claims; a test holds the two together."""
+    """A witness on which no other rule rests for these claims leaves nothing undecided."""
     return noise.spared(claims) - exclusive_cpus.RULE.rests_on(claims)
 
 

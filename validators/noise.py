@@ -121,7 +121,7 @@ def _offender(row: Intruder) -> Offender:
 
 
 def spared(claims: ClaimSet) -> frozenset[Witness]:
-    """Without a budget it is measured only: what is missing there breaks no promise, and ``irqs_observed`` tells."""
+    """Without a budget it is measured only: system-tasks and interrupts that were not seen break no promise."""
     if claims.noise_budget_ns_per_s is not None:
         return frozenset()
     return frozenset({Witness.SYSTEM_TASKS, Witness.INTERRUPTS})
