@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from typing import Any
 import click
 
 from toolkit.errors import InputError
-from toolkit.model.verdict import Outcome, exit_code
 from toolkit.report.text import printable_lines
 
 
@@ -35,7 +33,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 runs_option = click.option(
     "--output",
     "runs",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     default=Path("runs"),
     show_default=True,
     help="Directory that receives one run directory per run.",
@@ -57,31 +55,9 @@ def named(path: Path) -> Iterator[None]:
         raise InputError(str(path), text.removeprefix(f"{path}: ")) from None
 
 
-def require_directory(path: Path, *, exists: bool = False) -> None:
-    """Refuse a directory that cannot be written, before anything is done that would then be lost. Makes nothing.
-
-    :param exists: it must be there already; else it may be made, below the nearest parent that is there.
-    :raises InputError: it, or the parent that it would be made in, is no directory or is read-only.
-    """
-    place = path.absolute()
-    while not exists and not os.path.lexists(place) and place != place.parent:
-        place = place.parent
-    if not place.is_dir():
-        raise InputError(
-            str(place), "not a directory" if place.exists() else "no such directory", "a directory that can be written"
-        )
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(str(place), "cannot be written", "a directory that can be written")
-
-
 def say(text: str, *, err: bool = False) -> None:
     """Print text for people; what strangers wrote in it cannot steer the terminal."""
     click.echo(printable_lines(text), err=err)
-
-
-def leave(outcome: Outcome) -> None:
-    """End the process with the exit code of an outcome."""
-    sys.exit(exit_code(outcome))
 
 
 class Progress:

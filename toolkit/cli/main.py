@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 import toolkit
+from toolkit.cli.ending import complain
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
-from toolkit.report.text import printable
 
 INTERRUPTED = 128 + signal.SIGINT
 NO_READER = 128 + signal.SIGPIPE
@@ -130,8 +130,7 @@ def mend_streams() -> None:
 
 def _end(message: str, code: int) -> int:
     """Say why on one line, safe for a terminal."""
-    with suppress(OSError):
-        click.echo(f"pinproof: {printable(' '.join(message.split()))}", err=True)
+    complain(message)
     return code
 
 

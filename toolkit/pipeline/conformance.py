@@ -8,7 +8,7 @@ from functools import partial
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
-from toolkit.errors import InputError
+from toolkit.errors import ApplyError, InputError
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
@@ -16,10 +16,12 @@ from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Sce
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import execute
-from toolkit.pipeline.execute import Run, Settings
+from toolkit.pipeline.execute import Settings
 from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
+from toolkit.pipeline.record import Kept, Run
 from toolkit.pipeline.repeats import settle
 from toolkit.pipeline.resizing import Answer, containers
+from toolkit.pipeline.stopping import StoppedError, go_on
 from toolkit.report.text import count
 from validators.groups import VIRTUAL_MACHINE
 
@@ -152,8 +154,11 @@ def run_one(
     if any(verdict.outcome is Outcome.FAILED for verdict in admitted):
         reason = next(verdict.reason for verdict in admitted if verdict.outcome is Outcome.FAILED)
         return replace(_result(scenario, Outcome.FAILED, reason), verdicts=admitted)
+    kept = Kept()
     honest, repeated = settle(
-        lambda: execute.run_scenario(work, settings), lambda run: _undecided(_staged(run)), settings.repeats
+        lambda: kept.keep(execute.run_scenario(work, settings)),
+        lambda run: None if settings.stopped else _undecided(_staged(run)),
+        settings.repeats,
     )
     controls: list[ControlResult] = []
     for group in fault_groups(scenario):
@@ -162,22 +167,43 @@ def run_one(
             controls += [_control(control, Outcome.SKIPPED, lacking) for control in group]
             continue
         progress(f"{scenario.name} / {group[0].fault} {group[0].target}".rstrip())
-        found, again = settle(partial(_broken, work, group, settings), _undecided, settings.repeats)
+        found, again = settle(partial(_attempt, work, group, settings, kept), _undecided, settings.repeats)
         controls += found
         repeated += again
     verdicts = (*admitted, *_staged(honest))
-    outcome = worst([honest.outcome, *(verdict.outcome for verdict in admitted), *_proof(controls)])
+    outcomes = [honest.outcome, *(verdict.outcome for verdict in admitted), *_proof(controls)]
+    reason = _reason(verdicts, controls)
+    if settings.stopped and worst(outcomes) is not Outcome.FAILED:
+        # Cut short: what failed has failed, nothing else is known.
+        outcomes.append(Outcome.UNDECIDED)
+        reason = str(StoppedError(settings.stopped[0]))
     return ScenarioResult(
         name=scenario.name,
         title=scenario.title,
         catalogue=scenario.catalogue,
-        outcome=outcome,
-        reason=_reason(verdicts, controls),
-        run=str(honest.path),
+        outcome=worst(outcomes),
+        reason=reason,
+        run=kept.path(honest),
         verdicts=verdicts,
         controls=tuple(controls),
         repeated=repeated,
+        unsaved=tuple(kept.unsaved),
     )
+
+
+def _attempt(work: Planned, group: tuple[NegativeControl, ...], settings: Settings, kept: Kept) -> list[ControlResult]:
+    """Break a promise, once; that it cannot be broken, or is cut short, says nothing about the rule."""
+    try:
+        go_on(settings.stopped)
+        found = _broken(work, group, settings, kept)
+    except (ApplyError, StoppedError) as error:
+        return [_control(control, Outcome.UNDECIDED, f"could not be run: {error}") for control in group]
+    if not settings.stopped:
+        return found
+    cut = str(StoppedError(settings.stopped[0]))
+    return [
+        one if one.outcome is Outcome.PASSED else replace(one, outcome=Outcome.UNDECIDED, reason=cut) for one in found
+    ]
 
 
 def _undecided(results: Sequence[Verdict] | Sequence[ControlResult]) -> str | None:
@@ -216,7 +242,7 @@ def count_runs(scenario: Scenario) -> int:
     return 1 + len(fault_groups(scenario))
 
 
-def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Settings) -> list[ControlResult]:
+def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Settings, kept: Kept) -> list[ControlResult]:
     """Break a promise, once, and look whether each rule noticed."""
     control = group[0]
     planned = [one for one in group if one.rule == ADMISSION]
@@ -233,7 +259,7 @@ def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Setting
             run = execute.run_controls(changed, watched, settings)
         else:
             run = execute.run_controls(work, watched, settings, node=changed)
-        path, hidden = str(run.path), run.hidden
+        path, hidden = kept.path(kept.keep(run)), run.hidden
         found += [judge_control(one, run.verdicts, path, _cpus(work, one.target), hidden) for one in watched]
     return found
 

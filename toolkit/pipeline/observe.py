@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ class Window:
     """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted.
 
     :param standing: probes and canaries that are there already; ``None``: loaded and started for this window alone.
+    :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.pipeline.stopping.stop_on_signals`).
     """
 
     run_id: str
@@ -34,6 +35,7 @@ class Window:
     workdir: Path | None = None
     canary_escape: bool = False
     standing: Standing | None = None
+    stopped: Sequence[int] = ()
 
 
 class Observation:
@@ -46,8 +48,10 @@ class Observation:
         root: Path,
         environment: Environment,
         report: Callable[[Violation], None],
+        stopped: Sequence[int] = (),
     ) -> None:
         self.observer = observer
+        self._stopped = stopped
         self._pair, self._root, self._environment = pair, root, environment
         self._report = report
         self._reported_at_ns: int | None = None
@@ -63,6 +67,24 @@ class Observation:
             elif violation.claim == canary.POSITIVE and self._reported_at_ns is None:
                 self._reported_at_ns = violation.reported_at_ns
                 self._first_escape_ns = violation.first_at_ns
+
+    def wait(
+        self,
+        seconds: float | None,
+        progress: Callable[[float], None] = lambda _seconds: None,
+        until: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Let time pass: ``seconds`` (``None``: no end), until something is the case, or somebody asks to stop.
+
+        :param progress: told the seconds that have passed.
+        """
+        start = time.monotonic()
+        while not self._stopped and not until():
+            passed = time.monotonic() - start
+            if seconds is not None and passed >= seconds:
+                return
+            self.poll(TICK_S if seconds is None else min(TICK_S, seconds - passed))
+            progress(time.monotonic() - start)
 
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open."""
@@ -107,7 +129,7 @@ def observation(
             ledger=ledger,
         ) as observer,
     ):
-        yield Observation(observer, pair, window.root, environment, report)
+        yield Observation(observer, pair, window.root, environment, report, window.stopped)
 
 
 def _canaries(claims: ClaimSet, online: CpuSet, window: Window) -> AbstractContextManager[canary.CanaryPair]:
@@ -132,9 +154,5 @@ def keep_off(cpus: CpuSet) -> Iterator[None]:
 def observe(claims: ClaimSet, window: Window, progress: Callable[[float], None] = lambda _seconds: None) -> Evidence:
     """Observe for ``window.duration_s`` and return the evidence. ``progress`` is told the seconds that have passed."""
     with observation(claims, window) as open_window:
-        start = time.monotonic()
-        while window.duration_s is None or time.monotonic() - start < window.duration_s:
-            left = TICK_S if window.duration_s is None else window.duration_s - (time.monotonic() - start)
-            open_window.poll(max(0.0, min(TICK_S, left)))
-            progress(time.monotonic() - start)
+        open_window.wait(window.duration_s, progress)
         return open_window.close()

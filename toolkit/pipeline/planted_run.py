@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,7 +31,8 @@ from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxReques
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.pipeline import observe
-from validators.registry import judge
+from toolkit.pipeline.record import recorded
+from toolkit.pipeline.stopping import go_on
 
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
 QUOTA_US = 40_000
@@ -79,10 +79,12 @@ def run(
     duration_s: float = 1.5,
     root: Path = Path("/"),
     loads: tuple[Workload, ...] = BUSY,
+    stopped: Sequence[int] = (),
 ) -> PlantedRun:
     """Make the sandbox, watch it, plant the fault for ``duration_s``, judge. Everything is gone afterwards.
 
     :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
+    :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
     """
     fault = fault_named(injection.fault)
@@ -101,20 +103,20 @@ def run(
             # A budget of nothing: how much an interrupt takes is the machine's affair, that it came is the fault.
             claims = replace(claims, noise_budget_ns_per_s=0)
         injection = _aimed(injection, places, own, state)
-        window = observe.Window(run_id=run_id, duration_s=duration_s, root=root)
+        window = observe.Window(run_id=run_id, duration_s=duration_s, root=root, stopped=stopped)
+        go_on(stopped)
         with (
             observe.observation(claims, window) as opened,
             planted(injection, run_id=f"{run_id}-fault", root=root) as made,
         ):
-            end = time.monotonic() + duration_s
-            while time.monotonic() < end:
-                opened.poll(observe.TICK_S)
+            opened.wait(duration_s)
             evidence = opened.close()
             # Only this fault is about a state file; without one rule ``checkpoint`` has nothing to say.
             if injection.fault is FaultId.CHECKPOINT_TORN:
                 evidence = replace(evidence, state_files=(_reading(Path(injection.state_file), online, evidence),))
+    done = recorded(Path(run_id), claims=claims, evidence=evidence, rescue=False)
     return PlantedRun(
-        fault=fault, claims=claims, evidence=evidence, verdicts=judge(claims, evidence), changes=made.changes
+        fault=fault, claims=done.claims, evidence=done.evidence, verdicts=done.verdicts, changes=made.changes
     )
 
 

@@ -1,0 +1,218 @@
+"""Nothing is lost with the disk, or with a signal: the verdicts are printed, what went wrong is one line more."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.probe_lab import cgroup, wait_for
+
+pytestmark = pytest.mark.integration
+
+PINPROOF = (sys.executable, "-m", "toolkit")
+CLAIMS = """apiVersion: pinproof/v1
+kind: Claims
+claims:
+- {name: all, cgroup: PLACE, cpus: "0"}
+"""
+SCENARIO = """apiVersion: pinproof/v1
+kind: Scenario
+name: NAME
+title: a small load
+shows: nothing new
+requires: {cpus: 1}
+kubelet: {cpuManagerPolicy: none}
+pods:
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: load}
+    spec:
+      containers:
+        - name: main
+          resources: {requests: {cpu: "100m", memory: 16Mi}}
+workloads:
+  load/main: [{kind: KIND}]
+durationSeconds: 1.0
+"""
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Iterator[Path]:
+    """A claims file about an empty cgroup."""
+    with cgroup(f"pinproof-lost-{os.getpid()}") as place:
+        path = tmp_path / "claims.yaml"
+        path.write_text(CLAIMS.replace("PLACE", place))
+        yield path
+
+
+@contextlib.contextmanager
+def tmpfs(where: Path, options: str) -> Iterator[Path]:
+    """A small file system."""
+    where.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=64k,{options}", "none", str(where)], check=True)
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", str(where)], check=True)
+
+
+def watch(claims: Path, output: Path, *, seconds: float = 1.0, host: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    """Start ``watch``; it prints JSON."""
+    return subprocess.Popen(
+        [*host, *PINPROOF, "watch", "--claims", claims, "--duration", str(seconds), "--output", output, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def told(done: subprocess.Popen[str], *, error: int = 2) -> list[str]:
+    """Wait for its end: the verdicts are there, the exit code is the worse of both. Returns standard error's lines."""
+    out, err = done.communicate(timeout=120)
+    result = json.loads(out)
+    assert result["schema"] == "pinproof.result/1"
+    assert {"cpuset-containment", "evidence-health"} <= {verdict["rule"] for verdict in result["verdicts"]}
+    assert done.returncode == (1 if result["outcome"] == "failed" else error), err
+    assert "Traceback" not in err
+    return err.splitlines()
+
+
+def opened() -> bool:
+    """Whether the controls of a watch run, which begin just before its window."""
+    return any(Path("/sys/fs/cgroup").glob("**/*-canary*/*canary-clean/cgroup.procs"))
+
+
+@pytest.mark.parametrize("place", ["full", "read-only", "no-inodes", "a file", "a dangling link", "too long"])
+def test_a_directory_that_cannot_be_written(tmp_path: Path, claims: Path, place: str) -> None:
+    """It changes nothing about the verdicts, and leaves nothing that looks like a run."""
+    with contextlib.ExitStack() as stack:
+        output = tmp_path / "output"
+        if place == "full":
+            stack.enter_context(tmpfs(output, "mode=755"))
+            with (output / "fill").open("wb") as fill, contextlib.suppress(OSError):
+                fill.write(bytes(48 << 10))
+        elif place == "read-only":
+            stack.enter_context(tmpfs(output, "ro"))
+        elif place == "no-inodes":
+            stack.enter_context(tmpfs(output, "nr_inodes=3"))
+        elif place == "a file":
+            output.write_text("mine")
+        elif place == "a dangling link":
+            output.symlink_to(tmp_path / "nowhere")
+        else:
+            output = tmp_path / ("x" * 300)
+        lines = told(watch(claims, output))
+        assert lines[-1].startswith(f"pinproof: {output}")
+        assert "; expected a directory that can be written" in lines[-1]
+        assert len([line for line in lines if "warning" not in line and "ran on CPU" not in line]) == 1
+        if place in ("full", "no-inodes"):
+            assert {path.name for path in output.iterdir()} <= {"fill"}
+        elif place == "a file":
+            assert output.read_text() == "mine"
+
+
+def test_a_directory_that_goes_while_we_watch(tmp_path: Path, claims: Path) -> None:
+    """A file takes its place."""
+    output = tmp_path / "there" / "runs"
+    output.mkdir(parents=True)
+    done = watch(claims, output, seconds=4)
+    wait_for(opened, "the watch has begun")
+    output.rename(tmp_path / "moved")
+    output.write_text("")
+
+    lines = told(done)
+    assert "not a directory" in lines[-1].lower()
+    assert list((tmp_path / "moved").iterdir()) == []
+
+
+@pytest.mark.parametrize(("limit", "value"), [(resource.RLIMIT_FSIZE, 4096)], ids=["file size"])
+def test_limits_of_the_process(tmp_path: Path, claims: Path, limit: int, value: int) -> None:
+    """A run that may not become as large as it is: the same."""
+    (tmp_path / "runs").mkdir()
+    done = watch(claims, tmp_path / "runs")
+    resource.prlimit(done.pid, limit, (value, value))
+    lines = told(done)
+
+    assert "File too large" in lines[-1]
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("stdout", ["gone", "full"])
+def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, claims: Path, stdout: str) -> None:
+    """What cannot be printed is on the disk."""
+    if stdout == "full":
+        write = os.open("/dev/full", os.O_WRONLY)
+    else:
+        read, write = os.pipe()
+        os.close(read)
+    try:
+        done = subprocess.run(
+            [*PINPROOF, "watch", "--claims", claims, "--duration", "1", "--output", tmp_path / "runs"],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(write)
+
+    assert done.returncode == (2 if stdout == "full" else 141)
+    (run,) = (tmp_path / "runs").iterdir()
+    assert subprocess.run([*PINPROOF, "judge", run], capture_output=True, check=False).returncode in (0, 1, 3)
+
+
+def sent(number: int) -> Callable[[subprocess.Popen[str]], None]:
+    """Send a signal once the watch has begun."""
+
+    def send(done: subprocess.Popen[str]) -> None:
+        wait_for(opened, "the watch has begun")
+        done.send_signal(number)
+
+    return send
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_window_and_it_is_judged(tmp_path: Path, claims: Path, number: int) -> None:
+    """The hour that was asked for is not waited for; what was seen is judged, printed and saved."""
+    done = watch(claims, tmp_path / "runs", seconds=3600)
+    sent(number)(done)
+    out, err = done.communicate(timeout=60)
+    result = json.loads(out)
+
+    codes = {"passed": 0, "skipped": 0, "failed": 1, "undecided": 3}
+    assert done.returncode == codes[result["outcome"]], err
+    assert 0 < result["duration_s"] < 60
+    (run,) = (tmp_path / "runs").iterdir()
+    assert json.loads((run / "result.json").read_text())["verdicts"] == result["verdicts"]
+
+
+def test_a_hangup_comes_twice_and_with_others(tmp_path: Path, claims: Path) -> None:
+    """The kernel and the shell both tell of a terminal that went away; systemd sends SIGTERM with it."""
+    done = watch(claims, tmp_path / "runs", seconds=3600)
+    wait_for(opened, "the watch has begun")
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
+        done.send_signal(number)
+    out, err = done.communicate(timeout=60)
+
+    assert json.loads(out)["verdicts"], err
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_nohup(tmp_path: Path, claims: Path) -> None:
+    """Who ignores SIGHUP when the watch is started is not disturbed by it."""
+    ignoring = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
+    done = watch(claims, tmp_path / "runs", seconds=2, host=ignoring)
+    wait_for(opened, "the watch has begun")
+    done.send_signal(signal.SIGHUP)
+    out, err = done.communicate(timeout=60)
+
+    assert json.loads(out)["duration_s"] >= 2, err

@@ -1,0 +1,64 @@
+"""Which exit code wins, and that what is judged is printed and saved whatever becomes of either."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.unit.validators.evidence_builder import claim_set, evidence
+from toolkit import store
+from toolkit.cli import report
+from toolkit.cli.ending import attempt, show_and_save, worse
+from toolkit.errors import ApplyError, HostUnsupportedError, InputError
+from toolkit.model.result import Result
+
+ORDER = (0, 3, 2, 4, 129, 143, 70, 1)
+
+
+@pytest.mark.parametrize(("less", "more"), list(itertools.combinations(ORDER, 2)))
+def test_the_worse_exit_code(less: int, more: int) -> None:
+    """That isolation failed is undone by nothing; an error is worse than an open question."""
+    assert worse(less, more) == worse(more, less) == more
+
+
+def test_no_exit_code() -> None:
+    """Nothing went wrong."""
+    assert worse() == 0
+    assert worse(3) == 3
+
+
+@pytest.mark.parametrize("error", [InputError("a", "b"), HostUnsupportedError("c"), ApplyError("d")])
+def test_an_error_is_one_line_and_its_code(error: Exception, capfd: pytest.CaptureFixture[str]) -> None:
+    """What is tried and fails is told, and stops nothing."""
+
+    def act() -> None:
+        raise error
+
+    assert attempt(act) == (2 if isinstance(error, InputError) else 4)
+    assert capfd.readouterr().err == f"pinproof: {error}\n"
+
+
+def test_what_cannot_be_printed_is_saved(tmp_path: Path) -> None:
+    """The error of printing goes on when the run is on the disk."""
+
+    def show() -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        show_and_save(show, lambda: (tmp_path / "saved").touch())
+    assert (tmp_path / "saved").exists()
+
+
+def test_a_report_that_cannot_be_written_is_printed(tmp_path: Path) -> None:
+    """The file's place changes nothing about the report; the exit code says that the file is not there."""
+    run = store.save_run(tmp_path / "run", claims=claim_set(), evidence=evidence())
+    done = CliRunner().invoke(report.command, [str(run), "--format", "json", "--output", str(tmp_path / "no" / "file")])
+
+    assert done.exit_code == 2
+    assert Result(**json.loads(done.stdout)).schema == "pinproof.result/1"
+    assert done.stderr.count("\n") == 1
+    assert f"{tmp_path / 'no' / 'file'}: No such file or directory" in done.stderr
