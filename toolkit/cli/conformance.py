@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say
 from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
-from toolkit.errors import ApplyError, InputError
+from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
@@ -152,11 +152,11 @@ def _complain_of_unsaved(results: list[ScenarioResult]) -> int:
 def _run(
     scenario: Scenario, topology: Topology, settings: execute.Settings, step: Callable[[str], None]
 ) -> ScenarioResult:
-    """Run a scenario; that the kernel refuses one, or that it is not run, does not throw away what is known."""
+    """Run a scenario; that one cannot be run, or is not run any more, does not throw away what is known of others."""
     try:
         go_on(settings.stopped)
         return conformance.run_one(scenario, topology, settings, step)
-    except (ApplyError, StoppedError) as error:
+    except (ApplyError, HostUnsupportedError, StoppedError) as error:
         return replace(conformance.skipped(scenario, f"could not be run: {error}"), outcome=Outcome.UNDECIDED)
 
 

@@ -11,10 +11,7 @@ from probes.observer import Violation
 from toolkit.claims_file import check_host, load_claims
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say
 from toolkit.cli.ending import leave, show_and_save, warn_of
-from toolkit.errors import InputError
-from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
-from toolkit.model.claims import ClaimSet
 from toolkit.model.serde import to_data
 from toolkit.pipeline import execute, observe
 from toolkit.pipeline.preflight import require_run
@@ -44,7 +41,7 @@ def command(
     topology = read_topology()
     check_host(claims, topology.online | topology.offline, str(claims_path))
     require_run()
-    require_cgroups(claims, str(claims_path))
+    observe.check_claims(claims, str(claims_path))
     warn_of(runs)
     run_id = execute.new_run_id("watch")
     path = runs / run_id
@@ -82,18 +79,3 @@ def command(
         if not as_json and not code:
             say(f"\nRun saved in {path}")
     leave(done.result.outcome, code)
-
-
-def require_cgroups(claims: ClaimSet, where: str) -> None:
-    """Refuse claims about cgroups that do not exist.
-
-    :raises InputError: names the claim and the path.
-    """
-    hierarchy = cgroupfs.detect()
-    for claim in claims.claims:
-        if not cgroupfs.identity_dir(hierarchy, claim.cgroup).is_dir():
-            raise InputError(
-                where,
-                f"claim {claim.name!r}: cgroup {claim.cgroup} does not exist below {hierarchy.unified}",
-                "a cgroup that exists",
-            )

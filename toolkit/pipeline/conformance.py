@@ -8,7 +8,7 @@ from functools import partial
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
-from toolkit.errors import ApplyError, InputError
+from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
@@ -196,7 +196,7 @@ def _attempt(work: Planned, group: tuple[NegativeControl, ...], settings: Settin
     try:
         go_on(settings.stopped)
         found = _broken(work, group, settings, kept)
-    except (ApplyError, StoppedError) as error:
+    except (ApplyError, HostUnsupportedError, StoppedError) as error:
         return [_control(control, Outcome.UNDECIDED, f"could not be run: {error}") for control in group]
     if not settings.stopped:
         return found

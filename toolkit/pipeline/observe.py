@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probes.observer import ObserveOptions, Observer, Violation
+from probes.options import MAX_LEVEL
+from toolkit.claims_here import check_cgroups, check_limits
+from toolkit.host import cgroupfs
 from toolkit.host.environment import read_environment
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -107,6 +110,17 @@ class Observation:
         return canary.separate(evidence, self._pair, planted, self._reported_at_ns, self._first_escape_ns)
 
 
+def check_claims(claims: ClaimSet, where: str, root: Path = Path("/"), max_claims: int | None = None) -> None:
+    """Refuse claims that cannot be watched here: their number, their depth, cgroups that do not exist.
+
+    :param max_claims: what the programs are loaded for, where they are loaded already.
+    :raises InputError: one line that names the claim.
+    """
+    room = (max_claims or ObserveOptions().max_claims) - len(canary.NAMES)
+    check_limits(claims, where, max_claims=room, max_level=MAX_LEVEL)
+    check_cgroups(claims, cgroupfs.detect(root), where)
+
+
 @contextmanager
 def observation(
     claims: ClaimSet, window: Window, report: Callable[[Violation], None] = lambda _violation: None
@@ -116,7 +130,9 @@ def observation(
     :param report: told of each violation's first details while the window is open.
 
     :raises HostUnsupportedError: no root, no BPF, no headers, a pure v1 host.
+    :raises InputError: claims that cannot be watched here.
     """
+    check_claims(claims, "claims", window.root, window.standing.ledger.options.max_claims if window.standing else None)
     environment = read_environment(window.root, window.standing.topology() if window.standing else None)
     ledger = window.standing.ledger if window.standing else None
     with (
