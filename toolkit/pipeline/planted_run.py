@@ -7,16 +7,14 @@ nothing exclusive.
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit.allocation.checkpoint_cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu_state import CpuState
 from toolkit.allocation.state_files import cpu_state_file
-from toolkit.apply import changes
+from toolkit.apply import changes, journal
 from toolkit.apply import sandbox as apply
 from toolkit.apply.change import Change
 from toolkit.errors import HostUnsupportedError
@@ -93,10 +91,8 @@ def run(
         raise HostUnsupportedError("an exclusive CPU and a shared one are needed: this machine has one CPU online")
     own = CpuSet.of([max(online)])
     shared = online - own
-    with (
-        apply.sandbox(request(own, shared, loads), run_id=run_id, root=root) as live,
-        _state_file(own, shared) as state,
-    ):
+    with apply.sandbox(request(own, shared, loads), run_id=run_id, root=root) as live:
+        state = _state_file(run_id, root, own, shared)
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = claim_set(places, own, shared, live.value.root)
         if injection.fault is FaultId.IRQ_MOVED:
@@ -192,11 +188,9 @@ def _reading(path: Path, online: CpuSet, evidence: Evidence) -> StateReading:
     )
 
 
-@contextlib.contextmanager
-def _state_file(own: CpuSet, shared: CpuSet) -> Iterator[Path]:
-    """A state file that agrees with the sandbox."""
+def _state_file(run_id: str, root: Path, own: CpuSet, shared: CpuSet) -> Path:
+    """Make a state file that agrees with the sandbox, in the run's own directory, which goes with the run."""
     state = CpuState(policy_name="static", default=shared, entries={"guaranteed": {"db": own}})
-    with tempfile.TemporaryDirectory(prefix="pinproof-") as folder:
-        path = Path(folder) / "cpu_manager_state"
-        path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
-        yield path
+    path = journal.runs_directory(root) / run_id / "cpu_manager_state"
+    path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
+    return path
