@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probes import tally
-from probes.owners import classify, own_processes
+from probes.owners import classify
 from probes.sampling.bandwidth import bandwidth_use
 from probes.sampling.hugetlb import sample_hugetlb
 from probes.sampling.system import run_delay
@@ -28,13 +27,10 @@ if TYPE_CHECKING:
 def evidence(observer: Observer, window: Window) -> Evidence:
     """Put together what is known of a window, closed or still open."""
     edge = window.end()
-    now = time.monotonic_ns()
-    offences, pending, intruders = window.collect()
-    patience = observer.options.pending_ms * 1_000_000
-    settled = tally.settle(pending, observer.joins, now, patience)
+    offences, intruders = window.collect()
     use, bandwidth, delays = [], [], {}
     for subject in window.all_subjects():
-        use += tally.cpu_use(subject.name, subject.ident, window.rows(subject), settled, observer.sampled)
+        use += tally.cpu_use(subject.name, window.rows(subject), observer.sampled)
     for subject in observer.subjects.values():
         bandwidth += bandwidth_use(
             subject.claim,
@@ -56,7 +52,7 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         environment=environment(observer),
         coverage=coverage(observer, window, edge),
         cpu_use=tuple(use),
-        offenders=tally.offenders((offences, settled.violations), observer.names, window.start_ns),
+        offenders=tally.offenders(offences, observer.names, window.start_ns),
         intruders=_intruders(observer, intruders, window.start_ns),
         thread_masks=window.masks.values(),
         files_before=tuple(window.first.files.values()),
@@ -125,7 +121,7 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         switches_skew=(most - least + 1) // 2 + hidden.skew,
         switches_untraced=hidden.switches,
         lost_events=edge.lost - first.lost,
-        map_full=edge.full - first.full,
+        map_full=edge.full - first.full + window.pieces_dropped + (observer.trails.forgotten - window.forgotten),
         missed_runs=edge.missed - first.missed,
         cpus_seen=seen,
         cpus_online=online,
@@ -163,11 +159,11 @@ def _softirqs(observer: Observer, window: Window, edge: Edge) -> _Softirqs:
 
 
 def _intruders(observer: Observer, found: tally.Intruders, start_ns: int) -> tuple[Intruder, ...]:
-    own = own_processes(observer.root) if found else frozenset()
+    own = os.getpid()
     if found:
         observer.cgroups.refresh()
     rows = [
-        tally.intruder(key, sums, classify(sums, own), observer.cgroups[sums.cgroup], start_ns)
+        tally.intruder(key, sums, classify(sums, own), observer.cgroups[key.cgroup], start_ns)
         for key, sums in found.items()
     ]
     return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.cpu, row.tid)))

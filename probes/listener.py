@@ -58,7 +58,7 @@ class Listener:
         next_bin = next_hotplug = next_housekeeping = time.monotonic()
         while not self._stop.is_set():
             observer.ledger.poll(POLL_MS)
-            observer.settle_live()
+            observer.settle()
             now = time.monotonic()
             if now >= next_bin:
                 next_bin = now + observer.options.bin_ms / 1000

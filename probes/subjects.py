@@ -45,6 +45,8 @@ class Subject:
     changing: bool = False
     next_cpus: CpuSet = field(default_factory=CpuSet)
     """The set that a change under way leads to."""
+    cpuset_id: int | None = None
+    """Number of its cgroup in the v1 hierarchy of the cpuset controller, where it has one there."""
     rows: list[Row] | None = field(default=None)
     """Final counters of a claim that was removed while the window was open."""
 

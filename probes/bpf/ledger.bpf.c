@@ -9,6 +9,7 @@
 #include "ledger.h"
 #include "membership.h"
 #include "actions.h"
+#include "pieces.h"
 #include "offences.h"
 #include "intruders.h"
 
@@ -16,9 +17,6 @@
 BPF_PERCPU_ARRAY(state, struct cpu_state, 1);
 /* Two windows side by side: slot * 2 + window parity. A closed window's rows stand still until the next one closes. */
 BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
-
-#define SEEN_WORDS 65536                /* PID_MAX_LIMIT / 64 */
-BPF_ARRAY(seen, u64, SEEN_WORDS);
 
 /*
  * No tick of the sampler for so long, although somebody runs: the CPU stands still, in firmware, with interrupts off, or
@@ -35,49 +33,58 @@ static __always_inline u64 standstill(struct cpu_state *st, u64 now)
         return ns;
 }
 
-/* Count the running interval up to now. Written for registers: a task without a claim costs two compares and two stores. */
+/*
+ * Count the running interval up to now. Written for registers: a task without a claim costs a few compares and two
+ * stores. Its note also lets user space name threads that the kernel hides from this tracepoint: they were never seen.
+ */
 static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
 {
         struct place_entry *e = current_place(&st->places, st->generation);
-        u32 place = e->place;
+        u32 place = e->place, tid = bpf_get_current_pid_tgid();
         u64 still = standstill(st, now);
+        struct note *note = note_of(tid);
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+        u32 moves = c ? *(volatile u32 *)&c->moves : 0;
+        u32 moved = moves != st->moves;
 
-        if (place != PLACE_FREE) {
-                struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .tick = tick };
+        if (moved || (note && note->under != e->note) || place > PLACE_INSIDE) {
+                struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
 
-                if (place == PLACE_WATCHED) {
+                s.ended = ended;
+                s.tick = tick;
+                s.life = note ? note->life : 0;
+                st->moves = moves;
+                if (moved || (note && note->under != e->note)) {
+                        if (unsettled(st, e, note, &s))
+                                goto out;
+                }
+                if (place == PLACE_WATCHED)
                         watched(st, e, &s);
-                } else {
+                else if (place == PLACE_OUTSIDE) {
                         int index = e->slot * 2 + (st->window & 1);
                         struct row *row = rows.lookup(&index);
 
-                        if (row) {
-                                row->switches += ended;
-                                row->ns += now - s.from;
-                                if (ended)
-                                        row->idle_wakes += st->from_idle;
-                                row->samples += tick;
-                                row->standstill_ns += still;
-                                if (place != PLACE_INSIDE)
-                                        outside(st, row, e, &s);
-                        }
+                        if (row)
+                                outside(st, row, e, &s);
                 }
         }
+        if (place == PLACE_INSIDE || place == PLACE_OUTSIDE) {
+                int index = e->slot * 2 + (st->window & 1);
+                struct row *row = rows.lookup(&index);
+
+                if (row) {
+                        row->switches += ended;
+                        row->ns += now - st->charged_ns;
+                        if (ended)
+                                row->idle_wakes += st->from_idle;
+                        row->samples += tick;
+                        row->standstill_ns += still;
+                }
+        }
+out:
         st->charged_ns = now;
-        return place;
-}
-
-/*
- * Some hosts hide threads from tracepoints, while ctxt in /proc/stat counts them. A bit for every tid that was ever seen
- * here lets user space name the others. Two CPUs may lose each other's bit: the next switch sets it again.
- */
-static __always_inline void mark_seen(u32 tid)
-{
-        int index = tid >> 6 & (SEEN_WORDS - 1);
-        u64 *word = seen.lookup(&index), bit = 1ULL << (tid & 63);
-
-        if (word && !(*word & bit))
-                *word |= bit;
+        return tid;
 }
 
 static __always_inline struct cpu_state *my_state(void)
@@ -96,17 +103,8 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                 return 0;
         st->judged++;
 
-        u32 place = charge(st, now, 1, 0);
-
+        st->from_idle = !charge(st, now, 1, 0);
         st->start_ns = now;
-        if (place == PLACE_FREE || place == PLACE_WATCHED) {
-                u32 tid = bpf_get_current_pid_tgid();
-
-                st->from_idle = !tid;
-                mark_seen(tid);         /* tasks of a claim have their row */
-        } else {
-                st->from_idle = 0;
-        }
         return 0;
 }
 
@@ -179,7 +177,7 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
         struct cpu_state *st = my_state();
 
         if (st)
-                handle_fork(st, (void *)ctx->args[1]);
+                handle_fork(st, (void *)ctx->args[0], (void *)ctx->args[1]);
         return 0;
 }
 

@@ -130,6 +130,18 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
+def v1_number(controller: str, root: Path = Path("/")) -> int:
+    """Return the number of the v1 hierarchy that carries a controller, or 0 where none does.
+
+    Source: cgroups(7), /proc/[pid]/cgroup.
+    """
+    for line in (read_control(root / "proc/self/cgroup") or "").splitlines():
+        number, _, rest = line.partition(":")
+        if number.isdigit() and controller in rest.partition(":")[0].split(","):
+            return int(number)
+    return 0
+
+
 def read_control(path: Path) -> str | None:
     """Read a whole control file; ``None`` if it is not there (any more) or not readable in this kind of cgroup."""
     try:

@@ -34,6 +34,7 @@ __all__ = [
     "Hierarchy",
     "Mode",
     "cgroup_id",
+    "cpuset_id",
     "detect",
     "exists",
     "identity_dir",
@@ -100,6 +101,17 @@ def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
     if not stat.S_ISDIR(found.st_mode):
         raise InputError(f"cgroup {cgroup}", f"{directory} is not a directory", "a cgroup that exists")
     return found.st_ino
+
+
+def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
+    """Return the cgroup's number in the v1 hierarchy of the cpuset controller; ``None`` where it has none there."""
+    mount = hierarchy.find_controller("cpuset")
+    if mount is None or hierarchy.is_v2("cpuset"):
+        return None
+    try:
+        return (mount / relative(cgroup)).stat().st_ino
+    except OSError:
+        return None
 
 
 def exists(hierarchy: Hierarchy, cgroup: str) -> bool:

@@ -19,7 +19,7 @@ def test_row_decodes_in_the_order_of_the_header() -> None:
 
 def test_offence_carries_the_name() -> None:
     """The 16 bytes of comm follow the numbers."""
-    data = struct.pack("=6Q2I16s", 1, 2, 3, 4, 5, 6, 7, 8, b"db\0junk")
+    data = struct.pack("=5Q2I16s", 1, 2, 3, 4, 5, 6, 7, b"db\0junk")
 
     assert records.comm(records.Offence.decode(data).comm) == "db"
 
