@@ -6,14 +6,16 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.integration.apply_support import sandboxes
 from tests.integration.probe_lab import cgroup, wait_for
 
 pytestmark = pytest.mark.integration
@@ -41,7 +43,7 @@ pods:
           resources: {requests: {cpu: "100m", memory: 16Mi}}
 workloads:
   load/main: [{kind: KIND}]
-durationSeconds: 1.0
+durationSeconds: SECONDS
 """
 
 
@@ -86,9 +88,16 @@ def told(done: subprocess.Popen[str], *, error: int = 2) -> list[str]:
     return err.splitlines()
 
 
-def opened() -> bool:
-    """Whether the controls of a watch run, which begin just before its window."""
-    return any(Path("/sys/fs/cgroup").glob("**/*-canary*/*canary-clean/cgroup.procs"))
+def watching(done: subprocess.Popen[str]) -> None:
+    """Wait until it observes: its sampler runs, and the window opens next."""
+
+    def sampled() -> bool:
+        assert done.poll() is None, done.communicate()
+        with contextlib.suppress(OSError):
+            return any("perf_event" in str(link.readlink()) for link in Path(f"/proc/{done.pid}/fd").iterdir())
+        return False
+
+    wait_for(sampled, "the window", 60)
 
 
 @pytest.mark.parametrize("place", ["full", "read-only", "no-inodes", "a file", "a dangling link", "too long"])
@@ -125,7 +134,7 @@ def test_a_directory_that_goes_while_we_watch(tmp_path: Path, claims: Path) -> N
     output = tmp_path / "there" / "runs"
     output.mkdir(parents=True)
     done = watch(claims, output, seconds=4)
-    wait_for(opened, "the watch has begun")
+    watching(done)
     output.rename(tmp_path / "moved")
     output.write_text("")
 
@@ -170,21 +179,12 @@ def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, claims: Path, stdout:
     assert subprocess.run([*PINPROOF, "judge", run], capture_output=True, check=False).returncode in (0, 1, 3)
 
 
-def sent(number: int) -> Callable[[subprocess.Popen[str]], None]:
-    """Send a signal once the watch has begun."""
-
-    def send(done: subprocess.Popen[str]) -> None:
-        wait_for(opened, "the watch has begun")
-        done.send_signal(number)
-
-    return send
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_window_and_it_is_judged(tmp_path: Path, claims: Path, number: int) -> None:
     """The hour that was asked for is not waited for; what was seen is judged, printed and saved."""
     done = watch(claims, tmp_path / "runs", seconds=3600)
-    sent(number)(done)
+    watching(done)
+    done.send_signal(number)
     out, err = done.communicate(timeout=60)
     result = json.loads(out)
 
@@ -198,7 +198,7 @@ def test_a_signal_ends_the_window_and_it_is_judged(tmp_path: Path, claims: Path,
 def test_a_hangup_comes_twice_and_with_others(tmp_path: Path, claims: Path) -> None:
     """The kernel and the shell both tell of a terminal that went away; systemd sends SIGTERM with it."""
     done = watch(claims, tmp_path / "runs", seconds=3600)
-    wait_for(opened, "the watch has begun")
+    watching(done)
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
         done.send_signal(number)
     out, err = done.communicate(timeout=60)
@@ -211,8 +211,157 @@ def test_nohup(tmp_path: Path, claims: Path) -> None:
     """Who ignores SIGHUP when the watch is started is not disturbed by it."""
     ignoring = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
     done = watch(claims, tmp_path / "runs", seconds=2, host=ignoring)
-    wait_for(opened, "the watch has begun")
+    watching(done)
     done.send_signal(signal.SIGHUP)
     out, err = done.communicate(timeout=60)
 
     assert json.loads(out)["duration_s"] >= 2, err
+
+
+@pytest.fixture
+def poor_path(tmp_path: Path) -> dict[str, str]:
+    """A machine without stress-ng: what needs it cannot be run, the rest can."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "sleep"):
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    return {**os.environ, "PATH": str(folder)}
+
+
+def scenario(tmp_path: Path, name: str, kind: str, seconds: float = 1.0) -> Path:
+    """Write a scenario: ``spin`` can be run everywhere, ``switch`` needs stress-ng."""
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(SCENARIO.replace("NAME", name).replace("KIND", kind).replace("SECONDS", str(seconds)))
+    return path
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_first_results_are_kept_when_the_second_fails(
+    tmp_path: Path, poor_path: dict[str, str], as_json: bool
+) -> None:
+    """They are printed and saved; what failed, and what was not run, is one line; the worse exit code wins."""
+    files = [scenario(tmp_path, name, kind) for name, kind in (("one", "spin"), ("two", "switch"), ("three", "spin"))]
+    done = subprocess.run(
+        [*PINPROOF, "run", *files, "--output", tmp_path / "runs", *(["--json"] if as_json else [])],
+        env=poor_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    (run,) = (tmp_path / "runs").iterdir()
+    saved = json.loads((run / "result.json").read_text())
+    if as_json:
+        assert json.loads(done.stdout) == [saved]
+    else:
+        assert "evidence-health" in done.stdout
+        assert f"Run saved in {run}" in done.stdout
+    assert done.returncode == (1 if saved["outcome"] == "failed" else 4)
+    assert done.stderr.startswith("pinproof: two: stress-ng is not installed")
+    assert done.stderr.endswith("; not run: three\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_scenarios_that_cannot_be_saved(tmp_path: Path) -> None:
+    """Each is judged and printed; each that is not saved is one line."""
+    (tmp_path / "file").write_text("")
+    files = [scenario(tmp_path, name, "spin") for name in ("one", "two")]
+    done = subprocess.run(
+        [*PINPROOF, "run", *files, "--json", "--output", tmp_path / "file"], capture_output=True, text=True, check=False
+    )
+
+    results = json.loads(done.stdout)
+    assert len(results) == 2
+    assert done.returncode == (1 if "failed" in {result["outcome"] for result in results} else 2)
+    warning, *lines = done.stderr.splitlines()
+    assert "warning" in warning
+    assert [line.startswith(f"pinproof: {tmp_path / 'file'}/") for line in lines] == [True, True]
+
+
+def test_a_stopped_run_is_judged(tmp_path: Path) -> None:
+    """The window that is open closes and is judged; what is not run any more is said."""
+    files = [scenario(tmp_path, name, "spin", 600) for name in ("one", "two")]
+    done = subprocess.Popen(
+        [*PINPROOF, "run", *files, "--json", "--output", tmp_path / "runs"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    watching(done)
+    done.send_signal(signal.SIGHUP)
+    out, err = done.communicate(timeout=60)
+
+    (result,) = json.loads(out)
+    assert done.returncode == (1 if result["outcome"] == "failed" else 129), err
+    assert err == "pinproof: stopped by SIGHUP; not run: two\n"
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_a_conformance_session_without_a_disk(tmp_path: Path) -> None:
+    """Scenario and controls are judged; that their directories are missing is one line and exit code 2."""
+    (tmp_path / "file").write_text("")
+    done = subprocess.run(
+        [
+            *(*PINPROOF, "conformance", "--select", "quota-050-over", "--duration", "1", "--json"),
+            *("--output", tmp_path / "file", "--junit", tmp_path / "file" / "junit.xml"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    session = json.loads(done.stdout)
+    (found,) = session["scenarios"]
+    assert found["verdicts"]
+    assert {control["outcome"] for control in found["controls"]} <= {"passed", "undecided"}
+    assert (found["run"], {control["run"] for control in found["controls"]}) == ("", {""})
+    assert len(found["unsaved"]) >= 2
+    assert done.returncode == (1 if session["outcome"] == "failed" else 2)
+    lines = [line for line in done.stderr.splitlines() if "warning" not in line]
+    assert len(lines) == 2
+    assert "more run)" in lines[0] or "more runs)" in lines[0]
+    assert "junit.xml" in lines[1]
+
+
+def test_a_stopped_conformance_session_keeps_what_it_has(tmp_path: Path) -> None:
+    """No scenario that was cut short has passed, and no rule is blamed for a fault that had no time to show."""
+    done = subprocess.Popen(
+        [
+            *(*PINPROOF, "conformance", "--select", "quota-050-over", "--select", "quota-010-over", "--json"),
+            *("--output", tmp_path / "runs", "--duration", "600"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    watching(done)
+    done.send_signal(signal.SIGTERM)
+    out, err = done.communicate(timeout=60)
+
+    session = json.loads(out)
+    assert [found["outcome"] for found in session["scenarios"]] == ["undecided", "skipped"], err
+    assert "SIGTERM" in session["scenarios"][0]["reason"]
+    assert done.returncode == 143
+    assert err == "pinproof: stopped by SIGTERM\n"
+
+
+def test_a_stopped_injection_is_judged(tmp_path: Path) -> None:
+    """The fault is taken back, and whether it was reported is said."""
+    before = sandboxes()
+    done = subprocess.Popen(
+        [*PINPROOF, "inject", "cpuset-write", "--duration", "600", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    watching(done)
+    done.send_signal(signal.SIGHUP)
+    out, err = done.communicate(timeout=60)
+
+    assert json.loads(out)["verdicts"]
+    assert done.returncode == (129 if json.loads(out)["missed"] else 0), err
+    assert list(tmp_path.iterdir()) == []
+    assert sandboxes() <= before
