@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import resource
 import shutil
 import signal
@@ -193,6 +194,30 @@ def test_a_signal_ends_the_window_and_it_is_judged(tmp_path: Path, claims: Path,
     assert 0 < result["duration_s"] < 60
     (run,) = (tmp_path / "runs").iterdir()
     assert json.loads((run / "result.json").read_text())["verdicts"] == result["verdicts"]
+
+
+def test_a_terminal_that_goes_away(tmp_path: Path, claims: Path) -> None:
+    """The kernel sends SIGHUP, and nothing can be said on the terminal any more: the verdicts are where they should."""
+    ours, theirs = pty.openpty()
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.Popen(
+            [
+                *("setsid", "--ctty", *PINPROOF, "watch", "--claims", claims, "--duration", "3600", "--json"),
+                *("--output", tmp_path / "runs"),
+            ],
+            stdin=theirs,
+            stdout=out,
+            stderr=theirs,
+            text=True,
+        )
+        os.close(theirs)
+        watching(done)
+        os.close(ours)
+        done.wait(timeout=60)
+
+    result = json.loads((tmp_path / "out").read_text())
+    assert done.returncode == {"passed": 0, "failed": 1, "undecided": 3}[result["outcome"]]
+    assert len(list((tmp_path / "runs").iterdir())) == 1
 
 
 def test_a_hangup_comes_twice_and_with_others(tmp_path: Path, claims: Path) -> None:

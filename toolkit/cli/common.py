@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +56,16 @@ def named(path: Path) -> Iterator[None]:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print text for people; what strangers wrote in it cannot steer the terminal."""
-    click.echo(printable_lines(text), err=err)
+    """Print text for people; what strangers wrote in it cannot steer the terminal.
+
+    What cannot be told on standard error (a full disk, a terminal that is gone) stops nothing.
+    """
+    with suppress(OSError) if err else nullcontext():
+        click.echo(printable_lines(text), err=err)
 
 
 class Progress:
-    """A progress bar on standard error; silent where that is not a terminal."""
+    """A progress bar on standard error; silent where that is not a terminal, or is none any more (a hangup)."""
 
     def __init__(self, length: float, label: str) -> None:
         self._bar = click.progressbar(
@@ -74,17 +78,20 @@ class Progress:
         self._done = 0
 
     def __enter__(self) -> Progress:
-        self._bar.__enter__()
+        with suppress(OSError):
+            self._bar.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._bar.__exit__(*error)
+        with suppress(OSError):
+            self._bar.__exit__(*error)
 
     def to(self, position: float, item: str | None = None) -> None:
         """Move to a position (in units of the length), naming what is being done."""
         steps = max(0, round(position * 10) - self._done)
         self._done += steps
-        self._bar.update(steps, item)
+        with suppress(OSError):
+            self._bar.update(steps, item)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from toolkit.cli.common import say
 from toolkit.disk import why_not_writable, write_output
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
 from toolkit.model.verdict import Outcome, exit_code
@@ -63,6 +65,15 @@ def show_and_save(show: Callable[[], None], save: Callable[[], object]) -> int:
     finally:
         code = attempt(save)
     return code
+
+
+def remark(text: str) -> None:
+    """Print a line after everything else that nobody needs: a reader who left has all the rest (``| head``)."""
+    try:
+        say(text)
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def write_or_print(path: Path, text: str) -> int:

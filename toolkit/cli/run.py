@@ -16,7 +16,7 @@ from toolkit.cli.common import (
     runs_option,
     say,
 )
-from toolkit.cli.ending import attempt, complain, leave, show_and_save, warn_of, worse
+from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, warn_of, worse
 from toolkit.errors import InputError, PinproofError
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
@@ -74,9 +74,10 @@ def _run_tables(plans: list[Planned], settings: execute.Settings) -> tuple[Outco
         code = show_and_save(lambda: _show(finished), finished.save)
         codes.append(code)
         if not code:
+            tell = remark if work is plans[-1] else say
             for stage in finished.before:
-                say(f"Stage {stage.stage} saved in {stage.path}")
-            say(f"Run saved in {finished.path}\n")
+                tell(f"Stage {stage.stage} saved in {stage.path}")
+            tell(f"Run saved in {finished.path}\n")
 
     codes.append(_each(plans, settings, one))
     return worst(outcomes), worse(*codes)

@@ -10,7 +10,7 @@ import click
 from probes.observer import Violation
 from toolkit.claims_file import check_host, load_claims
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say
-from toolkit.cli.ending import leave, show_and_save, warn_of
+from toolkit.cli.ending import leave, remark, show_and_save, warn_of
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
 from toolkit.pipeline import execute, observe
@@ -77,5 +77,5 @@ def command(
 
         code = show_and_save(show, done.save)
         if not as_json and not code:
-            say(f"\nRun saved in {path}")
+            remark(f"\nRun saved in {path}")
     leave(done.result.outcome, code)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,8 @@ from click.testing import CliRunner
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit import store
 from toolkit.cli import report
-from toolkit.cli.ending import attempt, show_and_save, worse
+from toolkit.cli.common import say
+from toolkit.cli.ending import attempt, complain, show_and_save, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.model.result import Result
 
@@ -62,3 +66,34 @@ def test_a_report_that_cannot_be_written_is_printed(tmp_path: Path) -> None:
     assert Result(**json.loads(done.stdout)).schema == "pinproof.result/1"
     assert done.stderr.count("\n") == 1
     assert f"{tmp_path / 'no' / 'file'}: No such file or directory" in done.stderr
+
+
+def test_a_full_standard_error_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told there while a window is open is no reason to lose the window."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    stream = os.fdopen(full, "w", closefd=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+
+    say("db: a task ran outside its set", err=True)
+    complain("something")
+    assert attempt(lambda: say("x", err=True)) == 0
+    # What it holds still cannot be written: /dev/null takes it.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), full)
+    stream.close()
+    os.close(full)
+
+
+@pytest.mark.parametrize("reader", ["left", "reads"])
+def test_a_remark_needs_no_reader(reader: str) -> None:
+    """The last line of a verb: who took the first lines and left has missed nothing, and the exit code stays."""
+    program = "import sys; from toolkit.cli.ending import remark; remark('saved'); sys.exit(3)"
+    read, write = os.pipe()
+    if reader == "left":
+        os.close(read)
+    done = subprocess.run([sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+
+    assert (done.returncode, done.stderr) == (3, "")
+    if reader == "reads":
+        assert os.read(read, 100) == b"saved\n"
+        os.close(read)
