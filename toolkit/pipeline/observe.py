@@ -11,6 +11,7 @@ from pathlib import Path
 
 from probes.observer import ObserveOptions, Observer, Violation
 from probes.options import MAX_LEVEL
+from toolkit.claims_file import MAX_CLAIMS
 from toolkit.claims_here import check_cgroups, check_limits
 from toolkit.host import cgroupfs
 from toolkit.host.environment import read_environment
@@ -113,10 +114,10 @@ class Observation:
 def check_claims(claims: ClaimSet, where: str, root: Path = Path("/"), max_claims: int | None = None) -> None:
     """Refuse claims that cannot be watched here: their number, their depth, cgroups that do not exist.
 
-    :param max_claims: what the programs are loaded for, where they are loaded already.
+    :param max_claims: what the programs are loaded for, our own controls included, where they are loaded already.
     :raises InputError: one line that names the claim.
     """
-    room = (max_claims or ObserveOptions().max_claims) - len(canary.NAMES)
+    room = MAX_CLAIMS if max_claims is None else max_claims - len(canary.NAMES)
     check_limits(claims, where, max_claims=room, max_level=MAX_LEVEL)
     check_cgroups(claims, cgroupfs.detect(root), where)
 

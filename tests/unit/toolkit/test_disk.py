@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,15 @@ from toolkit.disk import why_not_writable, write_directory
 from toolkit.errors import InputError
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[None]:
-    """A process whose files may have 100 bytes (SIGXFSZ is ignored by Python: EFBIG)."""
+    """Let files have 100 bytes (SIGXFSZ is ignored by Python: EFBIG); no longer than needed: pytest writes some, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_all_files_are_there(tmp_path: Path) -> None:
@@ -32,10 +35,9 @@ def test_all_files_are_there(tmp_path: Path) -> None:
     assert [entry.name for entry in (tmp_path / "a").iterdir()] == ["b"]
 
 
-@pytest.mark.usefixtures("small_files")
 def test_half_a_directory_is_none(tmp_path: Path) -> None:
     """What fails at the second file leaves nothing of the first."""
-    with pytest.raises(InputError, match="File too large; expected a directory that can be written"):
+    with small_files(), pytest.raises(InputError, match="File too large; expected a directory that can be written"):
         write_directory(tmp_path / "run", {"one.json": "1", "two.json": "2" * 200})
     assert list(tmp_path.iterdir()) == []
 
