@@ -83,8 +83,8 @@ def why_not_writable(path: Path, *, exists: bool = False) -> InputError | None:
 
     :param exists: it must be there already; else it may be made, below the nearest parent that is there.
     """
-    place = path.absolute()
     try:
+        place = path.absolute()
         while not exists and not os.path.lexists(place) and place != place.parent:
             place = place.parent
         if not place.is_dir():

@@ -15,7 +15,7 @@ from toolkit.errors import InputError
 
 @contextmanager
 def small_files() -> Iterator[None]:
-    """Let files have 100 bytes (SIGXFSZ is ignored by Python: EFBIG); no longer than needed: pytest writes some, too."""
+    """Let files have 100 bytes (SIGXFSZ is ignored by Python: EFBIG); not longer than needed: pytest writes, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
@@ -70,3 +70,15 @@ def test_a_place_is_looked_at_before(tmp_path: Path) -> None:
     assert "no such directory" in str(why_not_writable(tmp_path / "a", exists=True))
     assert why_not_writable(Path("/proc/self")) is not None
     assert list(tmp_path.iterdir()) in ([tmp_path / "file", tmp_path / "link"], [tmp_path / "link", tmp_path / "file"])
+
+
+def test_a_current_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path leads nowhere then: said before and after, in one line each."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+
+    assert "No such file or directory" in str(why_not_writable(Path("runs")))
+    with pytest.raises(InputError, match="runs/one: No such file or directory"):
+        write_directory(Path("runs/one"), {"a.json": "1"})
+    monkeypatch.chdir(tmp_path)
