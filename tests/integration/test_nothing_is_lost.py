@@ -1,60 +1,21 @@
-"""Nothing is lost with the disk, or with a signal: the verdicts are printed, what went wrong is one line more."""
+"""Nothing is lost with the disk: the verdicts are printed, what went wrong is one line more."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import pty
 import resource
 import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.apply_support import sandboxes
-from tests.integration.probe_lab import cgroup, wait_for
+from tests.integration.lost_support import PINPROOF, scenario, watch, watching
 
 pytestmark = pytest.mark.integration
-
-PINPROOF = (sys.executable, "-m", "toolkit")
-CLAIMS = """apiVersion: pinproof/v1
-kind: Claims
-claims:
-- {name: all, cgroup: PLACE, cpus: "0"}
-"""
-SCENARIO = """apiVersion: pinproof/v1
-kind: Scenario
-name: NAME
-title: a small load
-shows: nothing new
-requires: {cpus: 1}
-kubelet: {cpuManagerPolicy: none}
-pods:
-  - apiVersion: v1
-    kind: Pod
-    metadata: {name: load}
-    spec:
-      containers:
-        - name: main
-          resources: {requests: {cpu: "100m", memory: 16Mi}}
-workloads:
-  load/main: [{kind: KIND}]
-durationSeconds: SECONDS
-"""
-
-
-@pytest.fixture
-def claims(tmp_path: Path) -> Iterator[Path]:
-    """A claims file about an empty cgroup."""
-    with cgroup(f"pinproof-lost-{os.getpid()}") as place:
-        path = tmp_path / "claims.yaml"
-        path.write_text(CLAIMS.replace("PLACE", place))
-        yield path
 
 
 @contextlib.contextmanager
@@ -68,16 +29,6 @@ def tmpfs(where: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", str(where)], check=True)
 
 
-def watch(claims: Path, output: Path, *, seconds: float = 1.0, host: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    """Start ``watch``; it prints JSON."""
-    return subprocess.Popen(
-        [*host, *PINPROOF, "watch", "--claims", claims, "--duration", str(seconds), "--output", output, "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def told(done: subprocess.Popen[str], *, error: int = 2) -> list[str]:
     """Wait for its end: the verdicts are there, the exit code is the worse of both. Returns standard error's lines."""
     out, err = done.communicate(timeout=120)
@@ -89,20 +40,8 @@ def told(done: subprocess.Popen[str], *, error: int = 2) -> list[str]:
     return err.splitlines()
 
 
-def watching(done: subprocess.Popen[str]) -> None:
-    """Wait until it observes: its sampler runs, and the window opens next."""
-
-    def sampled() -> bool:
-        assert done.poll() is None, done.communicate()
-        with contextlib.suppress(OSError):
-            return any("perf_event" in str(link.readlink()) for link in Path(f"/proc/{done.pid}/fd").iterdir())
-        return False
-
-    wait_for(sampled, "the window", 60)
-
-
 @pytest.mark.parametrize("place", ["full", "read-only", "no-inodes", "a file", "a dangling link", "too long"])
-def test_a_directory_that_cannot_be_written(tmp_path: Path, claims: Path, place: str) -> None:
+def test_a_directory_that_cannot_be_written(tmp_path: Path, empty_claims: Path, place: str) -> None:
     """It changes nothing about the verdicts, and leaves nothing that looks like a run."""
     with contextlib.ExitStack() as stack:
         output = tmp_path / "output"
@@ -120,7 +59,7 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path, claims: Path, place:
             output.symlink_to(tmp_path / "nowhere")
         else:
             output = tmp_path / ("x" * 300)
-        lines = told(watch(claims, output))
+        lines = told(watch(empty_claims, output))
         assert lines[-1].startswith(f"pinproof: {output}")
         assert "; expected a directory that can be written" in lines[-1]
         assert len([line for line in lines if "warning" not in line and "ran on CPU" not in line]) == 1
@@ -130,11 +69,11 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path, claims: Path, place:
             assert output.read_text() == "mine"
 
 
-def test_a_directory_that_goes_while_we_watch(tmp_path: Path, claims: Path) -> None:
+def test_a_directory_that_goes_while_we_watch(tmp_path: Path, empty_claims: Path) -> None:
     """A file takes its place."""
     output = tmp_path / "there" / "runs"
     output.mkdir(parents=True)
-    done = watch(claims, output, seconds=4)
+    done = watch(empty_claims, output, seconds=4)
     watching(done)
     output.rename(tmp_path / "moved")
     output.write_text("")
@@ -145,10 +84,10 @@ def test_a_directory_that_goes_while_we_watch(tmp_path: Path, claims: Path) -> N
 
 
 @pytest.mark.parametrize(("limit", "value"), [(resource.RLIMIT_FSIZE, 4096)], ids=["file size"])
-def test_limits_of_the_process(tmp_path: Path, claims: Path, limit: int, value: int) -> None:
+def test_limits_of_the_process(tmp_path: Path, empty_claims: Path, limit: int, value: int) -> None:
     """A run that may not become as large as it is: the same."""
     (tmp_path / "runs").mkdir()
-    done = watch(claims, tmp_path / "runs")
+    done = watch(empty_claims, tmp_path / "runs")
     resource.prlimit(done.pid, limit, (value, value))
     lines = told(done)
 
@@ -157,7 +96,7 @@ def test_limits_of_the_process(tmp_path: Path, claims: Path, limit: int, value: 
 
 
 @pytest.mark.parametrize("stdout", ["gone", "full"])
-def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, claims: Path, stdout: str) -> None:
+def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, empty_claims: Path, stdout: str) -> None:
     """What cannot be printed is on the disk."""
     if stdout == "full":
         write = os.open("/dev/full", os.O_WRONLY)
@@ -166,7 +105,7 @@ def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, claims: Path, stdout:
         os.close(read)
     try:
         done = subprocess.run(
-            [*PINPROOF, "watch", "--claims", claims, "--duration", "1", "--output", tmp_path / "runs"],
+            [*PINPROOF, "watch", "--claims", empty_claims, "--duration", "1", "--output", tmp_path / "runs"],
             stdout=write,
             stderr=subprocess.PIPE,
             text=True,
@@ -180,69 +119,6 @@ def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, claims: Path, stdout:
     assert subprocess.run([*PINPROOF, "judge", run], capture_output=True, check=False).returncode in (0, 1, 3)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_window_and_it_is_judged(tmp_path: Path, claims: Path, number: int) -> None:
-    """The hour that was asked for is not waited for; what was seen is judged, printed and saved."""
-    done = watch(claims, tmp_path / "runs", seconds=3600)
-    watching(done)
-    done.send_signal(number)
-    out, err = done.communicate(timeout=60)
-    result = json.loads(out)
-
-    codes = {"passed": 0, "skipped": 0, "failed": 1, "undecided": 3}
-    assert done.returncode == codes[result["outcome"]], err
-    assert 0 < result["duration_s"] < 60
-    (run,) = (tmp_path / "runs").iterdir()
-    assert json.loads((run / "result.json").read_text())["verdicts"] == result["verdicts"]
-
-
-def test_a_terminal_that_goes_away(tmp_path: Path, claims: Path) -> None:
-    """The kernel sends SIGHUP, and nothing can be said on the terminal any more: the verdicts are where they should."""
-    ours, theirs = pty.openpty()
-    with (tmp_path / "out").open("w") as out:
-        done = subprocess.Popen(
-            [
-                *("setsid", "--ctty", *PINPROOF, "watch", "--claims", claims, "--duration", "3600", "--json"),
-                *("--output", tmp_path / "runs"),
-            ],
-            stdin=theirs,
-            stdout=out,
-            stderr=theirs,
-            text=True,
-        )
-        os.close(theirs)
-        watching(done)
-        os.close(ours)
-        done.wait(timeout=60)
-
-    result = json.loads((tmp_path / "out").read_text())
-    assert done.returncode == {"passed": 0, "failed": 1, "undecided": 3}[result["outcome"]]
-    assert len(list((tmp_path / "runs").iterdir())) == 1
-
-
-def test_a_hangup_comes_twice_and_with_others(tmp_path: Path, claims: Path) -> None:
-    """The kernel and the shell both tell of a terminal that went away; systemd sends SIGTERM with it."""
-    done = watch(claims, tmp_path / "runs", seconds=3600)
-    watching(done)
-    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
-        done.send_signal(number)
-    out, err = done.communicate(timeout=60)
-
-    assert json.loads(out)["verdicts"], err
-    assert len(list((tmp_path / "runs").iterdir())) == 1
-
-
-def test_nohup(tmp_path: Path, claims: Path) -> None:
-    """Who ignores SIGHUP when the watch is started is not disturbed by it."""
-    ignoring = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
-    done = watch(claims, tmp_path / "runs", seconds=2, host=ignoring)
-    watching(done)
-    done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=60)
-
-    assert json.loads(out)["duration_s"] >= 2, err
-
-
 @pytest.fixture
 def poor_path(tmp_path: Path) -> dict[str, str]:
     """A machine without stress-ng: what needs it cannot be run, the rest can."""
@@ -253,13 +129,6 @@ def poor_path(tmp_path: Path) -> dict[str, str]:
         assert found is not None
         (folder / name).symlink_to(found)
     return {**os.environ, "PATH": str(folder)}
-
-
-def scenario(tmp_path: Path, name: str, kind: str, seconds: float = 1.0) -> Path:
-    """Write a scenario: ``spin`` can be run everywhere, ``switch`` needs stress-ng."""
-    path = tmp_path / f"{name}.yaml"
-    path.write_text(SCENARIO.replace("NAME", name).replace("KIND", kind).replace("SECONDS", str(seconds)))
-    return path
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -305,25 +174,6 @@ def test_scenarios_that_cannot_be_saved(tmp_path: Path) -> None:
     assert [line.startswith(f"pinproof: {tmp_path / 'file'}/") for line in lines] == [True, True]
 
 
-def test_a_stopped_run_is_judged(tmp_path: Path) -> None:
-    """The window that is open closes and is judged; what is not run any more is said."""
-    files = [scenario(tmp_path, name, "spin", 600) for name in ("one", "two")]
-    done = subprocess.Popen(
-        [*PINPROOF, "run", *files, "--json", "--output", tmp_path / "runs"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    watching(done)
-    done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=60)
-
-    (result,) = json.loads(out)
-    assert done.returncode == (1 if result["outcome"] == "failed" else 129), err
-    assert err == "pinproof: stopped by SIGHUP; not run: two\n"
-    assert len(list((tmp_path / "runs").iterdir())) == 1
-
-
 def test_a_conformance_session_without_a_disk(tmp_path: Path) -> None:
     """Scenario and controls are judged; that their directories are missing is one line and exit code 2."""
     (tmp_path / "file").write_text("")
@@ -348,45 +198,3 @@ def test_a_conformance_session_without_a_disk(tmp_path: Path) -> None:
     assert len(lines) == 2
     assert "more run)" in lines[0] or "more runs)" in lines[0]
     assert "junit.xml" in lines[1]
-
-
-def test_a_stopped_conformance_session_keeps_what_it_has(tmp_path: Path) -> None:
-    """No scenario that was cut short has passed, and no rule is blamed for a fault that had no time to show."""
-    done = subprocess.Popen(
-        [
-            *(*PINPROOF, "conformance", "--select", "quota-050-over", "--select", "quota-010-over", "--json"),
-            *("--output", tmp_path / "runs", "--duration", "600"),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    watching(done)
-    done.send_signal(signal.SIGTERM)
-    out, err = done.communicate(timeout=60)
-
-    session = json.loads(out)
-    assert [found["outcome"] for found in session["scenarios"]] == ["undecided", "skipped"], err
-    assert "SIGTERM" in session["scenarios"][0]["reason"]
-    assert done.returncode == 143
-    assert err == "pinproof: stopped by SIGTERM\n"
-
-
-def test_a_stopped_injection_is_judged(tmp_path: Path) -> None:
-    """The fault is taken back, and whether it was reported is said."""
-    before = sandboxes()
-    done = subprocess.Popen(
-        [*PINPROOF, "inject", "cpuset-write", "--duration", "600", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    watching(done)
-    done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=60)
-
-    assert json.loads(out)["verdicts"]
-    assert done.returncode == (129 if json.loads(out)["missed"] else 0), err
-    assert list(tmp_path.iterdir()) == []
-    assert sandboxes() <= before

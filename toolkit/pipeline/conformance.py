@@ -16,19 +16,18 @@ from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Sce
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import execute
+from toolkit.pipeline.admissions import ADMISSION as ADMISSION
+from toolkit.pipeline.admissions import NODE
+from toolkit.pipeline.admissions import admissions as admissions
+from toolkit.pipeline.admissions import unexpected_admission as unexpected_admission
 from toolkit.pipeline.execute import Settings
 from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
 from toolkit.pipeline.record import Kept, Run
 from toolkit.pipeline.repeats import settle
-from toolkit.pipeline.resizing import Answer, containers
+from toolkit.pipeline.resizing import containers
 from toolkit.pipeline.stopping import StoppedError, go_on
 from toolkit.report.text import count
 from validators.groups import VIRTUAL_MACHINE
-
-ADMISSION = "admission"
-"""The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
-of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
-NODE = "node"
 
 
 def misfit(requires: Requirements, topology: Topology) -> str | None:
@@ -81,61 +80,6 @@ def why_not(scenario: Scenario, topology: Topology, runtime: str = "cgroupfs", *
     if lacking is None and not full and scenario.tier is not Tier.CORE:
         return "not in the core of the catalogue: --full runs it"
     return lacking
-
-
-def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
-    """Compare the plan with what the scenario says about admission: one verdict for each pod, one for the warnings."""
-    known = {pod["metadata"]["name"] for pod in scenario.pods}
-    verdicts = [
-        _admission(name, scenario, admitted, reason, message)
-        for name, admitted, reason, message in work.admissions
-        if name in known
-    ]
-    verdicts += [_resize(answer, scenario.rejected_resizes.get(answer.pod)) for answer in work.answers]
-    plans = (work.before, work.plan, work.resized)
-    warnings = [warning for plan in plans if plan is not None for warning in plan.warnings]
-    if warnings:
-        verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))
-    else:
-        verdicts.append(_verdict(NODE, Outcome.PASSED, "the plan leaves nobody without what it was promised"))
-    return tuple(verdicts)
-
-
-def _admission(name: str, scenario: Scenario, admitted: bool, reason: str, message: str) -> Verdict:
-    if name not in scenario.rejected_pods:
-        if admitted:
-            return _verdict(name, Outcome.PASSED, "admitted, as it should be")
-        return _verdict(name, Outcome.FAILED, f"pod {name} was refused: {reason}: {message}")
-    wanted = scenario.rejected_pods[name]
-    if admitted:
-        return _verdict(name, Outcome.FAILED, f"pod {name} should have been refused")
-    if wanted and reason != wanted:
-        return _verdict(name, Outcome.FAILED, f"pod {name} was refused with {reason}, not with {wanted}: {message}")
-    return _verdict(name, Outcome.PASSED, f"refused with {reason}: {message}")
-
-
-def _resize(answer: Answer, wanted: str | None) -> Verdict:
-    subject = f"{answer.pod} (resize)"
-    if wanted is None:
-        outcome = Outcome.PASSED if answer.done else Outcome.FAILED
-        return _verdict(subject, outcome, f"the resize should be done: {answer.text}")
-    if answer.done:
-        return _verdict(subject, Outcome.FAILED, f"the resize should not be done ({wanted}), and was")
-    if wanted not in answer.text:
-        return _verdict(subject, Outcome.FAILED, f"the resize should not be done with {wanted!r}: {answer.text}")
-    return _verdict(subject, Outcome.PASSED, f"the resize was answered with {answer.text}")
-
-
-def _verdict(subject: str, outcome: Outcome, reason: str) -> Verdict:
-    return Verdict(rule=ADMISSION, subject=subject, outcome=outcome, reason=reason, measures={})
-
-
-def unexpected_admission(scenario: Scenario, work: Planned) -> str | None:
-    """Say where the plan admits or refuses other pods than the scenario says; ``None`` if it agrees."""
-    for verdict in admissions(scenario, work):
-        if verdict.subject != NODE and verdict.outcome is Outcome.FAILED:
-            return verdict.reason
-    return None
 
 
 def run_one(
