@@ -16,6 +16,7 @@ from probes.sampling.untraced import untraced
 from probes.window import Edge, Window
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.pci_devices import read_devices
+from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Environment, Evidence, Intruder
 from toolkit.model.interrupts import IrqKind
@@ -180,7 +181,7 @@ def environment(observer: Observer) -> Environment:
     return Environment(
         kernel=os.uname().release,
         cgroup=observer.hierarchy.mode.value,
-        cmdline=(read_control(observer.root / "proc/cmdline") or "").strip(),
+        cmdline=names.from_text((read_control(observer.root / "proc/cmdline") or "").strip()),
         cpus_online=observer.ledger.online(),
         cpus_nohz_full=nohz_full(observer.root),
     )

@@ -35,6 +35,7 @@ _RAW_TRACEPOINTS = {
     "cgroup_attach_task": "on_attach",
     "sched_process_fork": "on_fork",
     "sched_process_exit": "on_exit",
+    "task_rename": "on_rename",
     "sched_switch": "on_switch",
 }
 _U32 = struct.Struct("=I")
@@ -52,6 +53,7 @@ class Ledger:
         self._buffer: dict[int, int] = {}
         self._dirty: set[int] = set()
         self._prepared = False
+        self._generation = 0
         self.programs: dict[str, int] = {}
         self.window = 0
         self.epoch = 0
@@ -76,10 +78,11 @@ class Ledger:
             "SAMPLER_GAP_NS": options.sampler_gap_ns,
             "MAX_CGROUPS": options.max_claims * 4 + 4,  # two hierarchies, and a cgroup that is made anew
             "MAX_TASKS": options.max_tasks,
-            "NOTE_LINES": self._note_lines(),
+            "MAX_TIDS": self._thread_ids(),
             "PATIENCE_NS": options.pending_ms * 1_000_000,
             "MAX_OFFENDERS": options.max_offenders,
             "MAX_INTRUDERS": options.max_intruders,
+            "MAX_RENAMES": options.max_offenders,
             "MAX_IRQS": options.max_irqs,
             "MAX_ACTIONS": options.max_actions,
             "CPUMASK_BYTES": -(-self._possible() // 64) * 8,
@@ -120,9 +123,8 @@ class Ledger:
             raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {records.MAX_CPUS}")
         return cpus
 
-    def _note_lines(self) -> int:
-        pids = int((self._root / "proc/sys/kernel/pid_max").read_text(encoding="ascii"))
-        return pids // records.NOTES_PER_LINE + 1
+    def _thread_ids(self) -> int:
+        return int((self._root / "proc/sys/kernel/pid_max").read_text(encoding="ascii")) + 1
 
     def _open_maps(self) -> None:
         cpus = self._possible()
@@ -138,10 +140,11 @@ class Ledger:
         self._rows = table("rows", 4, records.Row.LAYOUT.size, cpus)
         self.offenders = table("offenders", records.OffenceKey.LAYOUT.size, records.Offence.LAYOUT.size)
         self.intruders = table("intruders", records.IntruderKey.LAYOUT.size, records.IntruderSums.LAYOUT.size)
+        self.renames = table("renames", records.RENAME_KEY.size, records.RENAME.size)
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
         self.idents = table("idents", 4, 4)
-        self._notes = table("notes", 4, records.NOTES_PER_LINE * records.NOTE_BYTES)
+        self._notes = table("notes", 4, 4)
         leaf = tables[b"irq_state"].Leaf  # of a per-CPU map: an array of the record
         self._irq_state = table("irq_state", 4, ctypes.sizeof(getattr(leaf, "_type_", leaf)), cpus)
         sums = table("irqs", records.IrqKey.LAYOUT.size, records.IrqSums.LAYOUT.size)
@@ -231,7 +234,9 @@ class Ledger:
 
     def bump(self) -> None:
         """Make every CPU look its cached answers up again."""
-        self._everywhere(None, records.CONTROL_FLUSH)
+        # 16 bits of it are compared. 0 is what a note has that nobody wrote.
+        self._generation = self._generation % 65535 + 1
+        self._everywhere(None, records.CONTROL_FLUSH, self._generation)
 
     def set_cpuset_hierarchy(self, number: int) -> None:
         """Say which v1 hierarchy has the cpuset controller (0: none): a joining is complete with it."""
@@ -296,7 +301,7 @@ class Ledger:
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
-        self._everywhere(CpuSet.of([cpu]), records.CONTROL_FLUSH)
+        self._everywhere(CpuSet.of([cpu]), records.CONTROL_FLUSH, self._generation)
         self._everywhere(CpuSet.of([cpu]), records.CONTROL_WINDOW, self.window)
 
     def next_epoch(self) -> int:
@@ -336,11 +341,11 @@ class Ledger:
             self.clear_slot(slot)
         for cpu in tuple(self._perf):
             self.forget_sampler(cpu)
-        for table in (self.offenders, self.intruders, self.processes, self.threads, self.idents):
+        for table in (self.offenders, self.intruders, self.processes, self.threads, self.idents, self.renames):
             for key in tuple(table.keys()):
                 table.delete(key)
         # A thread's number may be another one's next time: hidden threads are told apart by never having been seen.
-        self._notes.zero(self._note_lines())
+        self._notes.zero(self._thread_ids())
         # A handler that was under way when its CPU ceased to be watched would seem to last for ever.
         self._irq_state.update(_U32.pack(0), bytes(self._irq_state.value_size * self._irq_state.copies))
         self._module.ring_buffer_consume()
@@ -366,8 +371,16 @@ class Ledger:
 
     def seen(self, tid: int) -> bool:
         """Say whether the ledger ever saw this thread switched out."""
-        line = self._notes.lookup(_U32.pack(tid // records.NOTES_PER_LINE)) or b""
-        return any(line[tid % records.NOTES_PER_LINE * records.NOTE_BYTES :][:1])
+        note = self._notes.lookup(_U32.pack(tid)) or b""
+        return bool(int.from_bytes(note, "little") & records.TAG_MASK)
+
+    def name(self, tid: int, life: int, last_ns: int, first: bytes) -> bytes:
+        """Return what a task was called when it ran last, at ``last_ns``; ``first``: when it was recorded first."""
+        found = self.renames.lookup(records.RENAME_KEY.pack(tid, life))
+        if found is None:
+            return first
+        at_ns, comm = records.RENAME.unpack(found)
+        return comm if at_ns <= last_ns else first
 
     def missed_runs(self) -> int:
         """Return how many program runs the kernel skipped."""

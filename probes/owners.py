@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from probes.records import IntruderSums
+from toolkit.host import cgroupfs
 from toolkit.model.evidence import OwnerClass
 
 PF_KTHREAD = 0x00200000
@@ -51,5 +52,4 @@ class CgroupNames:
                 number = Path(directory).stat().st_ino
             except OSError:
                 continue
-            below = Path(directory).relative_to(self._unified)
-            self._paths[number] = "/" if not below.parts else f"/{below}"
+            self._paths[number] = cgroupfs.spelt(directory, self._unified)

@@ -10,6 +10,8 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from toolkit.model import names
+
 
 class _Record:
     """Base: ``LAYOUT`` is the struct format, in the order of the dataclass fields; padding is ``x``."""
@@ -294,14 +296,15 @@ MAX_CPUS = CPU_WORDS * 64
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=IIII")
 CLAIM_ROOT = struct.Struct("=IIII")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 16 * 32
-NOTES_PER_LINE = 32
-NOTE_BYTES = 2
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 8 + 16 * 32
+RENAME_KEY = struct.Struct("=II")
+RENAME = struct.Struct("=Q16s")
+TAG_MASK = (1 << 12) - 1
 
 
 def comm(raw: bytes) -> str:
-    """Decode a task's name."""
-    return raw.split(b"\0", 1)[0].decode(errors="replace")
+    """Spell a task's name, or another that ends with a NUL."""
+    return names.shown(raw.split(b"\0", 1)[0])
 
 
 def encode_mask(cpus: int, grace: int, since_ns: int, grace_until_ns: int) -> bytes:

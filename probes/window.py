@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -176,6 +176,12 @@ class Window:
         tally.merge_intruders(intruders, ((k, v) for k, v in found if tally.in_window(k.epoch, self.number)))
         tally.merge_offences(offences, self.shares.offences.items())
         tally.merge_intruders(intruders, self.shares.intruders.items())
+        for offender, offence in offences.items():
+            name = ledger.name(offender.tid, offender.life, offence.last_ns, offence.comm)
+            offences[offender] = replace(offence, comm=name)
+        for intruder, sums in intruders.items():
+            name = ledger.name(intruder.tid, intruder.life, sums.last_ns, sums.comm)
+            intruders[intruder] = replace(sums, comm=name)
         return offences, intruders
 
     def settle(self) -> list[Detail]:

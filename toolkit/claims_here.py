@@ -10,6 +10,7 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
+from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 
 MAX_NAMES = 5
@@ -58,12 +59,16 @@ def nearest(missing: Path, top: Path) -> str:
     while missing.parent != top and not missing.parent.is_dir():
         missing = missing.parent
     try:
-        names = sorted(entry.name for entry in missing.parent.iterdir() if entry.is_dir())
+        found = sorted(entry.name for entry in missing.parent.iterdir() if entry.is_dir())
     except OSError:
         return ""
     place = f"/{missing.parent.relative_to(top)}".removesuffix("/.").rstrip("/") + "/"
-    close = difflib.get_close_matches(missing.name, names, n=MAX_NAMES, cutoff=0.6)
-    close = close or [name for name in names if missing.name in name or name in missing.name][:MAX_NAMES]
-    told = close or names[:MAX_NAMES]
-    more = f" and {len(names) - len(told)} more" if not close and len(names) > len(told) else ""
-    return f" (there: {', '.join(place + name for name in told)}{more})" if told else f" ({place} is empty)"
+    close = difflib.get_close_matches(missing.name, found, n=MAX_NAMES, cutoff=0.6)
+    close = close or [name for name in found if missing.name in name or name in missing.name][:MAX_NAMES]
+    told = close or found[:MAX_NAMES]
+    more = f" and {len(found) - len(told)} more" if not close and len(found) > len(told) else ""
+    return (
+        f" (there: {', '.join(names.from_path(place + name) for name in told)}{more})"
+        if told
+        else f" ({names.from_path(place)} is empty)"
+    )

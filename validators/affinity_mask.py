@@ -60,8 +60,10 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: there is no evidence")
     count = f"{len(threads)} thread{'' if len(threads) == 1 else 's'}"
-    narrowed = f", {measures['narrowed_threads_count']} narrower by their owner" if narrow else ""
-    return verdict(Outcome.PASSED, f"{count} within {claim.cpus}{narrowed}")
+    narrowed = f", {measures['narrowed_threads_count']} with a narrower mask" if narrow else ""
+    allowed = view.ever_allowed(claim, changes)
+    before = f" ({allowed} before a change)" if allowed != claim.cpus else ""
+    return verdict(Outcome.PASSED, f"{count} within {claim.cpus}{before}{narrowed}")
 
 
 def _offender(claim: Claim, mask: ThreadMask, promised: CpuSet) -> Offender:

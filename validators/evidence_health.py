@@ -61,10 +61,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     if found:
         return verdict(Outcome.UNDECIDED, summary(doubt.text for doubt in found))
     seen = "" if latency_ms is None else f", a planted escape was seen after {latency_ms:.1f} ms"
-    return verdict(
-        Outcome.PASSED,
-        f"{coverage.switches_judged} of {coverage.switches_kernel} switches judged, {coverage.lost_events} lost{seen}",
-    )
+    hidden = f", {coverage.switches_untraced} not traced by the kernel" if coverage.switches_untraced else ""
+    judged = f"{coverage.switches_judged} of {coverage.switches_kernel} switches judged{hidden}"
+    return verdict(Outcome.PASSED, f"{judged}, {coverage.lost_events} lost{seen}")
 
 
 def control_latency_ms(evidence: Evidence) -> float | None:

@@ -125,7 +125,7 @@ RULE = Rule(
         how=prose("""
             Every switch on an exclusive CPU is attributed: time of system tasks, kernel threads, per-CPU kernel
             threads and tasks of unknown owner is summed, with hard and soft interrupts by source and the steal of this
-            CPU where they were observed; pinproof's own tasks are told apart and not counted. Time lost is at least
+            CPU where they were observed; pinproof's own tasks are reported apart and not counted. Time lost is at least
             the greatest of tasks, interrupts and steal and at most their sum (an interrupt may hit a foreign task); in
             that sum steal is at least the time for which the CPU took no timer interrupt (firmware, an SMI):
             above noiseBudgetNsPerS by the lower bound is a failure, within it by the upper bound a pass, between them

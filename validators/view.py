@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
@@ -91,6 +92,11 @@ def same_pod(one: Claim, other: Claim) -> bool:
     return one.name == other.name or (one.pod != "" and one.pod == other.pod)
 
 
+def inside(inner: Claim, outer: Claim) -> bool:
+    """Say whether a claim is about a descendant of another's cgroup: the ledger counts its tasks for it alone."""
+    return inner.cgroup.startswith(outer.cgroup.rstrip("/") + "/") and inner.name != outer.name
+
+
 def is_workload(claim: Claim) -> bool:
     """Say whether it is a pod's workload; pause sandboxes and runtime helpers are not pinned on healthy nodes."""
     return claim.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
@@ -117,6 +123,12 @@ def files_of(files: Iterable[CgroupFiles], cgroup: str) -> CgroupFiles | None:
     """Return the control files of one cgroup."""
     wanted = cgroup.rstrip("/") or "/"
     return next((entry for entry in files if (entry.cgroup.rstrip("/") or "/") == wanted), None)
+
+
+def by_systemd(evidence: Evidence, cgroup: str) -> bool:
+    """Say whether systemd wrote a cgroup's limits."""
+    found = files_of((*evidence.files_before, *evidence.files_after), cgroup)
+    return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
 
 
 def sorted_offenders(offenders: Iterable[Offender]) -> tuple[Offender, ...]:

@@ -37,10 +37,13 @@ struct claim_root {
         u32 pad;
 };
 
-/* What a task's note says (membership.h): never switched out (0), moved since, no claim, or a claim by its ident. */
-#define NOTE_MOVED      1
-#define NOTE_FREE       2
-#define NOTE_OF(ident)  (3 + (ident) % 253)
+/* What a task is under, in a few bits: never switched out (0), moved since, no claim, a foreign pod, a claim's slot. */
+#define TAG_BITS      12
+#define TAG_MASK      ((1u << TAG_BITS) - 1)
+#define TAG_MOVED     1
+#define TAG_FREE      2
+#define TAG_PODS      3
+#define TAG_OF(slot)  (4 + (slot))
 
 struct place_entry {
         u64 cgroup;                     /* leaf id; ids are never used twice */
@@ -49,12 +52,24 @@ struct place_entry {
         u16 slot;
         u16 place;
         u32 ident;
-        u32 note;                       /* what the task's note says while nobody moved it */
+        u32 tag;                        /* of its tasks */
         u32 pad;                        /* 32 bytes: two to a cache line, indexed by a shift */
 };
 
 struct place_cache {
         struct place_entry entry[CACHE_SIZE];
+};
+
+/*
+ * The shortest answer: a task whose note has this key (membership.h) is in this place, and nothing needs to be looked
+ * up. Only for places where nothing is wrong (PLACE_FREE, PLACE_INSIDE).
+ */
+#define MARKS         32                /* power of two */
+
+struct mark {
+        u32 key;
+        u16 place;
+        u16 slot;
 };
 
 /*
@@ -118,7 +133,7 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
         e->cgroup = cgroup;
         e->slot = slot;
         e->ident = root ? root->ident : 0;
-        e->note = root ? NOTE_OF(root->ident) : NOTE_FREE;
+        e->tag = !root ? TAG_FREE : root->ident == PODS_IDENT ? TAG_PODS : TAG_OF(root->slot);
         e->mask = index;
         e->generation = generation;
 }

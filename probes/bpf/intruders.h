@@ -24,6 +24,7 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
                 struct intruder fresh = { .first_ns = s->from, .tgid = id >> 32, .in_pods = e->ident == PODS_IDENT };
 
                 fresh.flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
+                bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
                 fresh.nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
                 intruders.update(&key, &fresh);
                 i = intruders.lookup(&key);
@@ -41,5 +42,4 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
         i->last_ns = s->now;
         if (s->now - earliest > i->longest_ns)
                 i->longest_ns = s->now - earliest;
-        bpf_get_current_comm(i->comm, sizeof(i->comm)); /* the last name seen: before its exec it had another */
 }

@@ -12,6 +12,7 @@
 #include "pieces.h"
 #include "offences.h"
 #include "intruders.h"
+#include "renames.h"
 
 /* One entry per CPU. */
 BPF_PERCPU_ARRAY(state, struct cpu_state, 1);
@@ -33,56 +34,73 @@ static __always_inline u64 standstill(struct cpu_state *st, u64 now)
         return ns;
 }
 
-/*
- * Count the running interval up to now. Written for registers: a task without a claim costs a few compares and two
- * stores. Its note also lets user space name threads that the kernel hides from this tracepoint: they were never seen.
- */
-static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
+static __always_inline void add_to_row(struct cpu_state *st, u32 slot, u64 now, u64 still, int ended, int tick)
+{
+        int index = slot * 2 + (st->window & 1);
+        struct row *row = rows.lookup(&index);
+
+        if (!row)
+                return;
+        row->switches += ended;
+        row->ns += now - st->charged_ns;
+        if (ended)
+                row->idle_wakes += st->from_idle;
+        row->samples += tick;
+        row->standstill_ns += still;
+}
+
+/* The long way: which claim is its cgroup's, was it a member all the time, and may it be here? */
+static __always_inline void look_up(struct cpu_state *st, u32 *note, u32 moves, u64 now, u64 still, int ended, int tick)
 {
         struct place_entry *e = current_place(&st->places, st->generation);
-        u32 place = e->place, tid = bpf_get_current_pid_tgid();
-        u64 still = standstill(st, now);
-        struct note *note = note_of(tid);
-        int zero = 0;
-        struct config *c = config.lookup(&zero);
-        u32 moves = c ? *(volatile u32 *)&c->moves : 0;
-        u32 moved = moves != st->moves;
+        u32 word = note ? *note : 0, key = NOTE_KEY(e->tag, st->generation);
+        struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
+        int moved = moves != st->moves;
 
-        if (moved || (note && note->under != e->note) || place > PLACE_INSIDE) {
-                struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
+        s.ended = ended;
+        s.tick = tick;
+        s.life = life_of_note(word);
+        st->moves = moves;
+        if (!(word & NOTE_DEAD) && (moved || KEY_OF_NOTE(word) != key) && unsettled(st, e, note, &s))
+                return;
+        if (e->place == PLACE_FREE || e->place == PLACE_INSIDE) {
+                struct mark *mark = &st->marks[e->tag & (MARKS - 1)];
 
-                s.ended = ended;
-                s.tick = tick;
-                s.life = note ? note->life : 0;
-                st->moves = moves;
-                if (moved || (note && note->under != e->note)) {
-                        if (unsettled(st, e, note, &s))
-                                goto out;
-                }
-                if (place == PLACE_WATCHED)
-                        watched(st, e, &s);
-                else if (place == PLACE_OUTSIDE) {
-                        int index = e->slot * 2 + (st->window & 1);
-                        struct row *row = rows.lookup(&index);
-
-                        if (row)
-                                outside(st, row, e, &s);
-                }
-        }
-        if (place == PLACE_INSIDE || place == PLACE_OUTSIDE) {
+                mark->key = key;
+                mark->place = e->place;
+                mark->slot = e->slot;
+        } else if (e->place == PLACE_WATCHED) {
+                watched(st, e, &s);
+        } else {
                 int index = e->slot * 2 + (st->window & 1);
                 struct row *row = rows.lookup(&index);
 
-                if (row) {
-                        row->switches += ended;
-                        row->ns += now - st->charged_ns;
-                        if (ended)
-                                row->idle_wakes += st->from_idle;
-                        row->samples += tick;
-                        row->standstill_ns += still;
-                }
+                if (row)
+                        outside(st, row, e, &s);
         }
-out:
+        if (e->place == PLACE_INSIDE || e->place == PLACE_OUTSIDE)
+                add_to_row(st, e->slot, now, still, ended, tick);
+}
+
+/*
+ * Count the running interval up to now. Written for registers: a task where nothing is wrong and nothing happened costs a
+ * few compares. Returns its thread id.
+ */
+static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
+{
+        u32 tid = bpf_get_current_pid_tgid();
+        u64 still = standstill(st, now);
+        int index = tid, zero = 0;
+        u32 *note = notes.lookup(&index);
+        struct config *c = config.lookup(&zero);
+        u32 moves = c ? *(volatile u32 *)&c->moves : 0, key = note ? KEY_OF_NOTE(*note) : 0;
+        struct mark *mark = &st->marks[key & (MARKS - 1)];
+
+        /* A tick always goes the long way: what it finds is true even where a word was missed. */
+        if (tick || moves != st->moves || mark->key != key || key >> 16 != (u16)st->generation)
+                look_up(st, note, moves, now, still, ended, tick);
+        else if (mark->place == PLACE_INSIDE)
+                add_to_row(st, mark->slot, now, still, ended, tick);
         st->charged_ns = now;
         return tid;
 }
@@ -154,7 +172,7 @@ int on_control(struct bpf_raw_tracepoint_args *ctx)
                         return -1;
                 *(volatile u32 *)buffer = ctx->args[2];
         } else if (command == CONTROL_FLUSH) {
-                st->generation++;
+                st->generation = value;
         } else if (command == CONTROL_EPOCH) {
                 *(volatile u32 *)&c->epoch = value;
         }
@@ -184,5 +202,11 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
         handle_exit((void *)ctx->args[0]);
+        return 0;
+}
+
+int on_rename(struct bpf_raw_tracepoint_args *ctx)
+{
+        handle_rename((void *)ctx->args[0], (void *)ctx->args[1]);
         return 0;
 }

@@ -2,17 +2,17 @@
  * membership.h - whose claim is a task under, since when, and whether an interval can be judged by that.
  *
  * Membership is a history: a task may enter and leave a claim many times while it runs, and each moment counts for where
- * it was then. The history is kept in user space, which hears every move of a member (`struct move_event`). Here stands what
- * tells the hot path that nothing happened, in two compares:
+ * it was then. The history is kept in user space, which hears every move of a member (`struct move_event`). Here stands
+ * what tells the hot path that nothing happened, so that it need not even ask for the cgroup:
  *
  *   config.moves   counts the moves of members. If it stands where this CPU saw it last, nobody was moved since.
- *   notes[tid]     what the task was under when it was charged last. If the claim of its cgroup is another one now, then
- *                  it was moved, even if the kernel has not said so yet: the tracepoint cgroup_attach_task fires *after*
- *                  the kernel has moved all threads of a process, and only for the leader.
+ *   notes[tid]     what the task was under when it was looked up last, as long as no claim changed since.
  *
- * Where either differs, the records are looked up. If they say that the task was under one claim all the time, the
- * interval is judged here like any other; if not, it is sent to user space whole (`struct piece`), which cuts it where the
- * history says (probes/trails.py).
+ * Where either fails, and at each tick of the sampler, cgroup and records are looked up. If the claim of the cgroup is
+ * not that of the record, the task was moved and the kernel has not said so yet: the tracepoint cgroup_attach_task fires
+ * *after* the kernel has moved all threads of a process, and only for the leader. If they say that the task was under one
+ * claim all the time, the interval is judged here like any other; if not, it is sent to user space whole (`struct piece`),
+ * which cuts it where the history says (probes/trails.py).
  *
  * Records are kept for those who are or were members: forked inside (on_fork), moved in or out (on_attach), or found
  * there by user space when the claim was added. A thread without a record that no fork event announced (a worker of
@@ -36,36 +36,28 @@ BPF_TABLE("hash", u32, struct member, threads, MAX_TASKS);
 BPF_RINGBUF_OUTPUT(events, RING_PAGES);
 
 /*
- * A note for every thread id that there may be: under what it was when it was switched out last (NOTE_*; 0: never
- * seen), and how many tasks had the id before. Written by any CPU, a byte at a time; a stale note costs a
- * lookup, never a verdict. Only switches write it: a thread that some hosts hide from the tracepoint stays at 0.
+ * A note for every thread id that there may be. Only switches write a tag: a thread that some hosts hide from the
+ * tracepoint stays without one. A thread id that is used twice is two tasks: `life` counts them, modulo its width.
  */
-#define NOTES_PER_LINE 32
+#define NOTE_DEAD        (1u << TAG_BITS)       /* it is exiting: its record is gone, its cgroup is what counts */
+#define NOTE_LIFE_SHIFT  (TAG_BITS + 1)
+#define NOTE_LIFE        (7u << NOTE_LIFE_SHIFT)
+#define NOTE_KEY(tag, generation)  ((tag) | (generation) << 16)
+#define KEY_OF_NOTE(word)          ((word) & ~NOTE_LIFE)
 
-struct note {
-        u8 under;
-        u8 life;
-};
+BPF_ARRAY(notes, u32, MAX_TIDS);
 
-struct note_line {
-        struct note of[NOTES_PER_LINE];
-};
-
-BPF_ARRAY(notes, struct note_line, NOTE_LINES);
-
-static __always_inline struct note *note_of(u32 tid)
+static __always_inline u32 life_of_note(u32 word)
 {
-        int index = tid / NOTES_PER_LINE;
-        struct note_line *line = notes.lookup(&index);
-
-        return line ? &line->of[tid % NOTES_PER_LINE] : 0;
+        return (word & NOTE_LIFE) >> NOTE_LIFE_SHIFT;
 }
 
 static __always_inline u32 life_of(u32 tid)
 {
-        struct note *note = note_of(tid);
+        int index = tid;
+        u32 *note = notes.lookup(&index);
 
-        return note ? note->life : 0;
+        return note ? life_of_note(*note) : 0;
 }
 
 static __always_inline struct member *membership(u32 tid, u32 tgid)
@@ -189,14 +181,15 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         if (c && c->cpuset_hierarchy && root && root->in_cpuset)
                 fresh.incomplete = !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), fresh.ident);
 
-        struct note *note = note_of(tid);
+        int index = tid;
+        u32 *note = notes.lookup(&index);
         u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &fresh);
         u64 id = read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
 
         if (!now)
                 return;
-        if (note && note->under)
-                note->under = NOTE_MOVED;       /* back where it was, it is looked up all the same */
+        if (note && (*note & TAG_MASK)) /* back where it was, it is looked up all the same */
+                *note = (*note & (NOTE_LIFE | NOTE_DEAD)) | TAG_MOVED;
         send_move(st, EVENT_MOVE, &fresh, from, now, tid, tgid, threadgroup, id);
         count_move();
 }
@@ -207,12 +200,11 @@ static __always_inline void handle_fork(struct cpu_state *st, void *parent, void
         u32 tid = read_kernel(u32, child, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, child, OFF_TASK_STRUCT_TGID);
         void *css = read_kernel(void *, child, OFF_TASK_STRUCT_CGROUPS);
         struct claim_root *root = root_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP), 0);
-        struct note *note = note_of(tid);
+        int index = tid;
+        u32 *note = notes.lookup(&index);
 
-        if (note) {
-                note->life++;           /* a thread id that is used twice is two tasks */
-                note->under = 0;
-        }
+        if (note)
+                *note = (*note + (1u << NOTE_LIFE_SHIFT)) & NOTE_LIFE;
         if (tid == tgid)
                 processes.delete(&tid); /* a reused pid */
         if (!root) {
@@ -244,4 +236,9 @@ static __always_inline void handle_exit(void *task)
                 processes.delete(&tid);
         }
         threads.delete(&tid);
+        int index = tid;
+        u32 *note = notes.lookup(&index);
+
+        if (note)
+                *note |= NOTE_DEAD;
 }

@@ -93,8 +93,6 @@ static __always_inline void outside(struct cpu_state *st, struct row *row, struc
                 send_detail(st, row, &key, &fresh);
                 offenders.update(&key, &fresh);
                 o = offenders.lookup(&key);
-        } else {
-                bpf_get_current_comm(o->comm, sizeof(o->comm)); /* an exec later it has another name */
         }
         if (!o) {
                 st->map_full++;

@@ -65,10 +65,10 @@ static __always_inline void send_piece(struct cpu_state *st, struct place_entry 
 }
 
 /*
- * Called where somebody was moved since this CPU looked last, or the task's note does not fit its cgroup. Returns whether
- * the interval is dealt with.
+ * Called where somebody was moved since this CPU looked last, or where the task's note does not fit its cgroup. Returns
+ * whether the interval is dealt with; if not, the task was under the claim of its cgroup all the time.
  */
-static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e, struct note *note, struct span *s)
+static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e, u32 *note, struct span *s)
 {
         u64 id = bpf_get_current_pid_tgid();
         struct member *m = membership(id, id >> 32);
@@ -78,11 +78,13 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
         if (ident && ident != PODS_IDENT && ident != e->ident && !idents.lookup(&ident))
                 m = 0, ident = 0;       /* its claim was removed */
         if (ident == e->ident && (!m || m->at_ns <= s->from)) {
-                if (!incomplete || e->place == PLACE_INSIDE || e->place == PLACE_FREE) {
-                        if (note && s->ended && !incomplete)
-                                note->under = e->note;
+                if (!incomplete) {
+                        if (note && s->ended)
+                                *note = (*note & NOTE_LIFE) | NOTE_KEY(e->tag, st->generation);
                         return 0;
                 }
+                if (e->place == PLACE_INSIDE || e->place == PLACE_FREE)
+                        return 0;
         }
         send_piece(st, e, s, m, ident, (m ? PIECE_MEMBER : 0) | (incomplete ? PIECE_INCOMPLETE : 0));
         return 1;

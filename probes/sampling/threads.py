@@ -9,6 +9,8 @@ Source: proc(5) (Cpus_allowed_list, Mems_allowed_list); field.md K10, K12.
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,11 +21,18 @@ from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
+from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import ThreadMask
 
 MAX_KEPT = 100_000
 """Distinct (thread, mask) pairs kept; a fork storm makes a new one for each child that was met."""
+
+_POLICIES = {0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
+"""Source: include/uapi/linux/sched.h."""
+_MEANT = {"\\n": "\n", "\\\\": "\\"}
+_ESCAPED = re.compile(r"\\[n\\]")
+"""What the kernel writes for a line end and a backslash in ``Name`` (fs/proc/array.c, ``proc_task_name``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +48,14 @@ class ThreadStatus:
 def parse_status(text: str) -> ThreadStatus | None:
     """Read the wanted lines; ``None`` if one is missing (a thread that is just dying) or not a list."""
     fields: dict[str, str] = {}
-    for line in text.splitlines():
+    # The kernel escapes "\n" and "\\" in the name, but nothing else at which splitlines() would begin a line.
+    for line in text.split("\n"):
         name, _, value = line.partition(":")
-        fields.setdefault(name, value.strip())
+        fields.setdefault(name, value.removeprefix("\t"))
     try:
         return ThreadStatus(
             pid=int(fields["Tgid"]),
-            comm=fields["Name"],
+            comm=names.from_text(_ESCAPED.sub(lambda match: _MEANT[match[0]], fields["Name"])),
             cpus_allowed=CpuSet.parse(fields["Cpus_allowed_list"]),
             mems_allowed=CpuSet.parse(fields.get("Mems_allowed_list", "")),
         )
@@ -53,12 +63,21 @@ def parse_status(text: str) -> ThreadStatus | None:
         return None
 
 
+def policy_of(tid: int) -> str:
+    """Return a thread's scheduling policy by name; empty if it is gone, or the policy is none that is known."""
+    try:
+        # The flag that children get the default policy is no policy.
+        return _POLICIES.get(os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK, "")
+    except OSError:
+        return ""
+
+
 class ThreadMasks:
     """Distinct masks seen so far in the window."""
 
     def __init__(self, hierarchy: Hierarchy, root: Path) -> None:
         self._hierarchy, self._root = hierarchy, root
-        self._seen: dict[tuple[str, int, str, CpuSet, CpuSet, int], list[int]] = {}
+        self._seen: dict[tuple[str, int, str, CpuSet, CpuSet, int, str], list[int]] = {}
         self._pids: dict[tuple[str, int], int] = {}
         self.scans = 0
         self.dropped = 0
@@ -102,12 +121,14 @@ class ThreadMasks:
                 first_at_ns=first,
                 last_at_ns=last,
                 epoch=epoch,
+                policy=policy,
             )
-            for (claim, tid, comm, cpus, mems, epoch), (times, first, last) in tuple(self._seen.items())
+            for (claim, tid, comm, cpus, mems, epoch, policy), (times, first, last) in tuple(self._seen.items())
         )
 
     def _keep(self, subject: Subject, tid: int, status: ThreadStatus, at_ns: int, epoch: int) -> None:
-        key = (subject.name, tid, status.comm, status.cpus_allowed, status.mems_allowed, epoch)
+        policy = policy_of(tid)
+        key = (subject.name, tid, status.comm, status.cpus_allowed, status.mems_allowed, epoch, policy)
         found = self._seen.get(key)
         if found is not None:
             found[0] += 1
@@ -124,8 +145,8 @@ class ThreadMasks:
 
     def _member(self, tid: int, cgroup: str) -> bool:
         text = read_control(self._root / f"proc/{tid}/cgroup") or ""
-        for line in text.splitlines():
+        for line in text.split("\n"):
             if line.startswith("0::"):
-                path = line[3:]
+                path = names.from_text(line[3:])
                 return path == cgroup or path.startswith(cgroup + "/")
         return False

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.host import procfs
-from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.task_switches import switches_and_threads
 
 LEAST_SWITCHES = 2
@@ -68,7 +67,7 @@ def untraced(
     hidden = {tid for tid, count in most.items() if count >= LEAST_SWITCHES}
     low, high = (sum(max(0, moved.get(tid, 0)) for tid in hidden) for moved in (least, most))
     once = sum(1 for tid, count in most.items() if tid not in hidden and count > 0)
-    names = tuple(f"{(read_control(root / f'proc/{tid}/comm') or '').strip()} ({tid})" for tid in sorted(hidden))
+    names = tuple(f"{procfs.comm(tid, root)} ({tid})" for tid in sorted(hidden))
     return Untraced(switches=(low + high) // 2, skew=(high - low + 1) // 2 + once, names=names)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from toolkit.errors import InputError
-from toolkit.report.text import printable_lines
+from toolkit.model.serde import printable_json
+from toolkit.report.text import printable, printable_lines
 
 
 class Seconds(click.FloatRange):
@@ -42,7 +43,7 @@ runs_option = click.option(
 
 def print_json(value: Any) -> None:
     """Print a JSON document on standard output."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(printable_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 @contextmanager
@@ -62,6 +63,12 @@ def say(text: str, *, err: bool = False) -> None:
     """
     with suppress(OSError) if err else nullcontext():
         click.echo(printable_lines(text), err=err)
+
+
+def say_line(text: str, *, err: bool = False) -> None:
+    """Print one line; what strangers wrote in it cannot make it two. As :func:`say` otherwise."""
+    with suppress(OSError) if err else nullcontext():
+        click.echo(printable(text), err=err)
 
 
 class Progress:

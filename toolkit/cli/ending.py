@@ -41,10 +41,13 @@ def leave(outcome: Outcome, *codes: int) -> None:
     sys.exit(worse(exit_code(outcome), *codes))
 
 
-def complain(message: str) -> None:
-    """Say what is wrong on one line of standard error, safe for a terminal; that nobody can read it stops nothing."""
+def complain(message: str, *, verbatim: bool = False) -> None:
+    """Say what is wrong on one line of standard error, safe for a terminal; that nobody can read it stops nothing.
+
+    :param verbatim: a line end in it belongs to a name.
+    """
     with suppress(OSError):
-        click.echo(f"pinproof: {printable(' '.join(message.split()))}", err=True)
+        click.echo(f"pinproof: {printable(message if verbatim else ' '.join(message.split()))}", err=True)
 
 
 def attempt(act: Callable[[], object]) -> int:
@@ -52,7 +55,7 @@ def attempt(act: Callable[[], object]) -> int:
     try:
         act()
     except PinproofError as error:
-        complain(str(error))
+        complain(str(error), verbatim=isinstance(error, InputError))
         return error.exit_code
     return _PASSED
 

@@ -21,7 +21,7 @@ TITLES = {
 }
 
 
-@click.command("explain", short_help="Tell what a rule checks and how to break it.")
+@click.command("explain", short_help="Explain what a rule checks and how to break it.")
 @click.argument("rule")
 @json_option
 def command(rule: str, as_json: bool) -> None:

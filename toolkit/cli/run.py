@@ -19,6 +19,7 @@ from toolkit.cli.common import (
 from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, warn_of, worse
 from toolkit.errors import InputError, PinproofError
 from toolkit.host.topology import read_topology
+from toolkit.model import names
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
@@ -76,8 +77,8 @@ def _run_tables(plans: list[Planned], settings: execute.Settings) -> tuple[Outco
         if not code:
             tell = remark if work is plans[-1] else say
             for stage in finished.before:
-                tell(f"Stage {stage.stage} saved in {stage.path}")
-            tell(f"Run saved in {finished.path}\n")
+                tell(f"Stage {stage.stage} saved in {names.from_path(stage.path)}")
+            tell(f"Run saved in {names.from_path(finished.path)}\n")
 
     codes.append(_each(plans, settings, one))
     return worst(outcomes), worse(*codes)
@@ -131,7 +132,7 @@ def _run(work: Planned, settings: execute.Settings) -> Run:
 
 
 def _show(finished: Run) -> None:
-    say(f"{finished.scenario.name}: {finished.scenario.title}\n")
+    say(f"{finished.scenario.name}: {names.printable(finished.scenario.title)}\n")
     for stage in finished.before:
         say(f"Stage {stage.stage}: {worst(verdict.outcome for verdict in stage.verdicts).value}\n")
     say(render_table(finished.record.result))

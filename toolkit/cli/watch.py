@@ -9,9 +9,10 @@ import click
 
 from probes.observer import Violation
 from toolkit.claims_file import check_host, load_claims
-from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say
+from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of
 from toolkit.host.topology import read_topology
+from toolkit.model import names
 from toolkit.model.serde import to_data
 from toolkit.pipeline import execute, observe
 from toolkit.pipeline.preflight import require_run
@@ -51,7 +52,7 @@ def command(
         if (violation.claim, violation.tid) in seen:
             return
         seen.add((violation.claim, violation.tid))
-        say(
+        say_line(
             f"{time.strftime('%H:%M:%S')} {violation.claim}: {violation.comm} ({violation.tid}) ran on CPU "
             f"{violation.cpu}, outside its set",
             err=True,
@@ -77,5 +78,5 @@ def command(
 
         code = show_and_save(show, done.save)
         if not as_json and not code:
-            remark(f"\nRun saved in {path}")
+            remark(f"\nRun saved in {names.from_path(path)}")
     leave(done.result.outcome, code)

@@ -89,12 +89,12 @@ def detect(root: Path = Path("/")) -> Hierarchy:
         raise HostUnsupportedError(f"{root / 'proc/self/mountinfo'} cannot be read: mount /proc")
     unified: list[tuple[bool, Path]] = []
     legacy: dict[str, list[tuple[bool, Path]]] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         left, dash, right = line.partition(" - ")
         fields, super_fields = left.split(" "), right.split(" ")
         if not dash or len(fields) < 6 or len(super_fields) < 3:
             continue
-        mount = root / _unescape(fields[4]).lstrip("/")
+        mount = root / unescape(fields[4]).lstrip("/")
         # A bind mount shows only part of the tree (its root is not "/"): the full one is better if there are two.
         candidate = (fields[3] != "/", mount)
         if super_fields[0] == "cgroup2":
@@ -126,8 +126,10 @@ def _best(found: list[tuple[bool, Path]]) -> Path:
     return min(found, key=lambda candidate: candidate[0])[1]
 
 
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+def unescape(text: str) -> str:
+    r"""Return a path of mountinfo as Python's file functions want it: the kernel writes some bytes as ``\040``."""
+    escaped = text.encode("utf-8", "surrogateescape")
+    return os.fsdecode(re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match[1], 8)]), escaped))
 
 
 def v1_number(controller: str, root: Path = Path("/")) -> int:
@@ -143,7 +145,12 @@ def v1_number(controller: str, root: Path = Path("/")) -> int:
 
 
 def read_control(path: Path) -> str | None:
-    """Read a whole control file; ``None`` if it is not there (any more) or not readable in this kind of cgroup."""
+    r"""Read a whole control file; ``None`` if it is not there (any more) or not readable in this kind of cgroup.
+
+    Bytes that are no UTF-8 are kept (``surrogateescape``). A name in it is spelt by
+    :func:`toolkit.model.names.from_text` before it goes anywhere. Lines end with ``\n`` alone: ``splitlines`` would let
+    a name begin lines of its own.
+    """
     try:
         # O_NONBLOCK: a FIFO planted in a copied tree must not stop the reader.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -161,4 +168,4 @@ def read_control(path: Path) -> str | None:
         raise
     finally:
         os.close(descriptor)
-    return b"".join(chunks).decode(errors="replace")
+    return b"".join(chunks).decode("utf-8", "surrogateescape")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from toolkit.model.actions import AffinityChange, CgroupMove
+from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.interrupts import IrqUse
 from toolkit.model.layers import LayerView
@@ -90,6 +91,8 @@ class ThreadMask:
     last_at_ns: int
     epoch: int = 0
     """Number of mask changes of the claim that were complete when it was read; masks read during one are not kept."""
+    policy: str = ""
+    """Scheduling policy: ``other``, ``batch``, ``idle``, ``fifo``, ``rr``, ``deadline``, ``ext``; empty: not read."""
 
 
 @stage_value
@@ -112,6 +115,8 @@ class CgroupFiles:
     weight: int | None = None
     shares: int | None = None
     memory_max_bytes: int | None = None
+    manager: CgroupManager = CgroupManager.UNKNOWN
+    """Who wrote them, where that was read."""
 
 
 @stage_value

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from toolkit import store
 from toolkit.errors import InputError
+from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.plan import Plan
@@ -155,4 +156,4 @@ class Kept:
 
     def path(self, run: Run) -> str:
         """Return where a run is; empty if it is nowhere."""
-        return str(run.path) if run.directory in self._saved else ""
+        return names.from_path(run.path) if run.directory in self._saved else ""

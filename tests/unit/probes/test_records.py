@@ -26,7 +26,7 @@ def test_offence_carries_the_name() -> None:
 
 def test_comm_of_16_bytes_and_of_bad_utf8() -> None:
     """A name without an end mark, or with bytes that are no text, is still a name."""
-    assert (records.comm(b"0123456789abcdef"), records.comm(b"\xff\0")) == ("0123456789abcdef", "\ufffd")
+    assert (records.comm(b"0123456789abcdef"), records.comm(b"\xff\0")) == ("0123456789abcdef", "\\xff")
 
 
 def test_per_cpu_values_are_cut_at_multiples() -> None:
