@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.loaded import loaded
-from tests.integration.probe_lab import compile_planter
+from tests.integration.lost_support import CLAIMS
+from tests.integration.probe_lab import cgroup, compile_planter
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +29,12 @@ def ledger() -> Iterator[Ledger]:
 def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled foreign program."""
     return compile_planter(tmp_path_factory.mktemp("planter"))
+
+
+@pytest.fixture
+def empty_claims(tmp_path: Path) -> Iterator[Path]:
+    """A claims file about an empty cgroup."""
+    with cgroup(f"pinproof-lost-{os.getpid()}") as place:
+        path = tmp_path / "claims.yaml"
+        path.write_text(CLAIMS.replace("PLACE", place))
+        yield path
