@@ -15,6 +15,7 @@ import errno
 import os
 import re
 import select
+import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -154,8 +155,10 @@ class HotplugMonitor:
         poller.register(self._wake, select.POLLIN)
         while True:
             asked = self._wanted_ns
-            ready = {descriptor for descriptor, _ in poller.poll()}
-            if monitor.fileno() in ready:
+            ready = dict(poller.poll())
+            if ready.get(monitor.fileno(), 0) & select.POLLERR:
+                self._take_error(monitor.fileno())
+            elif monitor.fileno() in ready:
                 self._receive(monitor)
             elif self._wake in ready:
                 os.eventfd_read(self._wake)
@@ -168,16 +171,26 @@ class HotplugMonitor:
                     else:
                         os.eventfd_write(self._wake, 1)
 
+    def _take_error(self, descriptor: int) -> None:
+        """Ask the socket what is wrong, which clears it: pyudev only refuses to read, again and again."""
+        now = time.monotonic_ns()
+        with socket.socket(fileno=os.dup(descriptor)) as asked:
+            error = asked.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._lost(error, now)
+
+    def _lost(self, error: int, now_ns: int) -> None:
+        # What was sent since the socket was last known to be empty may be lost; the online list goes on telling.
+        text = LOST if error == errno.ENOBUFS else f"CPU hotplug events: {os.strerror(error)}"
+        self._go_blind(text, self._heard_ns, now_ns)
+
     def _receive(self, monitor: Any) -> None:
         """Take one message. ``None`` is a message for somebody else, or none at all: the caller asks the kernel."""
         now = time.monotonic_ns()
         try:
             device = monitor.poll(timeout=0)
         except OSError as error:
-            # What was sent since the socket was last known to be empty may be lost; the online list goes on telling.
-            self._go_blind(
-                LOST if error.errno == errno.ENOBUFS else f"CPU hotplug events: {error}", self._heard_ns, now
-            )
+            self._lost(error.errno or errno.EIO, now)
             return
         if device is None or (device.properties.get("SYNTH_UUID") is not None and not self._synthetic):
             return
