@@ -63,6 +63,13 @@ def look_for_cpus(observer: Observer) -> None:
             cpu_changed(observer, event)
 
 
+def last_look_for_cpus(observer: Observer) -> None:
+    """Look before a window closes: what the kernel has told by now is heard, a change that it has not told counts."""
+    observer.hotplug.catch_up()
+    look_for_cpus(observer)
+    look_for_cpus(observer)
+
+
 def cpu_changed(observer: Observer, event: HotplugEvent) -> None:
     """Note that a CPU went or came (``at_ns`` absolute), and what every claim that has it is granted now."""
     with observer.lock:

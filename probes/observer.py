@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from probes import gather, lifecycle, loaded
+from probes.blindness import Blindness
 from probes.ledger import Ledger
 from probes.listener import Listener
 from probes.members import drop_dead, record_members
@@ -29,6 +30,7 @@ from probes.window import Window
 from toolkit.errors import InputError
 from toolkit.host import cgroup_mounts, cgroupfs
 from toolkit.host.hotplug import HotplugMonitor
+from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import Evidence, Transition
@@ -68,7 +70,7 @@ class Observer:
         self.window: Window | None = None
         self.sampled = CpuSet()
         self.watched = CpuSet()
-        self.blind_spots: list[str] = []
+        self.blindness = Blindness()
         self._on_violation = on_violation
         self._found: deque[Violation] = deque()
         self._news = threading.Condition()
@@ -92,8 +94,6 @@ class Observer:
             self._start_sampler()
             self.presence = lifecycle.Presence(self.ledger.online())
             self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
-            if self.hotplug.blind:
-                self.blind(self.hotplug.blind)
             stack.enter_context(Listener(self))
             self._stack = stack.pop_all()
         return self
@@ -117,7 +117,7 @@ class Observer:
     def close_window(self) -> Evidence:
         """End the window now and return everything observed in it."""
         window = self._window()
-        lifecycle.look_for_cpus(self)
+        lifecycle.last_look_for_cpus(self)
         with self.lock:
             window.close()
         # What was sent while the window was open has to be heard; and where a task was just being moved, the kernel's
@@ -126,6 +126,7 @@ class Observer:
         with self.lock:
             evidence = gather.evidence(self, window)
             window.drop_old_entries()
+            self.blindness.forget(window.end().at_ns)
             self.window = None
         return evidence
 
@@ -171,6 +172,7 @@ class Observer:
                 cpus=cpus,
                 since_ns=since,
                 cpuset_id=cpuset_id,
+                watched_ns=since,
             )
             self.publish(subject, cpus)
             self.ledger.add_root(number, slot, subject.ident, cpuset_id)
@@ -268,9 +270,12 @@ class Observer:
         if self.window is not None:
             self.window.transitions.append(transition)
 
-    def blind(self, what: str) -> None:
-        """Note something that this run cannot see; it goes into the coverage."""
-        self.blind_spots.append(what)
+    def blind(self, what: str, *witnesses: Witness, start_ns: int | None = None, end_ns: int | None = None) -> None:
+        """Note something that this run cannot see, and whose evidence is incomplete by it; it goes into the coverage.
+
+        :param start_ns, end_ns: CLOCK_MONOTONIC; it concerns the windows of that time. ``None``: all.
+        """
+        self.blindness.note(what, witnesses, start_ns, end_ns)
 
     def housekeeping(self) -> None:
         """Forget what is dead; called by the listener every few seconds."""
@@ -296,6 +301,12 @@ class Observer:
             self._start_sampler()
 
     def _event(self, record: bytes) -> None:
+        try:
+            self._take(record)
+        except Exception as error:  # called from C, where it would only be printed
+            self.blind(f"an event was not handled: {error or type(error).__name__}", Witness.SWITCHES)
+
+    def _take(self, record: bytes) -> None:
         kind = int.from_bytes(record[:4], "little")
         if kind == EVENT_OUTSIDE:
             self._report(Detail.decode(record))

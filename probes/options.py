@@ -7,6 +7,10 @@ from pathlib import Path
 
 from toolkit.model.serde import stage_value
 
+MAX_LEVEL = 23
+"""The deepest level below the cgroup root in which the ledger finds a claim: ``MAX_LEVELS`` of ``bpf/claims.h`` counts
+the root, too. What is below a claim may be deeper."""
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,8 @@ class Subject:
     ident: int
     cpus: CpuSet
     since_ns: int
+    watched_ns: int = 0
+    """When the claim was added; ``since_ns`` moves on when its cgroup is made anew."""
     epoch: int = 0
     """Mask changes that are complete."""
     changing: bool = False

@@ -1,4 +1,7 @@
-"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed."""
+"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed.
+
+Longer than 300 lines: one object that owns what a window has gathered, and the order in which its ends are read.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from probes import tally
+from probes.clocks import Clock
 from probes.records import CpuState, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.sampling.bandwidth import lineage, read_stats
 from probes.sampling.bins import Bins
 from probes.sampling.memory import PageSampler
 from probes.sampling.system import SystemCounters, read_run_delay, read_softirqs, read_system
 from probes.sampling.threads import ThreadMasks
-from probes.sampling.untraced import read_again, read_counts
+from probes.sampling.untraced import Untraced, read_again, read_counts, untraced
 from probes.shares import Shares
 from probes.subjects import Subject
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import CpuStat
+from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, HotplugEvent, Transition
@@ -81,6 +86,8 @@ class Window:
     masks: ThreadMasks
     shares: Shares
     """What pieces add to the rows."""
+    slots: Clock
+    """Beats when the running usage slots are closed."""
     last: Edge | None = None
     offences: tally.Offences = field(default_factory=dict)
     intruders: tally.Intruders = field(default_factory=dict)
@@ -95,6 +102,8 @@ class Window:
     removed: list[Subject] = field(default_factory=list)
     hotplug: list[HotplugEvent] = field(default_factory=list)
     gone_stats: dict[str, CpuStat] = field(default_factory=dict)
+    hidden: Untraced | None = None
+    """Threads that the kernel hid from the ledger, looked at as soon as the window had closed."""
     pages: PageSampler = field(default_factory=PageSampler)
     usage_base: dict[str, int] = field(default_factory=dict)
     """Of claims added while the window was open: what they had used when their cgroup's own count was first read."""
@@ -115,8 +124,10 @@ class Window:
     def open(cls, observer: Observer) -> Window:
         """Open a window now."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        masks = ThreadMasks(observer.hierarchy, observer.root)
         edge = read_edge(observer)
+        pause_ns = observer.options.scan_ms * 1_000_000
+        patience_ns = observer.options.pending_ms * 1_000_000
+        masks = ThreadMasks(observer.hierarchy, observer.root, edge.at_ns, pause_ns, patience_ns)
         return cls(
             observer=observer,
             number=observer.ledger.window,
@@ -125,6 +136,7 @@ class Window:
             masks=masks,
             shares=Shares(observer.published),
             forgotten=observer.trails.forgotten,
+            slots=Clock(edge.at_ns),
         )
 
     def close(self) -> None:
@@ -132,6 +144,12 @@ class Window:
         self.add_bins()
         self.last = read_edge(self.observer)
         self.counted_ns = time.monotonic_ns()
+        self.hidden = self.untraced(self.last)
+
+    def untraced(self, edge: Edge) -> Untraced:
+        """Return the threads that the ledger never saw until now."""
+        first, observer = self.first, self.observer
+        return untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
 
     def end(self) -> Edge:
         """Return the closing edge, or one read now where the window is still open."""
@@ -207,7 +225,8 @@ class Window:
                 if observer.ledger.heard_ns > self.counted_ns and not self.waiting:
                     return
             if time.monotonic() > deadline:
-                observer.blind(f"events were still unread {EVENTS_S} s after the window closed")
+                text = f"events were still unread {EVENTS_S:g} s after the window closed"
+                self.observer.blind(text, Witness.SWITCHES, start_ns=self.start_ns, end_ns=self.end().at_ns)
                 return
             time.sleep(0.002)
 
@@ -249,7 +268,9 @@ class Window:
         if self.closed:
             return
         self.observer.ledger.split(self.observer.ledger.sampled())
-        now = time.monotonic_ns() - self.start_ns
+        moment = time.monotonic_ns()
+        self.slots.beat(moment)
+        now = moment - self.start_ns
         for subject in self.observer.subjects.values():
             self.bins.setdefault(subject.name, Bins(subject.name)).add(now, self.usage_ns(subject))
 
@@ -271,6 +292,7 @@ class Window:
         if not self.closed:
             subject.rows = self.observer.ledger.rows(subject.slot, self.number)
             self.removed.append(subject)
+            self.masks.end(subject, start_ns)
         self.changed(subject, "claim-removed", start_ns, time.monotonic_ns(), subject.cpus, None, "toolkit")
 
     def changed(

@@ -110,6 +110,12 @@ def _names(stays: list[Offender]) -> str:
     return ", ".join(ranked[:3]) + (f" and {len(ranked) - 3} more" if len(ranked) > 3 else "")
 
 
+def spared(claims: ClaimSet) -> frozenset[Witness]:
+    """With policy `k8s` system tasks are noise: one that was not seen breaks no promise."""
+    strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
+    return frozenset() if strict else frozenset({Witness.SYSTEM_TASKS})
+
+
 RULE = Rule(
     RuleDoc(
         id=ID,
@@ -135,7 +141,8 @@ RULE = Rule(
             Pin a task of another cgroup below the pods' root to one of the CPUs: `taskset -c 2 sh -c
             ...`.
         """),
-        witnesses=(Witness.SWITCHES,),
+        witnesses=(Witness.SWITCHES, Witness.SYSTEM_TASKS),
     ),
     check,
+    spared=spared,
 )

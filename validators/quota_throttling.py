@@ -130,7 +130,7 @@ RULE = Rule(
         """),
         source="Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; field.md K18-K24, F58, F60, F61",
         negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",
-        witnesses=(Witness.BANDWIDTH, Witness.SWITCHES),
+        witnesses=(Witness.BANDWIDTH, Witness.SWITCHES, Witness.SLOTS),
     ),
     check,
 )

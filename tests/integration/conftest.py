@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.loaded import loaded
-from tests.integration.probe_lab import compile_planter, compile_program
+from tests.integration.lost_support import CLAIMS
+from tests.integration.probe_lab import cgroup, compile_planter, compile_program
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +35,12 @@ def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def director(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled program that performs a script of plants."""
     return compile_program("director", tmp_path_factory.mktemp("director"))
+
+
+@pytest.fixture
+def empty_claims(tmp_path: Path) -> Iterator[Path]:
+    """A claims file about an empty cgroup."""
+    with cgroup(f"pinproof-lost-{os.getpid()}") as place:
+        path = tmp_path / "claims.yaml"
+        path.write_text(CLAIMS.replace("PLACE", place))
+        yield path

@@ -14,8 +14,9 @@ from typing import Any
 import click
 
 import toolkit
+from toolkit.cli.ending import complain
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
-from toolkit.report.text import printable, printable_lines
+from toolkit.report.text import printable_lines
 from toolkit.verbs import VERBS
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -114,8 +115,7 @@ def mend_streams() -> None:
 
 def _end(message: str, code: int, *, verbatim: bool = False) -> int:
     """Say why on one line, safe for a terminal. :param verbatim: a line end in it belongs to a name."""
-    with suppress(OSError):
-        click.echo(f"pinproof: {printable(message if verbatim else ' '.join(message.split()))}", err=True)
+    complain(message, verbatim=verbatim)
     return code
 
 

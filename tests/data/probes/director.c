@@ -13,9 +13,10 @@
  *   write A FILE                 write the thread id of A to FILE (a cgroup.procs or cgroup.threads)
  *   pin A CPU                    change the mask of A
  *   hops A IN OUT COUNT US       A writes itself to IN, burns US, writes itself to OUT, burns US; COUNT times
+ *   flips A IN OUT COUNT US      A changes its own mask to CPU OUT, burns US, to CPU IN, burns US; COUNT times
  *   uring A CPU COUNT BYTES      COUNT asynchronous reads by an io-wq worker on CPU
  *   sqpoll A CPU MS              a kernel thread of A polls its queue on CPU for MS
- *   wait A                       until hops, uring or sqpoll of A have been handed in
+ *   wait A                       until vfork, hops, flips, uring or sqpoll of A have been handed in
  *   kill A                       and wait until it is gone
  *   text - FILE TEXT, mkdir - DIR, rmdir - DIR, rest - (nothing)
  *
@@ -45,9 +46,10 @@
 #include <unistd.h>
 
 #define MAX_ACTORS 256
+#define INHERIT (1ULL << 1)
 #define INHERIT_THREAD (1ULL << 35)     /* 5.13; named in newer headers only */
 
-enum command { NOTHING, FORK, THREAD, CLONE, VFORK, EXEC, HOPS, URING, SQPOLL };
+enum command { NOTHING, FORK, THREAD, CLONE, VFORK, EXEC, HOPS, FLIPS, URING, SQPOLL };
 
 struct box {                            /* shared by the director and one actor */
         volatile int command, tid, tgid, counted;
@@ -55,6 +57,8 @@ struct box {                            /* shared by the director and one actor 
         long burn_us, gap_us, us;
         char in[256], out[256];
         volatile long long least, most, stays;  /* of hops: CPU time inside */
+        volatile int child;             /* the last that was vforked, and its CPU time on the CPU it was sent to */
+        volatile long long child_least, child_most;
         char name[32];
         int clock[2];                   /* the director's only */
 };
@@ -108,12 +112,17 @@ static int put(const char *path, const char *text)
 
 /* ---------------------------------------------------------------- actors */
 
-static int open_clock(int tid, int cpu)
+static int open_counter(int tid, int cpu, unsigned long long flags)
 {
         unsigned long long attr[8] = { PERF_TYPE_SOFTWARE | (64ULL << 32), PERF_COUNT_SW_TASK_CLOCK };
 
-        attr[5] = (1ULL << 1) | INHERIT_THREAD;
+        attr[5] = flags;
         return syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static int open_clock(int tid, int cpu)
+{
+        return open_counter(tid, cpu, INHERIT | INHERIT_THREAD);
 }
 
 static long long read_clock(int file)
@@ -164,6 +173,38 @@ static void hops(struct box *box)
                 burn(box->us);
         }
         close(clock);
+}
+
+/* Its parent waits in the kernel: what both used, less what the parent did, is the child's. */
+static void vforked(struct box *box)
+{
+        int all = open_counter(0, box->cpu, INHERIT), own = open_counter(0, box->cpu, 0);
+        long long both = -read_clock(all), mine = -read_clock(own);
+        int child = vfork();
+
+        if (!child) {
+                box->child = syscall(SYS_gettid);
+                pin(0, box->cpu);
+                burn(box->us);
+                _exit(0);
+        }
+        waitpid(child, NULL, 0);
+        mine += read_clock(own);
+        both += read_clock(all);
+        box->child_most = both;
+        box->child_least = both > mine ? both - mine : 0;
+        close(all);
+        close(own);
+}
+
+static void flips(struct box *box)
+{
+        for (int i = 0; i < box->count; i++) {
+                pin(0, box->cpu);
+                burn(box->us);
+                pin(0, box->watched);
+                burn(box->us);
+        }
 }
 
 /* One ring for one piece of work, closed after it: its workers end, as they do when a program is done with it. */
@@ -242,13 +283,7 @@ static void obey(struct box *box)
                 pthread_create(&thread, NULL, live_in_thread, other);
                 break;
         case VFORK:
-                child = vfork();
-                if (!child) {
-                        pin(0, box->cpu);
-                        burn(box->us);
-                        _exit(0);
-                }
-                waitpid(child, NULL, 0);
+                vforked(box);
                 break;
         case EXEC:
                 box->command = NOTHING;
@@ -257,6 +292,9 @@ static void obey(struct box *box)
                         pause();
         case HOPS:
                 hops(box);
+                break;
+        case FLIPS:
+                flips(box);
                 break;
         case URING:
                 ring(box, 0);
@@ -310,7 +348,7 @@ static struct box *fresh(const char *name, const struct box *like)
                 *box = *like;
         box->command = NOTHING;
         box->tid = box->counted = 0;
-        box->least = box->most = box->stays = 0;
+        box->least = box->most = box->stays = box->child = 0;
         snprintf(box->name, sizeof(box->name), "%.31s", name);
         return box;
 }
@@ -432,6 +470,12 @@ static int perform(const char *verb, struct box *box, char args[4][256], long lo
                 box->us = atol(args[1]);
                 return give(box, VFORK);
         }
+        if (!strcmp(verb, "flips")) {
+                box->cpu = atoi(args[1]);
+                box->count = atoi(args[2]);
+                box->us = atol(args[3]);
+                return give(box, FLIPS);
+        }
         if (!strcmp(verb, "uring")) {
                 box->count = atoi(args[1]);
                 box->us = atol(args[2]);
@@ -495,6 +539,8 @@ int main(int argc, char **argv)
                 if (box) {
                         printf(", \"tid\": %d, \"least\": %lld, \"most\": %lld, \"stays\": %lld", box->tid, box->least, box->most,
                                box->stays);
+                        printf(", \"child\": %d, \"child_least\": %lld, \"child_most\": %lld", box->child, box->child_least,
+                               box->child_most);
                         threads_of(box);
                 }
                 struct box *new = find(args[0]);
