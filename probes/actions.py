@@ -92,7 +92,7 @@ class Actions:
 
 def read_hierarchies(root: Path) -> dict[int, str]:
     """Return the names of the v1 hierarchies by number, from our own ``/proc/self/cgroup``."""
-    lines = (read_control(root / "proc/self/cgroup") or "").splitlines()
+    lines = (read_control(root / "proc/self/cgroup") or "").split("\n")
     parts = [line.split(":", 2) for line in lines]
     return {int(part[0]): part[1] for part in parts if len(part) == 3 and part[0].isdigit()} | {0: "v2"}
 

@@ -1,4 +1,4 @@
-"""Offsets of the few kernel struct members that programs read, from the running kernel's own BTF.
+"""Offsets of the few kernel struct members that programs read, and one enumerator, from the running kernel's own BTF.
 
 Headers are never asked: they may be of another kernel.
 
@@ -15,13 +15,17 @@ from toolkit.host.btf import KERNEL_BTF, Btf
 WANTED: dict[str, tuple[str, ...]] = {
     "task_struct": ("pid", "tgid", "flags", "cgroups", "signal", "nr_cpus_allowed", "comm"),
     "signal_struct": ("nr_threads",),
-    "css_set": ("dfl_cgrp",),
+    "css_set": ("dfl_cgrp", "subsys"),
     "cgroup": ("self", "kn", "root"),
-    "cgroup_subsys_state": ("parent",),
+    "cgroup_subsys_state": ("parent", "cgroup"),
     "cgroup_root": ("hierarchy_id",),
     "kernfs_node": ("id",),
     "irqaction": ("name",),
 }
+
+
+CPUSET_SUBSYS = ("cgroup_subsys_id", "cpuset_cgrp_id")
+"""Where the cpuset controller stands in ``css_set.subsys``."""
 
 
 def offsets(root: Path, wanted: dict[str, tuple[str, ...]] | None = None) -> dict[str, int]:
@@ -30,11 +34,28 @@ def offsets(root: Path, wanted: dict[str, tuple[str, ...]] | None = None) -> dic
     :raises HostUnsupportedError: the kernel has no BTF, or a member is missing.
     """
     try:
-        btf = Btf.of_kernel(root)
-        if btf is not None:
-            return btf.offsets(wanted or WANTED)
+        return _kernel(root).offsets(wanted or WANTED)
     except InputError as error:
         raise HostUnsupportedError(str(error)) from None
-    raise HostUnsupportedError(
-        f"{root / KERNEL_BTF} is missing; the probes need a kernel with BTF (CONFIG_DEBUG_INFO_BTF=y)"
-    )
+
+
+def settings(root: Path) -> dict[str, int]:
+    """Return what the programs are compiled with: ``OFF_<STRUCT>_<MEMBER>`` in bytes, and ``CPUSET_SUBSYS``.
+
+    :raises HostUnsupportedError: as :func:`offsets`.
+    """
+    found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in offsets(root).items()}
+    # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.
+    return found | {"CPUSET_SUBSYS": _kernel(root).enumerator(*CPUSET_SUBSYS) or 0}
+
+
+def _kernel(root: Path) -> Btf:
+    try:
+        btf = Btf.of_kernel(root)
+    except InputError as error:
+        raise HostUnsupportedError(str(error)) from None
+    if btf is None:
+        raise HostUnsupportedError(
+            f"{root / KERNEL_BTF} is missing; the probes need a kernel with BTF (CONFIG_DEBUG_INFO_BTF=y)"
+        )
+    return btf

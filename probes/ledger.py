@@ -15,15 +15,15 @@ import itertools
 import os
 import resource
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from probes import compiler, records
+from probes import compiler, kernel_structs, records
 from probes.actions import Actions
 from probes.bpfsys import Map, possible_cpus, program_info, run_program
 from probes.interrupts import Interrupts
-from probes.kernel_structs import offsets
 from probes.options import ObserveOptions
 from toolkit.errors import HostUnsupportedError
 from toolkit.model.cpuset import EMPTY, CpuSet
@@ -35,6 +35,7 @@ _RAW_TRACEPOINTS = {
     "cgroup_attach_task": "on_attach",
     "sched_process_fork": "on_fork",
     "sched_process_exit": "on_exit",
+    "task_rename": "on_rename",
     "sched_switch": "on_switch",
 }
 _U32 = struct.Struct("=I")
@@ -52,13 +53,15 @@ class Ledger:
         self._buffer: dict[int, int] = {}
         self._dirty: set[int] = set()
         self._prepared = False
+        self._generation = 0
         self.programs: dict[str, int] = {}
         self.window = 0
         self.epoch = 0
-        self.polls = 0  # times that everything sent was taken out of the rings
+        self.heard_ns = 0
+        """CLOCK_MONOTONIC: every event up to here has been handed over."""
         self.members_lost = 0
         """Times that user space could not write a membership down: the map was full."""
-        self._on_detail: Callable[[records.Detail], None] | None = None
+        self._on_event: Callable[[bytes], None] | None = None
         self._idents = itertools.count(1)
 
     def open(self, workdir: Path) -> None:
@@ -69,14 +72,17 @@ class Ledger:
         if os.geteuid() != 0:
             raise HostUnsupportedError("eBPF probes need root (or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): use sudo")
         options = self._options
-        settings = {"OFF_" + name.replace(".", "_").upper(): value for name, value in offsets(self._root).items()}
+        settings = kernel_structs.settings(self._root)
         settings |= {
             "MAX_CLAIMS": options.max_claims,
             "SAMPLER_GAP_NS": options.sampler_gap_ns,
-            "MAX_CGROUPS": options.max_claims * 2,
+            "MAX_CGROUPS": options.max_claims * 4 + 4,  # two hierarchies, and a cgroup that is made anew
             "MAX_TASKS": options.max_tasks,
+            "MAX_TIDS": self._thread_ids(),
+            "PATIENCE_NS": options.pending_ms * 1_000_000,
             "MAX_OFFENDERS": options.max_offenders,
             "MAX_INTRUDERS": options.max_intruders,
+            "MAX_RENAMES": options.max_offenders,
             "MAX_IRQS": options.max_irqs,
             "MAX_ACTIONS": options.max_actions,
             "CPUMASK_BYTES": -(-self._possible() // 64) * 8,
@@ -96,7 +102,7 @@ class Ledger:
             self._open_maps()
             self.bump()
             self._module[b"events"].open_ring_buffer(
-                lambda _context, data, size: self._hand_over(self._detail, data, size)
+                lambda _context, data, size: self._hand_over(self._event, data, size)
             )
             self._module[b"actions"].open_ring_buffer(
                 lambda _context, data, size: self._hand_over(self.actions.hear, data, size)
@@ -117,6 +123,9 @@ class Ledger:
             raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {records.MAX_CPUS}")
         return cpus
 
+    def _thread_ids(self) -> int:
+        return int((self._root / "proc/sys/kernel/pid_max").read_text(encoding="ascii")) + 1
+
     def _open_maps(self) -> None:
         cpus = self._possible()
         tables = self._module
@@ -129,12 +138,13 @@ class Ledger:
         self._masks = table("masks", 4, records.MASK_BYTES)
         self._state = table("state", 4, records.CPU_STATE_BYTES, cpus)
         self._rows = table("rows", 4, records.Row.LAYOUT.size, cpus)
-        self.offenders = table("offenders", 16, records.Offence.LAYOUT.size)
-        self.pending = table("pending", 16, records.Offence.LAYOUT.size)
-        self.intruders = table("intruders", 16, records.IntruderSums.LAYOUT.size)
+        self.offenders = table("offenders", records.OffenceKey.LAYOUT.size, records.Offence.LAYOUT.size)
+        self.intruders = table("intruders", records.IntruderKey.LAYOUT.size, records.IntruderSums.LAYOUT.size)
+        self.renames = table("renames", records.RENAME_KEY.size, records.RENAME.size)
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
-        self._seen = table("seen", 4, 8)
+        self.idents = table("idents", 4, 4)
+        self._notes = table("notes", 4, 4)
         leaf = tables[b"irq_state"].Leaf  # of a per-CPU map: an array of the record
         self._irq_state = table("irq_state", 4, ctypes.sizeof(getattr(leaf, "_type_", leaf)), cpus)
         sums = table("irqs", records.IrqKey.LAYOUT.size, records.IrqSums.LAYOUT.size)
@@ -145,9 +155,9 @@ class Ledger:
     def _attach(self, tracepoint: str, function: str) -> None:
         compiler.attach_raw_tracepoint(self._module, tracepoint, function)
 
-    def _detail(self, record: bytes) -> None:
-        if self._on_detail is not None:
-            self._on_detail(records.Detail.decode(record))
+    def _event(self, record: bytes) -> None:
+        if self._on_event is not None:
+            self._on_event(record)
 
     def _hand_over(self, hear: Callable[[bytes], None], data: int, size: int) -> int:
         hear(ctypes.string_at(data, size))
@@ -195,8 +205,9 @@ class Ledger:
 
     def poll(self, timeout_ms: int) -> None:
         """Wait for records and hand them over."""
+        begin = time.monotonic_ns()
         self._module.ring_buffer_poll(timeout_ms)
-        self.polls += 1
+        self.heard_ns = begin
 
     def online(self) -> CpuSet:
         """Return the CPUs that are online now."""
@@ -223,29 +234,51 @@ class Ledger:
 
     def bump(self) -> None:
         """Make every CPU look its cached answers up again."""
-        self._everywhere(None, records.CONTROL_FLUSH)
+        # 16 bits of it are compared. 0 is what a note has that nobody wrote.
+        self._generation = self._generation % 65535 + 1
+        self._everywhere(None, records.CONTROL_FLUSH, self._generation)
 
-    def set_pods_root(self, cgroup_id: int, level: int) -> None:
-        """Tell below which cgroup everything is a pod."""
-        _, epoch, *_ = records.CONFIG.unpack(self._config.lookup(_U32.pack(0)) or b"")
-        self._config.update(_U32.pack(0), records.CONFIG.pack(0, epoch, cgroup_id, level, 0))
+    def set_cpuset_hierarchy(self, number: int) -> None:
+        """Say which v1 hierarchy has the cpuset controller (0: none): a joining is complete with it."""
+        moves, epoch, *_ = records.CONFIG.unpack(self._config.lookup(_U32.pack(0)) or b"")
+        self._config.update(_U32.pack(0), records.CONFIG.pack(moves, epoch, number, 0))
+
+    def add_pods_root(self, cgroup_id: int, cpuset_id: int | None) -> None:
+        """Say below which cgroup everything without a claim is a foreign pod's."""
+        self._add_roots(cgroup_id, cpuset_id, self._options.max_claims, records.PODS_IDENT)
 
     def new_ident(self) -> int:
         """Return a number for a claim that no claim had since the programs were loaded."""
         return next(self._idents)
 
-    def add_root(self, cgroup_id: int, slot: int, ident: int) -> None:
-        """Put a cgroup under a slot; its mask must have been published."""
+    def add_root(self, cgroup_id: int, slot: int, ident: int, cpuset_id: int | None = None) -> None:
+        """Put a cgroup under a slot; its mask must have been published.
+
+        :param cpuset_id: its number in the v1 hierarchy of the cpuset controller, where it has one there.
+        """
         self._dirty.add(slot)
         self._prepared = False
-        self.roots.update(struct.pack("=Q", cgroup_id), records.CLAIM_ROOT.pack(slot, ident))
+        self._add_roots(cgroup_id, cpuset_id, slot, ident)
+
+    def _add_roots(self, cgroup_id: int, cpuset_id: int | None, slot: int, ident: int) -> None:
+        root = records.CLAIM_ROOT.pack(slot, ident, cpuset_id is not None, 0)
+        self.idents.update(_U32.pack(ident), _U32.pack(slot))
+        if cpuset_id is not None:
+            self.roots.update(struct.pack("=Q", cpuset_id | records.CPUSET_SPACE), root)
+        self.roots.update(struct.pack("=Q", cgroup_id), root)
         self.bump()
 
-    def remove_root(self, cgroup_id: int) -> None:
+    def remove_root(self, cgroup_id: int, cpuset_id: int | None = None) -> None:
         """Take a cgroup out; when this returns no CPU counts for its slot any more."""
         self.roots.delete(struct.pack("=Q", cgroup_id))
+        if cpuset_id is not None:
+            self.roots.delete(struct.pack("=Q", cpuset_id | records.CPUSET_SPACE))
         self.bump()
         self.split()
+
+    def forget_ident(self, ident: int) -> None:
+        """Let the records of a removed claim's members count no more."""
+        self.idents.delete(_U32.pack(ident))
 
     def split(self, cpus: CpuSet | None = None) -> None:
         """Count the running intervals up to now, on every online CPU or on these."""
@@ -268,7 +301,7 @@ class Ledger:
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
-        self._everywhere(CpuSet.of([cpu]), records.CONTROL_FLUSH)
+        self._everywhere(CpuSet.of([cpu]), records.CONTROL_FLUSH, self._generation)
         self._everywhere(CpuSet.of([cpu]), records.CONTROL_WINDOW, self.window)
 
     def next_epoch(self) -> int:
@@ -279,18 +312,18 @@ class Ledger:
         return old
 
     @contextlib.contextmanager
-    def lent(self, on_detail: Callable[[records.Detail], None]) -> Iterator[None]:
-        """Be one observer's while the block runs, which is told the details; be empty afterwards.
+    def lent(self, on_event: Callable[[bytes], None]) -> Iterator[None]:
+        """Be one observer's while the block runs, which gets the events; be empty afterwards.
 
         :raises RuntimeError: another observer has it.
         """
-        if self._on_detail is not None:
+        if self._on_event is not None:
             raise RuntimeError("another observer has this ledger: one at a time")
-        self._on_detail = on_detail
+        self._on_event = on_event
         try:
             yield
         finally:
-            self._on_detail = None
+            self._on_event = None
             self._wipe()
 
     def _wipe(self) -> None:
@@ -301,19 +334,18 @@ class Ledger:
         """
         for root in tuple(self.roots.keys()):
             self.roots.delete(root)
-        self.set_pods_root(0, 0)
+        self.set_cpuset_hierarchy(0)
         self.watch(EMPTY)  # drops every CPU's answers about the roots too
         self.new_window()  # what runs is cut here; nothing is recorded any more
         for slot in tuple(self._dirty):
             self.clear_slot(slot)
         for cpu in tuple(self._perf):
             self.forget_sampler(cpu)
-        for table in (self.offenders, self.pending, self.intruders, self.processes, self.threads):
+        for table in (self.offenders, self.intruders, self.processes, self.threads, self.idents, self.renames):
             for key in tuple(table.keys()):
                 table.delete(key)
         # A thread's number may be another one's next time: hidden threads are told apart by never having been seen.
-        pids = int((self._root / "proc/sys/kernel/pid_max").read_text(encoding="ascii"))
-        self._seen.zero(min(records.SEEN_WORDS, (pids >> 6) + 1))
+        self._notes.zero(self._thread_ids())
         # A handler that was under way when its CPU ceased to be watched would seem to last for ever.
         self._irq_state.update(_U32.pack(0), bytes(self._irq_state.value_size * self._irq_state.copies))
         self._module.ring_buffer_consume()
@@ -339,8 +371,16 @@ class Ledger:
 
     def seen(self, tid: int) -> bool:
         """Say whether the ledger ever saw this thread switched out."""
-        word = self._seen.lookup(_U32.pack((tid >> 6) % records.SEEN_WORDS)) or b""
-        return bool(int.from_bytes(word, "little") >> (tid & 63) & 1)
+        note = self._notes.lookup(_U32.pack(tid)) or b""
+        return bool(int.from_bytes(note, "little") & records.TAG_MASK)
+
+    def name(self, tid: int, life: int, last_ns: int, first: bytes) -> bytes:
+        """Return what a task was called when it ran last, at ``last_ns``; ``first``: when it was recorded first."""
+        found = self.renames.lookup(records.RENAME_KEY.pack(tid, life))
+        if found is None:
+            return first
+        at_ns, comm = records.RENAME.unpack(found)
+        return comm if at_ns <= last_ns else first
 
     def missed_runs(self) -> int:
         """Return how many program runs the kernel skipped."""

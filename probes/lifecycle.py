@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from probes.joins import record_members
 from probes.sampling.bandwidth import read_stats
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
@@ -40,13 +39,12 @@ def restarting(observer: Observer, name: str, cause: str = "toolkit") -> Iterato
             return
         number = cgroupfs.cgroup_id(observer.hierarchy, subject.claim.cgroup)
         if number != subject.cgroup_id:
-            observer.ledger.remove_root(subject.cgroup_id)
-            observer.ledger.add_root(number, subject.slot, subject.ident)
-            subject.cgroup_id = number
+            cpuset_id = cgroupfs.cpuset_id(observer.hierarchy, subject.claim.cgroup)
+            observer.ledger.remove_root(subject.cgroup_id, subject.cpuset_id)
+            observer.ledger.add_root(number, subject.slot, subject.ident, cpuset_id)
+            subject.cgroup_id, subject.cpuset_id = number, cpuset_id
             subject.since_ns = time.monotonic_ns()
-            tids = cgroupfs.tids(observer.hierarchy, subject.claim.cgroup)
-            if not record_members(observer.ledger.threads, tids, subject.ident, subject.since_ns):
-                observer.ledger.members_lost += 1
+            observer.found_members(subject)
             if observer.window is not None:
                 # The new cgroup counts from nothing: what it used is measured from here.
                 observer.window.first.stats.update(read_stats(observer.hierarchy, [subject.claim]))
@@ -63,6 +61,13 @@ def look_for_cpus(observer: Observer) -> None:
             else:
                 observer.ledger.forget_sampler(event.cpu)
             cpu_changed(observer, event)
+
+
+def last_look_for_cpus(observer: Observer) -> None:
+    """Look before a window closes: what the kernel has told by now is heard, a change that it has not told counts."""
+    observer.hotplug.catch_up()
+    look_for_cpus(observer)
+    look_for_cpus(observer)
 
 
 def cpu_changed(observer: Observer, event: HotplugEvent) -> None:

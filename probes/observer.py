@@ -16,19 +16,23 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from probes import gather, lifecycle, loaded
-from probes.joins import JoinLog, Resolution, drop_dead, record_members
+from probes.blindness import Blindness
 from probes.ledger import Ledger
 from probes.listener import Listener
+from probes.members import drop_dead, record_members
 from probes.options import ObserveOptions
 from probes.owners import CgroupNames
-from probes.records import DETAIL_OUTSIDE, DETAIL_PENDING, FOREVER_NS, Detail, Offence, comm
+from probes.published import Bound, Published
+from probes.records import EVENT_OUTSIDE, EVENT_PIECE, FOREVER_NS, PODS_IDENT, Detail, MoveEvent, Piece, comm
 from probes.subjects import ALL_CPUS, Subject, Violation
+from probes.trails import Trails
 from probes.window import Window
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroup_mounts, cgroupfs
 from toolkit.host.hotplug import HotplugMonitor
+from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet, Isolation
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import Evidence, Transition
 
 __all__ = ["ObserveOptions", "Observer", "Violation"]
@@ -58,18 +62,19 @@ class Observer:
         self._borrowed = ledger is not None
         self.ledger = ledger or Ledger(root, options or ObserveOptions())
         self.options = self.ledger.options
-        self.joins = JoinLog()
+        self.trails = Trails(self.options.pending_ms * 1_000_000)
+        self.published = Published()
         self.subjects: dict[str, Subject] = {}
         self.names: dict[int, str] = {}
         self.lock = threading.RLock()
         self.window: Window | None = None
         self.sampled = CpuSet()
         self.watched = CpuSet()
-        self.blind_spots: list[str] = []
+        self.blindness = Blindness()
         self._on_violation = on_violation
         self._found: deque[Violation] = deque()
         self._news = threading.Condition()
-        self._undecided: deque[Detail] = deque()
+        self._pieces: deque[Piece] = deque()
         self._free = list(range(self.options.max_claims))
         self._stack = ExitStack()
 
@@ -81,7 +86,7 @@ class Observer:
         with ExitStack() as stack:
             if not self._borrowed:
                 stack.enter_context(loaded.attached(self.ledger))
-            stack.enter_context(self.ledger.lent(self._detail))
+            stack.enter_context(self.ledger.lent(self._event))
             self._publish_node()
             self._watch()
             for claim in self.claims.claims:
@@ -89,8 +94,6 @@ class Observer:
             self._start_sampler()
             self.presence = lifecycle.Presence(self.ledger.online())
             self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
-            if self.hotplug.blind:
-                self.blind(self.hotplug.blind)
             stack.enter_context(Listener(self))
             self._stack = stack.pop_all()
         return self
@@ -106,25 +109,24 @@ class Observer:
                 raise RuntimeError("a window is open already")
             with self._news:
                 self._found.clear()
-                self._undecided.clear()
             for subject in self.subjects.values():
                 subject.epoch = 0
+            self.published.forget_before(time.monotonic_ns())
             self.window = Window.open(self)
 
     def close_window(self) -> Evidence:
         """End the window now and return everything observed in it."""
         window = self._window()
-        deadline = time.monotonic() + self.options.pending_ms / 1000 * 2
-        lifecycle.look_for_cpus(self)
+        lifecycle.last_look_for_cpus(self)
         with self.lock:
             window.close()
+        # What was sent while the window was open has to be heard; and where a task was just being moved, the kernel's
+        # word may still be on its way. However long the counting took: the patience begins when it has ended.
         window.wait_for_events()
-        # The kernel's word about a task that was just being moved in may still be on its way.
-        while window.waiting() and time.monotonic() < deadline:
-            time.sleep(0.005)
         with self.lock:
             evidence = gather.evidence(self, window)
             window.drop_old_entries()
+            self.blindness.forget(window.end().at_ns)
             self.window = None
         return evidence
 
@@ -153,6 +155,7 @@ class Observer:
         if claim.name in self.subjects:
             raise InputError(f"claim {claim.name}", "watched already", "a name of its own")
         number = cgroupfs.cgroup_id(self.hierarchy, claim.cgroup)
+        cpuset_id = cgroupfs.cpuset_id(self.hierarchy, claim.cgroup)
         with self.lock:
             if any(subject.cgroup_id == number for subject in self.subjects.values()):
                 raise InputError(f"claim {claim.name}", f"cgroup {claim.cgroup} has a claim already", "one claim")
@@ -162,15 +165,20 @@ class Observer:
             cpus = ALL_CPUS if claim.cpus is None else claim.cpus
             since = time.monotonic_ns()
             subject = Subject(
-                claim=claim, cgroup_id=number, slot=slot, ident=self.ledger.new_ident(), cpus=cpus, since_ns=since
+                claim=claim,
+                cgroup_id=number,
+                slot=slot,
+                ident=self.ledger.new_ident(),
+                cpus=cpus,
+                since_ns=since,
+                cpuset_id=cpuset_id,
+                watched_ns=since,
             )
-            self.ledger.publish(slot, cpus, since)
-            self.ledger.add_root(number, slot, subject.ident)
+            self.publish(subject, cpus)
+            self.ledger.add_root(number, slot, subject.ident, cpuset_id)
             self.names[subject.ident] = claim.name
             self.subjects[claim.name] = subject
-            tids = cgroupfs.tids(self.hierarchy, claim.cgroup)
-            if not record_members(self.ledger.threads, tids, subject.ident, since):
-                self.ledger.members_lost += 1
+            self.found_members(subject)
             self._watch()
             if self.window is not None:
                 self.window.claim_added(subject, since)
@@ -180,13 +188,44 @@ class Observer:
         with self.lock:
             subject = self.require(name)
             start = time.monotonic_ns()
-            self.ledger.remove_root(subject.cgroup_id)
+            self.ledger.remove_root(subject.cgroup_id, subject.cpuset_id)
+            self.ledger.forget_ident(subject.ident)
             if self.window is not None:
                 self.window.claim_removed(subject, start)
             del self.subjects[name]
             self._watch()
             self.ledger.clear_slot(subject.slot)
             self._free.append(subject.slot)
+            outer = self._around(subject)
+            if outer is not None:
+                self.found_members(outer)
+
+    def found_members(self, subject: Subject) -> None:
+        """Write down which threads are in a claim's cgroup now."""
+        tids = cgroupfs.tids(self.hierarchy, subject.claim.cgroup)
+        if not record_members(self.ledger.threads, tids, subject.ident, subject.since_ns):
+            self.ledger.members_lost += 1
+
+    def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
+        """Let a claim's tasks be held to these CPUs from now on; parameters of :meth:`probes.ledger.Ledger.publish`."""
+        bound = Bound(
+            at_ns=time.monotonic_ns(),
+            cpus=cpus,
+            since_ns=subject.since_ns,
+            grace=grace,
+            grace_until_ns=grace_until_ns,
+        )
+        self.published.claim(subject.ident, bound)
+        self.ledger.publish(subject.slot, cpus, subject.since_ns, grace, grace_until_ns)
+
+    def _around(self, subject: Subject) -> Subject | None:
+        """Return the claim whose cgroup is the nearest above."""
+        around = [
+            other
+            for other in self.subjects.values()
+            if subject.claim.cgroup.startswith(other.claim.cgroup.rstrip("/") + "/")
+        ]
+        return max(around, key=lambda other: len(other.claim.cgroup), default=None)
 
     @contextmanager
     def changing(self, name: str, cpus: CpuSet, cause: str = "toolkit") -> Iterator[None]:
@@ -201,7 +240,7 @@ class Observer:
             before, start = subject.cpus, time.monotonic_ns()
             subject.changing, subject.next_cpus = True, cpus
             self._watch()
-            self.ledger.publish(subject.slot, cpus, subject.since_ns, before - cpus, FOREVER_NS)
+            self.publish(subject, cpus, before - cpus, FOREVER_NS)
         what, after = "mask-change", cpus
         try:
             yield
@@ -213,7 +252,7 @@ class Observer:
             end = time.monotonic_ns()
             with self.lock:
                 other = before if what == "mask-change" else cpus
-                self.ledger.publish(subject.slot, after, subject.since_ns, other - after, end)
+                self.publish(subject, after, other - after, end)
                 subject.cpus = after
                 subject.epoch += 1
                 subject.changing = False
@@ -231,9 +270,12 @@ class Observer:
         if self.window is not None:
             self.window.transitions.append(transition)
 
-    def blind(self, what: str) -> None:
-        """Note something that this run cannot see; it goes into the coverage."""
-        self.blind_spots.append(what)
+    def blind(self, what: str, *witnesses: Witness, start_ns: int | None = None, end_ns: int | None = None) -> None:
+        """Note something that this run cannot see, and whose evidence is incomplete by it; it goes into the coverage.
+
+        :param start_ns, end_ns: CLOCK_MONOTONIC; it concerns the windows of that time. ``None``: all.
+        """
+        self.blindness.note(what, witnesses, start_ns, end_ns)
 
     def housekeeping(self) -> None:
         """Forget what is dead; called by the listener every few seconds."""
@@ -242,18 +284,14 @@ class Observer:
             if self.window is not None and not self.window.closed:
                 self.window.drain_if_half_full()
 
-    def settle_live(self) -> None:
-        """Report undecided intervals whose time is up; called by the listener."""
-        now = time.monotonic_ns()
-        while self._undecided:
-            detail = self._undecided[0]
-            offence = Offence(0, 0, 0, detail.start_ns, detail.end_ns, 0, detail.tgid, detail.ident, detail.comm)
-            outcome = self.joins.resolve(detail.tid, offence, now, self.options.pending_ms * 1_000_000)
-            if outcome is Resolution.WAIT:
+    def settle(self) -> None:
+        """Cut the intervals whose time has come; called by the listener."""
+        with self.lock:
+            if self.window is None:
                 return
-            self._undecided.popleft()
-            if outcome is Resolution.VIOLATION:
-                self._report(detail)
+            details = self.window.settle()
+        for detail in details:
+            self._report(detail)
 
     def cpu_came_online(self, cpu: int) -> None:
         """Bring a new CPU into the window and under the sampler."""
@@ -262,13 +300,29 @@ class Observer:
             self.ledger.forget_sampler(cpu)
             self._start_sampler()
 
-    def _detail(self, detail: Detail) -> None:
-        if detail.kind == DETAIL_OUTSIDE:
-            self._report(detail)
-        elif detail.kind == DETAIL_PENDING:
-            self._undecided.append(detail)
+    def _event(self, record: bytes) -> None:
+        try:
+            self._take(record)
+        except Exception as error:  # called from C, where it would only be printed
+            self.blind(f"an event was not handled: {error or type(error).__name__}", Witness.SWITCHES)
+
+    def _take(self, record: bytes) -> None:
+        kind = int.from_bytes(record[:4], "little")
+        if kind == EVENT_OUTSIDE:
+            self._report(Detail.decode(record))
+        elif kind == EVENT_PIECE:
+            self._pieces.append(Piece.decode(record))
         else:
-            self.joins.add(detail)
+            self.trails.add(MoveEvent.decode(record))
+
+    def pieces(self, window: int) -> list[Piece]:
+        """Take the pieces of a window that were heard; those of earlier ones are nobody's any more."""
+        found = []
+        while self._pieces and self._pieces[0].window <= window:
+            piece = self._pieces.popleft()
+            if piece.window == window:
+                found.append(piece)
+        return found
 
     def _report(self, detail: Detail) -> None:
         heard_ns = time.monotonic_ns()
@@ -293,12 +347,16 @@ class Observer:
             self._on_violation(violation)
 
     def _publish_node(self) -> None:
+        self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
         pods = self.claims.pods_root
-        if pods is not None and self.hierarchy.unified is not None:
-            directory = cgroupfs.identity_dir(self.hierarchy, pods)
-            if directory.is_dir():
-                level = len(cgroupfs.relative(pods).split("/"))
-                self.ledger.set_pods_root(directory.stat().st_ino, level)
+        if pods is None or self.hierarchy.unified is None:
+            return
+        directory = cgroupfs.identity_dir(self.hierarchy, pods)
+        if directory.is_dir():
+            self.ledger.add_pods_root(directory.stat().st_ino, cgroupfs.cpuset_id(self.hierarchy, pods))
+            tids = cgroupfs.tids(self.hierarchy, pods)
+            if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
+                self.ledger.members_lost += 1
 
     def _watch(self) -> None:
         """Record tasks without a claim on the CPUs that are exclusive or reserved now, from now on."""
@@ -309,6 +367,7 @@ class Observer:
         if cpus != self.watched:
             # What runs on a CPU while it changes hands is cut here: only time after this is the new owner's.
             self.ledger.split()
+            self.published.watch(cpus, time.monotonic_ns())
             self.ledger.watch(cpus)
             self.watched = cpus
 

@@ -22,7 +22,8 @@ class ObserveOptions:
         slows every system call of the machine.
     :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.
     :param sample_nohz_full: put the sampler's timer on nohz_full CPUs too.
-    :param pending_ms: how long an interval outside waits for the kernel's word that its task was just moved in.
+    :param pending_ms: the patience: how long an interval outside waits for the kernel's word that its task was just
+        moved in, and a joining of a claim's identity for that of its v1 cpuset.
     :param scan_ms: pause between two scans of all threads' masks.
     :param bin_ms: length of the slots of ``usage_bins``.
     :param threads: scan thread masks at all.

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from probes.records import IntruderSums
-from toolkit.host import procfs
+from toolkit.host import cgroupfs
 from toolkit.model.evidence import OwnerClass
 
 PF_KTHREAD = 0x00200000
@@ -17,27 +17,18 @@ PF_NO_SETAFFINITY = 0x04000000
 """Userland may not meddle with cpus_mask: together with a single allowed CPU, a thread of that CPU."""
 
 
-def classify(sums: IntruderSums, toolkit_tgids: frozenset[int]) -> OwnerClass:
-    """Say which class a task belongs to, from what the kernel told when it was first seen."""
+def classify(sums: IntruderSums, observer_pid: int) -> OwnerClass:
+    """Say which class a task belongs to, by where it was: one that was moved has a record for each cgroup.
+
+    Only the observer's own threads are the toolkit's: whatever else pinproof starts, workloads above all, is a task
+    like any other.
+    """
     if sums.flags & PF_KTHREAD:
         percpu = sums.flags & PF_NO_SETAFFINITY and sums.nr_cpus_allowed == 1
         return OwnerClass.PERCPU_KTHREAD if percpu else OwnerClass.KTHREAD
     if sums.in_pods:
         return OwnerClass.FOREIGN_POD
-    return OwnerClass.TOOLKIT if sums.tgid in toolkit_tgids else OwnerClass.SYSTEM
-
-
-def own_processes(root: Path) -> frozenset[int]:
-    """Return this process and its descendants that live now."""
-    me = os.getpid()
-    parents = {pid: procfs.parent(pid, root) for pid in procfs.pids(root)}
-    own = {me}
-    grew = True
-    while grew:
-        more = {pid for pid, parent in parents.items() if parent in own} - own
-        grew = bool(more)
-        own |= more
-    return frozenset(own)
+    return OwnerClass.TOOLKIT if sums.tgid == observer_pid else OwnerClass.SYSTEM
 
 
 class CgroupNames:
@@ -61,5 +52,4 @@ class CgroupNames:
                 number = Path(directory).stat().st_ino
             except OSError:
                 continue
-            below = Path(directory).relative_to(self._unified)
-            self._paths[number] = "/" if not below.parts else f"/{below}"
+            self._paths[number] = cgroupfs.spelt(directory, self._unified)

@@ -10,6 +10,8 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from toolkit.model import names
+
 
 class _Record:
     """Base: ``LAYOUT`` is the struct format, in the order of the dataclass fields; padding is ``x``."""
@@ -46,26 +48,27 @@ class Row(_Record):
 class OffenceKey(_Record):
     """``struct offence_key``."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6I")
     epoch: int
-    slot: int
+    ident: int
     tid: int
     cpu: int
+    life: int = 0
+    pad: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Offence(_Record):
     """Sums of one thread outside on one CPU (``struct offence``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6Q2I16s")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=5Q2I16s")
     switches: int
     ns: int
     longest_ns: int
     first_ns: int
     last_ns: int
-    cgroup: int
     tgid: int
-    ident: int
+    pad: int
     comm: bytes
 
 
@@ -73,24 +76,24 @@ class Offence(_Record):
 class IntruderKey(_Record):
     """``struct intruder_key``."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4IQ")
     epoch: int
     cpu: int
     tid: int
-    pad: int
+    life: int
+    cgroup: int
 
 
 @dataclass(frozen=True, slots=True)
 class IntruderSums(_Record):
-    """Sums of one thread without a claim on one watched CPU (``struct intruder``)."""
+    """Sums of one thread without a claim, in one cgroup, on one watched CPU (``struct intruder``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6Q4I16s")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=5Q4I16s")
     switches: int
     ns: int
     longest_ns: int
     first_ns: int
     last_ns: int
-    cgroup: int
     tgid: int
     flags: int
     nr_cpus_allowed: int
@@ -102,18 +105,60 @@ class IntruderSums(_Record):
 class Detail(_Record):
     """One of the first few violations (``struct detail``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q8I16s")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I2Q4I16s")
+    kind: int
+    window: int
     start_ns: int
     end_ns: int
-    cgroup: int
-    kind: int
-    slot: int
     ident: int
     tid: int
     tgid: int
     cpu: int
+    comm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MoveEvent(_Record):
+    """A member was moved, or completed its joining (``struct move_event``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I3Q6I")
+    kind: int
+    whole_process: int
+    at_ns: int
+    joined_ns: int
+    cgroup: int
+    tid: int
+    tgid: int
+    life: int
+    from_ident: int
+    to_ident: int
+    incomplete: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece(_Record):
+    """An interval that user space has to cut (``struct piece``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I7Q10I16s")
+    kind: int
     window: int
-    pad: int
+    from_ns: int
+    now_ns: int
+    start_ns: int
+    cgroup: int
+    member_ns: int
+    joined_ns: int
+    standstill_ns: int
+    tid: int
+    tgid: int
+    cpu: int
+    life: int
+    tgid_life: int
+    member_ident: int
+    cgroup_ident: int
+    task_flags: int
+    nr_cpus_allowed: int
+    flags: int
     comm: bytes
 
 
@@ -121,12 +166,14 @@ class Detail(_Record):
 class CpuState(_Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q2I9Q4IQ")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q4I9Q4I2Q")
     start_ns: int
     charged_ns: int
     judged: int
     generation: int
     window: int
+    moves: int
+    from_idle: int
     ticks: int
     opened_ns: int
     closed_ns: int
@@ -137,20 +184,22 @@ class CpuState(_Record):
     map_full: int
     counted_start_ns: int
     counted: int
-    from_idle: int
     busy: int
     closed_window: int
+    pad: int
     standstill_ns: int
+    stay_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class Member(_Record):
     """Since when a task is under a claim (``struct member``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2IQ")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I2Q")
     ident: int
-    pad: int
+    incomplete: int
     at_ns: int
+    joined_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,22 +281,30 @@ ACTION_MOVE, ACTION_AFFINITY = range(2)
 FOREVER_NS = (1 << 64) - 1
 """``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
 
-DETAIL_OUTSIDE, DETAIL_PENDING, DETAIL_JOIN_THREAD, DETAIL_JOIN_PROCESS = range(1, 5)
+EVENT_OUTSIDE, EVENT_PIECE, EVENT_MOVE, EVENT_COMPLETE = range(1, 5)
+PIECE_ENDED, PIECE_TICK, PIECE_FROM_IDLE, PIECE_COUNTED, PIECE_MEMBER, PIECE_INCOMPLETE, PIECE_UNANNOUNCED = (
+    1 << bit for bit in range(7)
+)
+PODS_IDENT = 0xFFFFFFFF
+CPUSET_SPACE = 1 << 63
+"""Added to a cgroup's id where it is one of the v1 cpuset hierarchy."""
 CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH = range(1, 6)
 IRQ_DEVICE, IRQ_VECTOR, IRQ_SOFT = range(1, 4)
 CPU_WORDS = 16
 MASK_BUFFERS = 4
 MAX_CPUS = CPU_WORDS * 64
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
-CONFIG = struct.Struct("=IIQII")
-CLAIM_ROOT = struct.Struct("=II")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 8 + 16 * 32
-SEEN_WORDS = 65536
+CONFIG = struct.Struct("=IIII")
+CLAIM_ROOT = struct.Struct("=IIII")
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 8 + 16 * 32
+RENAME_KEY = struct.Struct("=II")
+RENAME = struct.Struct("=Q16s")
+TAG_MASK = (1 << 12) - 1
 
 
 def comm(raw: bytes) -> str:
-    """Decode a task's name."""
-    return raw.split(b"\0", 1)[0].decode(errors="replace")
+    """Spell a task's name, or another that ends with a NUL."""
+    return names.shown(raw.split(b"\0", 1)[0])
 
 
 def encode_mask(cpus: int, grace: int, since_ns: int, grace_until_ns: int) -> bytes:

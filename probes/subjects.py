@@ -40,11 +40,15 @@ class Subject:
     ident: int
     cpus: CpuSet
     since_ns: int
+    watched_ns: int = 0
+    """When the claim was added; ``since_ns`` moves on when its cgroup is made anew."""
     epoch: int = 0
     """Mask changes that are complete."""
     changing: bool = False
     next_cpus: CpuSet = field(default_factory=CpuSet)
     """The set that a change under way leads to."""
+    cpuset_id: int | None = None
+    """Number of its cgroup in the v1 hierarchy of the cpuset controller, where it has one there."""
     rows: list[Row] | None = field(default=None)
     """Final counters of a claim that was removed while the window was open."""
 

@@ -1,15 +1,10 @@
-"""From the ledger's records to the rows of :class:`Evidence`: pure functions, no kernel.
-
-A window's undecided intervals (``pending``) are settled here: transition where the kernel said that their task was
-being moved in, out of set otherwise.
-"""
+"""From the ledger's records to the rows of :class:`Evidence`: pure functions, no kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 
-from probes.joins import JoinLog, Resolution
 from probes.records import IntruderKey, IntruderSums, Offence, OffenceKey, Row, comm
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Intruder, OwnerClass
@@ -27,7 +22,7 @@ def in_window(epoch: int, window: int) -> bool:
 def merge_offences(into: Offences, found: Iterable[tuple[OffenceKey, Offence]]) -> None:
     """Add entries drained from the kernel, epochs of one window together."""
     for key, more in found:
-        key = replace(key, epoch=key.epoch >> 8)
+        key = replace(key, epoch=0)
         old = into.get(key)
         if old is not None:
             more = replace(
@@ -37,6 +32,7 @@ def merge_offences(into: Offences, found: Iterable[tuple[OffenceKey, Offence]]) 
                 longest_ns=max(old.longest_ns, more.longest_ns),
                 first_ns=min(old.first_ns, more.first_ns),
                 last_ns=max(old.last_ns, more.last_ns),
+                comm=max(old, more, key=lambda offence: offence.last_ns).comm,
             )
         into[key] = more
 
@@ -44,7 +40,7 @@ def merge_offences(into: Offences, found: Iterable[tuple[OffenceKey, Offence]]) 
 def merge_intruders(into: Intruders, found: Iterable[tuple[IntruderKey, IntruderSums]]) -> None:
     """Like :func:`merge_offences`, for intruders."""
     for key, more in found:
-        key = replace(key, epoch=key.epoch >> 8)
+        key = replace(key, epoch=0)
         old = into.get(key)
         if old is not None:
             more = replace(
@@ -54,98 +50,65 @@ def merge_intruders(into: Intruders, found: Iterable[tuple[IntruderKey, Intruder
                 longest_ns=max(old.longest_ns, more.longest_ns),
                 first_ns=min(old.first_ns, more.first_ns),
                 last_ns=max(old.last_ns, more.last_ns),
+                comm=max(old, more, key=lambda sums: sums.last_ns).comm,
+                in_pods=old.in_pods | more.in_pods,
             )
         into[key] = more
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """Undecided intervals, settled: ``waiting`` ones are too young to tell."""
-
-    violations: Offences
-    transitions: Offences
-    waiting: int
+def row(counts: Mapping[str, int]) -> Row:
+    """Make a row of the counters that are given; the others are 0."""
+    return Row(**{field.name: counts.get(field.name, 0) for field in fields(Row)})
 
 
-def settle(pending: Offences, joins: JoinLog, now_ns: int, patience_ns: int) -> Settled:
-    """Decide every undecided entry that is old enough."""
-    violations: Offences = {}
-    transitions: Offences = {}
-    waiting = 0
-    for key, offence in pending.items():
-        outcome = joins.resolve(key.tid, offence, now_ns, patience_ns)
-        if outcome is Resolution.TRANSITION:
-            transitions[key] = offence
-        elif outcome is Resolution.VIOLATION:
-            violations[key] = offence
-        else:
-            waiting += 1
-    return Settled(violations=violations, transitions=transitions, waiting=waiting)
+def sum_rows(row: Row, more: Row | None) -> Row:
+    """Add the counters of two rows; the longest is the longer one."""
+    if more is None:
+        return row
+    values = {field.name: getattr(row, field.name) + getattr(more, field.name) for field in fields(Row)}
+    return Row(**(values | {"out_longest_ns": max(row.out_longest_ns, more.out_longest_ns)}))
 
 
-def cpu_use(claim: str, ident: int, rows: list[Row], settled: Settled, sampled: CpuSet) -> list[CpuUse]:
+def cpu_use(claim: str, rows: list[Row], sampled: CpuSet) -> list[CpuUse]:
     """Make a claim's rows, one for each CPU on which it did anything."""
-    late: dict[int, list[Offence]] = {}
-    moved: dict[int, list[Offence]] = {}
-    for target, source in ((late, settled.violations), (moved, settled.transitions)):
-        for key, offence in source.items():
-            if offence.ident == ident:
-                target.setdefault(key.cpu, []).append(offence)
-    result = []
-    for cpu, row in enumerate(rows):
-        if not (row.switches or row.ns or row.samples or cpu in late or cpu in moved):
-            continue
-        out, trans = late.get(cpu, []), moved.get(cpu, [])
-        result.append(
-            CpuUse(
-                claim=claim,
-                cpu=cpu,
-                switches=row.switches,
-                run_ns=row.ns,
-                idle_wakes=row.idle_wakes,
-                out_of_set_switches=row.out_switches + sum(o.switches for o in out),
-                out_of_set_ns=row.out_ns + sum(o.ns for o in out),
-                out_of_set_longest_ns=max([row.out_longest_ns, *(o.longest_ns for o in out)]),
-                transition_switches=row.transition_switches + sum(o.switches for o in trans),
-                transition_ns=row.transition_ns + sum(o.ns for o in trans),
-                samples=row.samples,
-                out_of_set_samples=row.out_samples,
-                standstill_ns=row.standstill_ns if cpu in sampled else 0,
-            )
+    return [
+        CpuUse(
+            claim=claim,
+            cpu=cpu,
+            switches=row.switches,
+            run_ns=row.ns,
+            idle_wakes=row.idle_wakes,
+            out_of_set_switches=row.out_switches,
+            out_of_set_ns=row.out_ns,
+            out_of_set_longest_ns=row.out_longest_ns,
+            transition_switches=row.transition_switches,
+            transition_ns=row.transition_ns,
+            samples=row.samples,
+            out_of_set_samples=row.out_samples,
+            standstill_ns=row.standstill_ns if cpu in sampled else 0,
         )
-    return result
+        for cpu, row in enumerate(rows)
+        if row.switches or row.ns or row.samples
+    ]
 
 
-def offenders(offences: Iterable[Offences], claims: Mapping[int, str], start_ns: int) -> tuple[Offender, ...]:
-    """Name who ran outside, the worst first. ``claims``: ident -> name."""
-    found: dict[tuple[int, int, int], Offender] = {}
-    for entries in offences:
-        for key, offence in entries.items():
-            name = claims.get(offence.ident)
-            if name is None:
-                continue
-            place = (offence.ident, key.tid, key.cpu)
-            row = Offender(
-                claim=name,
-                tid=key.tid,
-                comm=comm(offence.comm),
-                cpu=key.cpu,
-                first_at_ns=max(0, offence.first_ns - start_ns),
-                total_ns=offence.ns,
-                longest_ns=offence.longest_ns,
-                switches=offence.switches,
-            )
-            old = found.get(place)
-            if old is not None:
-                row = replace(
-                    row,
-                    first_at_ns=min(old.first_at_ns, row.first_at_ns),
-                    total_ns=old.total_ns + row.total_ns,
-                    longest_ns=max(old.longest_ns, row.longest_ns),
-                    switches=old.switches + row.switches,
-                )
-            found[place] = row
-    return tuple(sorted(found.values(), key=lambda row: (-row.total_ns, row.claim, row.tid, row.cpu)))
+def offenders(offences: Offences, claims: Mapping[int, str], start_ns: int) -> tuple[Offender, ...]:
+    """Name which tasks ran outside, the worst first. ``claims``: ident -> name."""
+    found = [
+        Offender(
+            claim=claims[key.ident],
+            tid=key.tid,
+            comm=comm(offence.comm),
+            cpu=key.cpu,
+            first_at_ns=max(0, offence.first_ns - start_ns),
+            total_ns=offence.ns,
+            longest_ns=offence.longest_ns,
+            switches=offence.switches,
+        )
+        for key, offence in offences.items()
+        if key.ident in claims
+    ]
+    return tuple(sorted(found, key=lambda row: (-row.total_ns, row.claim, row.tid, row.cpu)))
 
 
 def intruder(key: IntruderKey, sums: IntruderSums, owner: OwnerClass, cgroup: str, start_ns: int) -> Intruder:

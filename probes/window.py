@@ -1,23 +1,29 @@
-"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed."""
+"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed.
+
+Longer than 300 lines: one object that owns what a window has gathered, and the order in which its ends are read.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from probes import tally
-from probes.records import CpuState, IntruderKey, IntruderSums, Offence, OffenceKey, Row
+from probes.clocks import Clock
+from probes.records import CpuState, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.sampling.bandwidth import lineage, read_stats
 from probes.sampling.bins import Bins
 from probes.sampling.memory import PageSampler
 from probes.sampling.system import SystemCounters, read_run_delay, read_softirqs, read_system
 from probes.sampling.threads import ThreadMasks
-from probes.sampling.untraced import read_again, read_counts
+from probes.sampling.untraced import Untraced, read_again, read_counts, untraced
+from probes.shares import Shares
 from probes.subjects import Subject
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import CpuStat
+from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, HotplugEvent, Transition
@@ -25,6 +31,8 @@ from toolkit.model.evidence import CgroupFiles, HotplugEvent, Transition
 if TYPE_CHECKING:
     from probes.observer import Observer
 
+MAX_WAITING = 100_000
+"""Intervals of one window that may wait for the kernel's word at a time."""
 EVENTS_S = 5.0
 """How long a window that has closed waits for its last events: they take milliseconds unless this machine is jammed."""
 
@@ -76,19 +84,31 @@ class Window:
     first: Edge
     started_at: str
     masks: ThreadMasks
+    shares: Shares
+    """What pieces add to the rows."""
+    slots: Clock
+    """Beats when the running usage slots are closed."""
     last: Edge | None = None
     offences: tally.Offences = field(default_factory=dict)
-    pending: tally.Offences = field(default_factory=dict)
     intruders: tally.Intruders = field(default_factory=dict)
+    waiting: list[Piece] = field(default_factory=list)
+    """Intervals that cannot be cut yet."""
+    forgotten: int = 0
+    """Moves that had been forgotten when the window opened."""
+    pieces_dropped: int = 0
+    """Intervals that were not kept because too many waited."""
     bins: dict[str, Bins] = field(default_factory=dict)
     transitions: list[Transition] = field(default_factory=list)
     removed: list[Subject] = field(default_factory=list)
     hotplug: list[HotplugEvent] = field(default_factory=list)
     gone_stats: dict[str, CpuStat] = field(default_factory=dict)
+    hidden: Untraced | None = None
+    """Threads that the kernel hid from the ledger, looked at as soon as the window had closed."""
     pages: PageSampler = field(default_factory=PageSampler)
-    polls: int = 0
     usage_base: dict[str, int] = field(default_factory=dict)
     """Of claims added while the window was open: what they had used when their cgroup's own count was first read."""
+    counted_ns: int = 0
+    """When a closed window's counting had ended: every event of it had been sent."""
 
     @property
     def start_ns(self) -> int:
@@ -104,15 +124,32 @@ class Window:
     def open(cls, observer: Observer) -> Window:
         """Open a window now."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        masks = ThreadMasks(observer.hierarchy, observer.root)
         edge = read_edge(observer)
-        return cls(observer=observer, number=observer.ledger.window, first=edge, started_at=moment, masks=masks)
+        pause_ns = observer.options.scan_ms * 1_000_000
+        patience_ns = observer.options.pending_ms * 1_000_000
+        masks = ThreadMasks(observer.hierarchy, observer.root, edge.at_ns, pause_ns, patience_ns)
+        return cls(
+            observer=observer,
+            number=observer.ledger.window,
+            first=edge,
+            started_at=moment,
+            masks=masks,
+            shares=Shares(observer.published),
+            forgotten=observer.trails.forgotten,
+            slots=Clock(edge.at_ns),
+        )
 
     def close(self) -> None:
         """Close the window now."""
         self.add_bins()
         self.last = read_edge(self.observer)
-        self.polls = self.observer.ledger.polls
+        self.counted_ns = time.monotonic_ns()
+        self.hidden = self.untraced(self.last)
+
+    def untraced(self, edge: Edge) -> Untraced:
+        """Return the threads that the ledger never saw until now."""
+        first, observer = self.first, self.observer
+        return untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
 
     def end(self) -> Edge:
         """Return the closing edge, or one read now where the window is still open."""
@@ -120,7 +157,8 @@ class Window:
 
     def rows(self, subject: Subject) -> list[Row]:
         """Return a claim's counters by CPU."""
-        return subject.rows if subject.rows is not None else self.observer.ledger.rows(subject.slot, self.number)
+        rows = subject.rows if subject.rows is not None else self.observer.ledger.rows(subject.slot, self.number)
+        return self.shares.added_to(subject.ident, rows)
 
     def all_subjects(self) -> list[Subject]:
         """Return every claim watched during the window, also those removed meanwhile."""
@@ -146,46 +184,60 @@ class Window:
             return None
         return self.usage_ns(subject) - self.usage_base.get(subject.name, 0)
 
-    def collect(self) -> tuple[tally.Offences, tally.Offences, tally.Intruders]:
-        """Return this window's detail entries: those drained before, and those in the maps now."""
-        offences, pending, intruders = dict(self.offences), dict(self.pending), dict(self.intruders)
+    def collect(self) -> tuple[tally.Offences, tally.Intruders]:
+        """Return this window's detail entries: those drained before, those in the maps now, and those of pieces."""
+        offences, intruders = dict(self.offences), dict(self.intruders)
         ledger = self.observer.ledger
-        for table, into in ((ledger.offenders, offences), (ledger.pending, pending)):
-            decoded = ((OffenceKey.decode(key), Offence.decode(value)) for key, value in table.items())
-            tally.merge_offences(into, ((k, v) for k, v in decoded if tally.in_window(k.epoch, self.number)))
+        theirs = ((OffenceKey.decode(key), Offence.decode(value)) for key, value in ledger.offenders.items())
+        tally.merge_offences(offences, ((k, v) for k, v in theirs if tally.in_window(k.epoch, self.number)))
         found = ((IntruderKey.decode(key), IntruderSums.decode(value)) for key, value in ledger.intruders.items())
         tally.merge_intruders(intruders, ((k, v) for k, v in found if tally.in_window(k.epoch, self.number)))
-        return offences, pending, intruders
+        tally.merge_offences(offences, self.shares.offences.items())
+        tally.merge_intruders(intruders, self.shares.intruders.items())
+        for offender, offence in offences.items():
+            name = ledger.name(offender.tid, offender.life, offence.last_ns, offence.comm)
+            offences[offender] = replace(offence, comm=name)
+        for intruder, sums in intruders.items():
+            name = ledger.name(intruder.tid, intruder.life, sums.last_ns, sums.comm)
+            intruders[intruder] = replace(sums, comm=name)
+        return offences, intruders
+
+    def settle(self) -> list[Detail]:
+        """Cut the intervals whose word has come, or will not come any more; returns the times outside among them."""
+        observer, found, still = self.observer, [], []
+        for piece in [*self.waiting, *observer.pieces(self.number)]:
+            stays = observer.trails.cut(piece, observer.ledger.heard_ns)
+            if stays is None:
+                still.append(piece)
+            else:
+                found += self.shares.add(piece, stays)
+        self.pieces_dropped += max(0, len(still) - MAX_WAITING)
+        self.waiting = still[:MAX_WAITING]
+        return found
 
     def wait_for_events(self) -> None:
-        """Wait until what was in the rings when the window closed has been heard; not under the observer's lock."""
-        ledger, deadline = self.observer.ledger, time.monotonic() + EVENTS_S
-        while ledger.polls < self.polls + 2:  # the first may have begun before the window closed
+        """Wait until what was sent before the window closed is heard and settled; not under the observer's lock."""
+        observer, patience_ns = self.observer, self.observer.options.pending_ms * 1_000_000
+        deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
+        while True:
+            with observer.lock:
+                self.settle()
+                if observer.ledger.heard_ns > self.counted_ns and not self.waiting:
+                    return
             if time.monotonic() > deadline:
-                self.observer.blind(f"events were still unread {EVENTS_S} s after the window closed")
+                text = f"events were still unread {EVENTS_S:g} s after the window closed"
+                self.observer.blind(text, Witness.SWITCHES, start_ns=self.start_ns, end_ns=self.end().at_ns)
                 return
             time.sleep(0.002)
-
-    def waiting(self) -> bool:
-        """Say whether an undecided interval is still too young to be settled."""
-        observer = self.observer
-        with observer.lock:
-            _, pending, _ = self.collect()
-            patience = observer.options.pending_ms * 1_000_000
-            return tally.settle(pending, observer.joins, time.monotonic_ns(), patience).waiting > 0
 
     def drain_if_half_full(self) -> None:
         """Move detail entries to user space before a map is full."""
         ledger, options = self.observer.ledger, self.observer.options
-        sizes = (
-            (ledger.offenders, options.max_offenders),
-            (ledger.pending, options.max_offenders),
-            (ledger.intruders, options.max_intruders),
-        )
+        sizes = ((ledger.offenders, options.max_offenders), (ledger.intruders, options.max_intruders))
         if not any(len(tuple(table.keys())) >= size // 2 for table, size in sizes):
             return
         ledger.next_epoch()
-        self.offences, self.pending, self.intruders = self._drain()
+        self._drain()
 
     def drop_old_entries(self) -> None:
         """Empty the detail maps of what belongs to this window, after it was closed and read."""
@@ -193,33 +245,32 @@ class Window:
         self.observer.ledger.interrupts.drop_old(self.observer.ledger.window)
         self.observer.ledger.actions.drop_old(self.observer.ledger.window)
 
-    def _drain(self) -> tuple[tally.Offences, tally.Offences, tally.Intruders]:
+    def _drain(self) -> None:
         ledger = self.observer.ledger
         running = (ledger.window << 8 | ledger.epoch) & 0xFFFFFFFF
-        offences, pending, intruders = dict(self.offences), dict(self.pending), dict(self.intruders)
-        for table, into in ((ledger.offenders, offences), (ledger.pending, pending)):
-            for raw, data in tuple(table.items()):
-                key = OffenceKey.decode(raw)
-                if key.epoch == running:
-                    continue
-                if tally.in_window(key.epoch, self.number):
-                    tally.merge_offences(into, [(key, Offence.decode(data))])
-                table.delete(raw)
+        for raw, data in tuple(ledger.offenders.items()):
+            key = OffenceKey.decode(raw)
+            if key.epoch == running:
+                continue
+            if tally.in_window(key.epoch, self.number):
+                tally.merge_offences(self.offences, [(key, Offence.decode(data))])
+            ledger.offenders.delete(raw)
         for raw, data in tuple(ledger.intruders.items()):
             intruder = IntruderKey.decode(raw)
             if intruder.epoch == running:
                 continue
             if tally.in_window(intruder.epoch, self.number):
-                tally.merge_intruders(intruders, [(intruder, IntruderSums.decode(data))])
+                tally.merge_intruders(self.intruders, [(intruder, IntruderSums.decode(data))])
             ledger.intruders.delete(raw)
-        return offences, pending, intruders
 
     def add_bins(self) -> None:
         """Close the running usage slot of every claim."""
         if self.closed:
             return
         self.observer.ledger.split(self.observer.ledger.sampled())
-        now = time.monotonic_ns() - self.start_ns
+        moment = time.monotonic_ns()
+        self.slots.beat(moment)
+        now = moment - self.start_ns
         for subject in self.observer.subjects.values():
             self.bins.setdefault(subject.name, Bins(subject.name)).add(now, self.usage_ns(subject))
 
@@ -241,6 +292,7 @@ class Window:
         if not self.closed:
             subject.rows = self.observer.ledger.rows(subject.slot, self.number)
             self.removed.append(subject)
+            self.masks.end(subject, start_ns)
         self.changed(subject, "claim-removed", start_ns, time.monotonic_ns(), subject.cpus, None, "toolkit")
 
     def changed(

@@ -23,6 +23,7 @@ from toolkit.model.claims import (
     SubjectKind,
 )
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.names import canonical, printable, raw
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
 
@@ -76,7 +77,7 @@ class _Claim(_Entry):
         quota = self.quota if isinstance(self.quota, _Quota) else None
         return Claim(
             name=self.name,
-            cgroup="/" + self.cgroup.strip("/"),
+            cgroup="/" + canonical(self.cgroup.strip("/")),
             pod=self.pod,
             container=self.container or self.name,
             kind=self.kind,
@@ -129,7 +130,7 @@ def parse_claims(text: str, where: str) -> ClaimSet:
         reserved_cpus=document.reserved_cpus,
         strict_reservation=document.strict_reservation,
         policy=document.policy,
-        pods_root=document.pods_root,
+        pods_root=None if document.pods_root is None else canonical(document.pods_root),
         transition_limit_ms=document.transition_limit_ms,
         noise_budget_ns_per_s=document.noise_budget_ns_per_s,
         reconcile_period_s=document.reconcile_period_s,
@@ -155,7 +156,7 @@ def check_claims(claims: ClaimSet, where: str) -> None:
             seen.add(value)
     owners: list[Claim] = []
     if claims.pods_root is not None and not _is_place(claims.pods_root):
-        raise InputError(where, f"podsRoot {claims.pods_root[:120]!r}", "a path below the cgroup root")
+        raise InputError(where, f"podsRoot {printable(claims.pods_root[:120])}", "a path below the cgroup root")
     for claim in claims.claims:
         if not claim.name.isprintable() or claim.name.startswith(OURS):
             raise InputError(
@@ -163,7 +164,7 @@ def check_claims(claims: ClaimSet, where: str) -> None:
             )
         if not _is_place(claim.cgroup):
             raise InputError(
-                where, f"claim {claim.name!r}: cgroup {claim.cgroup[:120]!r}", "a path below the cgroup root"
+                where, f"claim {claim.name!r}: cgroup {printable(claim.cgroup[:120])}", "a path below the cgroup root"
             )
         if claim.isolation is Isolation.CONTAINER:
             if not claim.cpus:
@@ -181,7 +182,8 @@ def check_claims(claims: ClaimSet, where: str) -> None:
 
 def _is_place(cgroup: str) -> bool:
     """Say whether a path names one cgroup below the root, in the one way that it can be written."""
-    return cgroup.isprintable() and not {"", ".", ".."} & set(cgroup.strip("/").split("/"))
+    path = raw(cgroup)
+    return cgroup.isprintable() and b"\0" not in path and not {b"", b".", b".."} & set(path.strip(b"/").split(b"/"))
 
 
 def load_claims(path: Path) -> ClaimSet:

@@ -29,11 +29,15 @@ class InputError(PinproofError):
     exit_code = 2
 
     def __init__(self, where: str, found: str, expected: str = "") -> None:
-        """Compose ``where: found; expected ...`` on one line; a stranger's flood is cut."""
+        """Compose ``where: found; expected ...``; a stranger's flood is cut.
+
+        All but ``where`` is put on one line. A file's name keeps its line ends: they are part of it, and spelt where
+        the message is printed.
+        """
         if len(found) > FOUND_CHARACTERS:
             found = f"{found[:FOUND_CHARACTERS]}… ({len(found)} characters)"
-        text = f"{where}: {found}" + (f"; expected {expected}" if expected else "")
-        super().__init__(" ".join(text.split()))
+        text = found + (f"; expected {expected}" if expected else "")
+        super().__init__(f"{where}: {' '.join(text.split())}")
 
 
 class HostUnsupportedError(PinproofError):

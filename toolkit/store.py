@@ -26,7 +26,7 @@ from toolkit.model.plan import Plan
 from toolkit.model.result import Result, make_result
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
-from toolkit.model.serde import MAX_FILE_BYTES, from_data, to_data
+from toolkit.model.serde import MAX_FILE_BYTES, from_data, printable_json, to_data
 from toolkit.model.verdict import Verdict
 
 T = TypeVar("T")
@@ -215,7 +215,7 @@ def _save(run: Path, stage: str, value: object) -> Path:
     data = to_data(value)
     assert isinstance(data, dict)
     document = {"schema": _schema(stage), **data}
-    text = pydantic_core.to_json(document, indent=1).decode()
+    text = printable_json(pydantic_core.to_json(document, indent=1).decode())
     return write_atomically(run / f"{stage}.json", text + "\n")
 
 

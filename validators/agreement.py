@@ -114,7 +114,7 @@ def _rows(claims: ClaimSet, claim: Claim, own: BandwidthUse | None, use: dict[st
         return ""
     if any(row.run_ns > 0 for name in family for row in use.get(name, [])):
         return ""
-    return f"the ledger tells {(own.bpf_usage_ns or 0) / 1e6:.1f} ms of CPU time but not on which CPU"
+    return f"the ledger has {(own.bpf_usage_ns or 0) / 1e6:.1f} ms of CPU time but not on which CPU"
 
 
 def _samples(evidence: Evidence, rows: list[CpuUse]) -> list[str]:

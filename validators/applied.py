@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from toolkit.model.cgroup_manager import systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
@@ -118,7 +119,8 @@ def _quota_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str |
     promised = claim.quota_us if claim.quota_us is not None else -1
     if files.quota_us is None or (promised >= 0 and files.period_us is None):
         return None
-    if not bandwidth.same_limit(promised, claim.period_us, files.quota_us, files.period_us):
+    by_systemd = systemd_wrote(files.cgroup, files.manager)
+    if not bandwidth.same_limit(promised, claim.period_us, files.quota_us, files.period_us, by_systemd=by_systemd):
         found = bandwidth.shown(files.quota_us, files.period_us)
         return f"{found}, promised {bandwidth.shown(promised, claim.period_us)}"
     if promised >= 0 and files.quota_us != promised:
@@ -159,10 +161,11 @@ RULE = Rule(
             is undecided. A change that pinproof or the kubelet made in between moves the promise with it.
         """),
         tolerance=prose("""
-            Exact, but for stated roundings, which are reported as measures: a quota rounded up to 1 % of a CPU (systemd
-            cgroup driver); shares turned into a weight by the kubelet's linear or the runtimes' logarithmic formula; a
-            memory limit rounded down to whole pages (at most 64 KiB); on cgroup v2 an empty cpuset.cpus that inherits
-            exactly the promised CPUs.
+            Exact, but for stated roundings, which are reported as measures: a quota rounded up to 1 % of a CPU where
+            systemd wrote it (the cgroup is a scope, slice or service that systemd has marked as its own; nobody else
+            rounds); shares turned into a weight by the kubelet's linear or the runtimes' logarithmic formula; a memory
+            limit rounded down to whole pages (at most 64 KiB); on cgroup v2 an empty cpuset.cpus that inherits exactly
+            the promised CPUs.
         """),
         source=prose("""
             Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/cpusets.rst; scheduler/sched-bwc.rst; field.md F10,

@@ -6,6 +6,8 @@ Let Q be the quota, P the period, B the burst, W the window, n the CPUs that the
 Above. The pool holds at most Q + B when the window opens, and every period timer that fires (``nr_periods``) adds Q:
 ``Q * (nr_periods + 1) + B``. Without trust in that counter: W = k*P + r touches whole periods and two partial ones,
 each good for Q at most and for what n CPUs can burn in r: ``k*Q + min(2Q, max(Q, r*n)) + B``. The smaller one holds.
+Real-time, deadline and sched_ext tasks are in neither: they draw nothing from the pool and start no timer, but their
+time counts as usage. Where a group has some, only the second bound is one, and what was drawn from the pool is unknown.
 To it come ``n*s`` (a CPU may hold a slice drawn before the window: local runtime does not expire), ``n*t`` (an overrun
 is noticed at the next tick and repaid in a later period, after the window), and ``n*t`` (the usage counter may lag one
 tick on each CPU when the window opens).
@@ -40,6 +42,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolkit.model.evidence import UsageBin
+from validators.wording import plural
 
 NS_PER_US = 1_000
 DEFAULT_SLICE_US = 5_000
@@ -83,14 +86,61 @@ class Conditions:
         return self.cpus * (self.slice_ns + 2 * self.tick_ns)
 
 
-def upper_ns(limit: Limit, conditions: Conditions, nr_periods: int | None) -> int:
-    """Return the most CPU time that the limit allows in the window."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """The most CPU time that a limit allows, with the numbers that it was computed from.
+
+    :param periods: whole periods of the window, or ``nr_periods`` where that count gives the smaller bound.
+    :param counted: whether it rests on that count.
+    """
+
+    limit: Limit
+    conditions: Conditions
+    periods: int
+    pool_ns: int
+    counted: bool
+
+    @property
+    def total_ns(self) -> int:
+        """The bound."""
+        return self.pool_ns + self.limit.burst_us * NS_PER_US + self.conditions.edges_ns
+
+    @property
+    def text(self) -> str:
+        """The sum, written out: every number that went in, in ms."""
+        quota = f"{self.limit.quota_us / 1000:g} ms"
+        window = f"{self.conditions.window_ns / 1e9:.3f} s"
+        extra = self.pool_ns - self.periods * self.limit.quota_us * NS_PER_US
+        if self.counted:
+            pool = f"{self.periods} refills counted in {window} and 1 before, of {quota} each"
+        else:
+            pool = f"{self.periods} whole periods in {window} of {quota} each, {extra / 1e6:.1f} ms in parts of periods"
+        burst = f", {self.limit.burst_us / 1000:g} ms of burst" if self.limit.burst_us else ""
+        edges = (
+            f"{plural(self.conditions.cpus, 'CPU', 'CPUs')} x ({self.conditions.slice_ns / 1e6:g} ms slice + "
+            f"2 x {self.conditions.tick_ns / 1e6:g} ms tick)"
+        )
+        return f"{pool}{burst}, {edges}: {self.total_ns / 1e6:.1f} ms"
+
+
+def upper(limit: Limit, conditions: Conditions, nr_periods: int | None) -> Bound:
+    """Return the most CPU time that the limit allows in the window.
+
+    :param nr_periods: period timers that fired; ``None``: not to be trusted, because the group has tasks of classes
+        that neither start the timer nor draw from the pool.
+    """
     quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
     whole, rest = divmod(conditions.window_ns, period)
     pool = whole * quota + min(2 * quota, max(quota, rest * conditions.cpus))
-    if nr_periods is not None:
-        pool = min(pool, quota * (nr_periods + 1))
-    return pool + limit.burst_us * NS_PER_US + conditions.edges_ns
+    if nr_periods is not None and quota * (nr_periods + 1) < pool:
+        counted = quota * (nr_periods + 1)
+        return Bound(limit=limit, conditions=conditions, periods=nr_periods, pool_ns=counted, counted=True)
+    return Bound(limit=limit, conditions=conditions, periods=whole, pool_ns=pool, counted=False)
+
+
+def upper_ns(limit: Limit, conditions: Conditions, nr_periods: int | None) -> int:
+    """Return the most CPU time that the limit allows in the window."""
+    return upper(limit, conditions, nr_periods).total_ns
 
 
 def demanded_ns(limit: Limit, conditions: Conditions) -> int:
@@ -137,13 +187,25 @@ def rounded_quota_us(quota_us: int, period_us: int) -> int:
     return -(-quota_us // step) * step
 
 
-def same_limit(claimed_quota_us: int, claimed_period_us: int, found_quota_us: int, found_period_us: int | None) -> bool:
-    """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding."""
+def same_limit(
+    claimed_quota_us: int,
+    claimed_period_us: int,
+    found_quota_us: int,
+    found_period_us: int | None,
+    *,
+    by_systemd: bool,
+) -> bool:
+    """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
+
+    :param by_systemd: systemd wrote it, so that it may be rounded; nobody else rounds.
+    """
     if claimed_quota_us < 0:
         return found_quota_us < 0
     if found_period_us is not None and found_period_us != claimed_period_us:
         return False
-    return found_quota_us in (claimed_quota_us, rounded_quota_us(claimed_quota_us, claimed_period_us))
+    if found_quota_us == claimed_quota_us:
+        return True
+    return by_systemd and found_quota_us == rounded_quota_us(claimed_quota_us, claimed_period_us)
 
 
 def shown(quota_us: int | None, period_us: int | None) -> str:

@@ -118,17 +118,18 @@ RULE = Rule(
         claim="The kubelet's state files are sound: it could start from them, and no CPU or byte is lost or shared.",
         how=prose("""
             cpu_manager_state: checksum, version, policy (also against the configured one), then the sets: the shared
-            pool is not empty while CPUs are assigned and shares none with an assignment; no CPU has two owners (of one
-            pod: two that both run, unless they share the pod's pool); all of them together are the online CPUs, less
-            the reserved ones under strict reservation; reserved CPUs are never assigned; an entry without a container
-            that outlives two reconciles is leaked. memory_manager_state: checksum, version, policy, the sums of every
-            table, blocks against what is taken, node totals against this boot's. The last reading decides, because the
-            kubelet saves in two steps; problems that went away are counted. Which containers exist, not known:
-            undecided where CPUs are assigned.
+            pool is not empty while CPUs are assigned and shares none with an assignment; no CPU has two owners (of
+            one pod: two that both run, unless they share the pod's pool); all of them together are the online CPUs,
+            less the reserved ones under strict reservation; reserved CPUs are never assigned; an entry without a
+            container that outlives two reconciles is leaked. memory_manager_state: checksum, version, policy, the
+            sums of every table, blocks against what is taken, as a whole and on the nodes that they name (nodes that
+            share a block by their sum), how many blocks each node counts, node totals against this boot's. The last
+            reading decides, because the kubelet saves in two steps; problems that went away are counted. Which
+            containers exist, not known: undecided where CPUs are assigned.
         """),
         tolerance=prose("""
-            None for the files. Leaks: two reconcile periods (10 s each unless told), since an entry may wait one for
-            its turn and the list of containers was read apart from it.
+            None for the files. Leaks: two reconcile periods (10 s each unless the claims say another), since an entry
+            may wait one for its turn and the list of containers was read apart from it.
         """),
         source=prose("""
             KEP-5526 "State File" (seed 001); field.md K-kubelet-4, K-kubelet-5, F2, F6, F21-F29, F41, F42; kubelet

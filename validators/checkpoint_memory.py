@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolkit.model.state_files import MemoryStateFile, StateReading
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.state_files import MemoryEntry, MemoryStateFile, StateReading
 
 POLICIES = ("None", "Static")
 MEMORY = "memory"
@@ -28,7 +29,9 @@ def problems(file: MemoryStateFile, reading: StateReading) -> Iterator[str]:
     elif reading.memory_policy is not None and reading.memory_policy != file.policy:
         yield f"policy is {file.policy}, configured is {reading.memory_policy}: the kubelet will not start"
     yield from _tables(file)
-    yield from _blocks(file)
+    wrong = list(_blocks(file))
+    # Where the whole does not agree, neither do its parts, and there is nothing more to say.
+    yield from wrong or _places(file)
     for row in file.rows:
         have = (reading.node_bytes or {}).get(row.node)
         if row.kind == MEMORY and have is not None and have != row.total_bytes:
@@ -53,11 +56,8 @@ def _tables(file: MemoryStateFile) -> Iterator[str]:
 def _blocks(file: MemoryStateFile) -> Iterator[str]:
     """Yield blocks on unknown nodes, and kinds of which more or less is taken than the blocks sum up to."""
     nodes = {row.node for row in file.rows}
-    whole = {entry.pod_uid for entry in file.pods}
-    # A pod's own block holds its containers' blocks.
-    counted = [*file.pods, *(entry for entry in file.entries if entry.pod_uid not in whole)]
     owned: dict[str, int] = {}
-    for entry in counted:
+    for entry in _counted(file):
         owned[entry.kind] = owned.get(entry.kind, 0) + entry.size_bytes
         strange = [node for node in entry.nodes if node not in nodes]
         if strange:
@@ -68,6 +68,50 @@ def _blocks(file: MemoryStateFile) -> Iterator[str]:
         if taken != owned.get(kind, 0):
             sums = f"the blocks sum up to {owned.get(kind, 0)}"
             yield f"{taken} bytes of {kind} are taken, {sums}: leaked or doubly owned"
+
+
+def _counted(file: MemoryStateFile) -> list[MemoryEntry]:
+    """Return the blocks that are charged: a pod's own block holds its containers' blocks."""
+    whole = {entry.pod_uid for entry in file.pods}
+    return [*file.pods, *(entry for entry in file.entries if entry.pod_uid not in whole)]
+
+
+def _groups(file: MemoryStateFile) -> list[CpuSet]:
+    """Return the nodes by what shares memory: nodes that one block names fill up together, in an order that depends on
+    which pod came and went first, so only their sums are determined (field.md F28).
+    """
+    groups = [CpuSet.of([node]) for node in sorted({row.node for row in file.rows})]
+    for entry in _counted(file):
+        touched = [group for group in groups if group & entry.nodes]
+        groups = [group for group in groups if group not in touched]
+        merged = CpuSet()
+        for group in touched:
+            merged = merged | group
+        groups += [merged] if touched else []
+    return sorted(groups, key=lambda group: group.first())
+
+
+def _places(file: MemoryStateFile) -> Iterator[str]:
+    """Yield memory that is charged to other nodes than its blocks are on, and nodes that count other blocks: from the
+    blocks a starting kubelet computes the table anew, and refuses a file whose own differs.
+    """
+    counted = _counted(file)
+    for group in _groups(file):
+        where = f"node {group}" if len(group) == 1 else f"nodes {group} together"
+        for kind in sorted({row.kind for row in file.rows if row.node in group}):
+            taken = sum(row.reserved_bytes for row in file.rows if row.kind == kind and row.node in group)
+            owned = sum(entry.size_bytes for entry in counted if entry.kind == kind and entry.nodes & group)
+            if taken != owned:
+                sums = f"the blocks on it sum up to {owned}: charged to another node than its blocks say"
+                yield f"{taken} bytes of {kind} are taken of {where}, {sums}; the kubelet will not start again"
+    for node in file.nodes:
+        blocks = [entry for entry in counted if node.node in entry.nodes]
+        if node.assignments != len(blocks):
+            sums = f"{len(blocks)} blocks are on it"
+            yield f"node {node.node} counts {node.assignments} assignments, {sums}; the kubelet will not start again"
+        last = {entry.nodes for entry in blocks} or {CpuSet.of([node.node])}
+        if node.group not in last:
+            yield f"node {node.node} is in a group with {node.group}, none of its blocks is; the kubelet will not start"
 
 
 def stale(file: MemoryStateFile, reading: StateReading) -> int:

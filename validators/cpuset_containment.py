@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
+from validators.wording import milliseconds, plural
 
 ID = "cpuset-containment"
 
@@ -25,13 +26,19 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             use.get(claim.name, []),
             offenders.get(claim.name, []),
             changes.get(claim.name, []),
+            [row for other in claims.claims if _counts_as(other, claim) for row in use.get(other.name, [])],
         )
         for claim in claims.claims
     )
 
 
 def _judge(
-    claim: Claim, evidence: Evidence, rows: list[CpuUse], named: list[Offender], transitions: list[Transition]
+    claim: Claim,
+    evidence: Evidence,
+    rows: list[CpuUse],
+    named: list[Offender],
+    transitions: list[Transition],
+    nested: list[CpuUse],
 ) -> Verdict:
     if claim.cpus is None:
         return Verdict(
@@ -52,6 +59,8 @@ def _judge(
         "transition_switches": sum(row.transition_switches for row in rows),
         "transition_ns": sum(row.transition_ns for row in rows),
     }
+    allowed = view.ever_allowed(claim, view.mask_changes(claim.name, transitions))
+    measures["allowed_cpus"] = str(allowed)
     outside = [row for row in rows if row.out_of_set_switches or row.out_of_set_ns or row.out_of_set_samples]
 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
@@ -72,20 +81,39 @@ def _judge(
             f"ran on CPUs {where} outside {claim.cpus}: {measures['out_of_set_switches']} switches, "
             f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms",
         )
-    if not any(row.switches or row.samples for row in rows):
+    strays = [row for row in nested if row.cpu not in allowed and any(view.settled_use(row))]
+    if strays:
+        names = ", ".join(sorted({row.claim for row in strays}))
+        where = CpuSet.of(row.cpu for row in strays)
+        spent = sum(view.settled_use(row)[1] for row in strays) / 1e6
+        return verdict(
+            Outcome.FAILED, f"{names} below its cgroup ran {spent:.3f} ms on CPUs {where} outside {claim.cpus}"
+        )
+    if not any(row.switches or row.samples for row in (*rows, *nested)):
         return verdict(Outcome.UNDECIDED, "no task of it was seen to run: there is no evidence")
-    strange = CpuSet.of(row.cpu for row in rows if any(view.settled_use(row))) - view.ever_allowed(
-        claim, view.mask_changes(claim.name, transitions)
-    )
+    strange = CpuSet.of(row.cpu for row in rows if any(view.settled_use(row))) - allowed
     if strange:
         return verdict(
             Outcome.UNDECIDED,
             f"it ran on CPUs {strange} outside {claim.cpus}, which the probe did not count: another set was watched",
         )
-    return verdict(
-        Outcome.PASSED,
-        f"0 of {measures['switches_judged']} switches and {measures['samples']} samples outside {claim.cpus}",
-    )
+    measures["but"] = _but(claim, allowed, rows)
+    counted = f"0 of {measures['switches_judged']} switches and {measures['samples']} samples outside"
+    return verdict(Outcome.PASSED, f"{counted} {claim.cpus}{measures['but']}")
+
+
+def _counts_as(inner: Claim, outer: Claim) -> bool:
+    """Say whether a claim below another's cgroup must keep to its CPUs: all workload but ephemeral containers."""
+    return view.inside(inner, outer) and inner.kind is SubjectKind.CONTAINER
+
+
+def _but(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> str:
+    """Say what was outside and breaks nothing, for whoever reads the sentence word by word."""
+    parts = [f"{allowed} before a change"] if allowed != claim.cpus else []
+    switches, ns = sum(row.transition_switches for row in rows), sum(row.transition_ns for row in rows)
+    if switches or ns:
+        parts.append(f"{plural(switches, 'switch', 'switches')} and {milliseconds(ns)} outside in transition")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _busiest(rows: list[CpuUse]) -> float:
@@ -119,18 +147,19 @@ RULE = Rule(
         id=ID,
         claim="No task of the claim's cgroup or its descendants ran outside the claim's CPUs.",
         how=prose("""
-            Every context switch is judged in the kernel: the interval that just ended, its cgroup, its
-            CPU. A CPU-clock sampler cuts the interval of a task that never switches, so it is seen as
-            well. One interval outside is a failure. A claim of which nothing was seen to run is
-            undecided. Intervals that began before a task joined the cgroup, or before a change of the set
-            was complete, are reported as transition measures, not as violations. Tasks that all stay on
-            one CPU of a wider set break no promise; `used_cpus` and `busiest_cpu_ratio` tell. The ledger's CPU time
-            must agree with the cgroup's own, and its placement with the sampler and /proc.
+            Every context switch is judged in the kernel: the interval that just ended, its cgroup, its CPU. A
+            CPU-clock sampler cuts the interval of a task that never switches, so it is seen as well. One interval
+            outside is a failure. A claim of which nothing was seen to run is undecided. A claim about a cgroup below
+            this one is counted by itself; its tasks must keep to both sets (ephemeral containers to their own).
+            Intervals that began before a task joined the cgroup, or before a change of the set was complete, are
+            reported as transition measures, not as violations. Tasks that all stay on one CPU of a wider set break no
+            promise; `used_cpus` and `busiest_cpu_ratio` report it. The ledger's CPU time must agree with the cgroup's
+            own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""
-            None for intervals outside. CPU time of the two witnesses: 2 ticks per CPU used (each read of
-            the cgroup may miss one), 1 us per switch (the two clocks are read at different points of the
-            same switch), 2 % and the measured steal (time that the task clock leaves out).
+            None for intervals outside. CPU time of the two witnesses: 2 ticks per CPU used (each read of the cgroup
+            may miss one), 1 us per switch (the two clocks are read at different points of the same switch), 2 % and
+            the measured steal (time that the task clock leaves out).
         """),
         source="design.md sections 2-4; cpuset(7); field.md K1, K3, K6, K11, K12, K14",
         negative_control=prose("""

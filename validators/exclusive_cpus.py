@@ -61,18 +61,16 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     unknown = seen.of(OwnerClass.UNKNOWN)
     if unknown:
         return verdict(Outcome.UNDECIDED, f"it is not known whose task {_names(unknown)} on CPU {unknown[0].cpu} is")
-    noise = [*seen.infra, *seen.of(OwnerClass.SYSTEM, OwnerClass.KTHREAD, OwnerClass.PERCPU_KTHREAD)]
-    blind = "" if claims.pods_root or strict else " (no pods root given: tasks without a claim count as system)"
-    return verdict(
-        Outcome.PASSED,
-        f"CPUs {cpus} hosted only {claim.name} and {foreign.total_ns(noise) / 1e6:.1f} ms of system{blind}",
-    )
+    until = f" until `{claim.name}` ended" if _ends(claim, evidence) else ""
+    measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
+    blind = "" if claims.pods_root or strict else " (no pods root given: a task without a claim may be a pod's)"
+    return verdict(Outcome.PASSED, f"CPUs {cpus} {measures['hosted']}{blind}")
 
 
 def _shares(owner: Claim, other: Claim, cpu: int) -> bool:
     """Containers of one pod may share by claim (an init container's CPUs are reused, a pod's pool is the pod's)."""
-    if other.name == owner.name:
-        return True
+    if other.name == owner.name or view.inside(other, owner):
+        return True  # A claim about a part of its cgroup is a closer look at tasks that are its own.
     if not view.same_pod(owner, other):
         return False
     if not view.is_workload(other):
@@ -93,10 +91,14 @@ def _changed_hands(claim: Claim, evidence: Evidence) -> CpuSet:
 
 def _while_it_was_there(claim: Claim, evidence: Evidence) -> Evidence:
     """Leave out tasks without a claim that came when the claim had ended: the CPUs were another's by then."""
-    ends = [t.start_at_ns for t in evidence.transitions if t.claim == claim.name and t.what == "claim-removed"]
+    ends = _ends(claim, evidence)
     if not ends:
         return evidence
     return replace(evidence, intruders=tuple(row for row in evidence.intruders if row.first_at_ns < max(ends)))
+
+
+def _ends(claim: Claim, evidence: Evidence) -> list[int]:
+    return [t.start_at_ns for t in evidence.transitions if t.claim == claim.name and t.what == "claim-removed"]
 
 
 def _names(stays: list[Offender]) -> str:
@@ -108,22 +110,28 @@ def _names(stays: list[Offender]) -> str:
     return ", ".join(ranked[:3]) + (f" and {len(ranked) - 3} more" if len(ranked) > 3 else "")
 
 
+def spared(claims: ClaimSet) -> frozenset[Witness]:
+    """With policy `k8s` system tasks are noise: one that was not seen breaks no promise."""
+    strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
+    return frozenset() if strict else frozenset({Witness.SYSTEM_TASKS})
+
+
 RULE = Rule(
     RuleDoc(
         id=ID,
         claim="Exclusive CPUs hosted no task of another pod; the policy decides on system tasks.",
         how=prose("""
-            Every switch on the claim's CPUs is attributed. Policy `k8s`: tasks of other pods, of other
-            containers of the same pod that do not own the CPU, and of pods without a claim (a cgroup
-            below the pods' root) are violations; system tasks, kernel threads and pause sandboxes are
-            noise and measured, because the kubelet's exclusivity extends to other pods only. Policy
-            `strict-isolation`: anything but per-CPU kernel threads and pinproof's own tasks is a
-            violation. A task whose owner is unknown makes the verdict undecided. Ephemeral containers may
-            not touch exclusive CPUs of others.
+            Every switch on the claim's CPUs is attributed. Policy `k8s`: tasks of other pods, of other containers of
+            the same pod that do not own the CPU, and of pods without a claim (a cgroup below the pods' root) are
+            violations; system tasks, kernel threads and pause sandboxes are noise and measured, because the kubelet's
+            exclusivity extends to other pods only. Policy `strict-isolation`: anything but per-CPU kernel threads and
+            pinproof's own tasks is a violation. A task whose owner is unknown makes the verdict undecided. Ephemeral
+            containers may not touch exclusive CPUs of others. Claims about cgroups below this one are owners too.
+            What passed names the owners that ran there, and everything else that did, by class.
         """),
         tolerance=prose("""
-            None for violations. On a CPU that changed hands while we watched only intervals after the
-            change count; time that cannot be dated makes the verdict undecided.
+            None for violations. On a CPU that changed hands while we watched only intervals after the change count;
+            time that cannot be dated makes the verdict undecided.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies (seed 000); KEP-5526 (seed 001);
@@ -133,7 +141,8 @@ RULE = Rule(
             Pin a task of another cgroup below the pods' root to one of the CPUs: `taskset -c 2 sh -c
             ...`.
         """),
-        witnesses=(Witness.SWITCHES,),
+        witnesses=(Witness.SWITCHES, Witness.SYSTEM_TASKS),
     ),
     check,
+    spared=spared,
 )

@@ -15,8 +15,11 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Measure, Offender
 from validators import view
+from validators.wording import listed, milliseconds
 
 UNCLAIMED = "(no claim)"
+NO_POD_KNOWN = "tasks without a claim"
+"""What system tasks are called where no pods root was given: one of them may be a pod's."""
 
 
 @dataclass(slots=True)
@@ -31,6 +34,12 @@ class Guests:
     """Tasks without a claim."""
     blurred: list[str] = field(default_factory=list)
     """What cannot be attributed."""
+    owners: set[str] = field(default_factory=set)
+    """Claims that own a CPU of the set, and whose tasks were seen to run there."""
+    canaries_ns: int = 0
+    """Time of pinproof's own controls, where every CPU has an owner and they had to run on one of these."""
+    excused_ns: dict[str, int] = field(default_factory=dict)
+    """By claim that does not own the CPU: time there that breaks no promise (it started or moved, or had the CPU)."""
 
     def of(self, *owners: OwnerClass) -> list[Offender]:
         """Return the stays of unclaimed tasks of these classes."""
@@ -46,7 +55,35 @@ class Guests:
             "percpu_kthread_ns": total_ns(self.of(OwnerClass.PERCPU_KTHREAD)),
             "toolkit_ns": total_ns(self.of(OwnerClass.TOOLKIT)),
             "unknown_ns": total_ns(self.of(OwnerClass.UNKNOWN)),
+            "canaries_ns": self.canaries_ns,
+            "excused_ns": sum(self.excused_ns.values()),
         }
+
+    def excused(self) -> list[str]:
+        """Name the time of claims that broke nothing, a phrase each."""
+        return [
+            f"{milliseconds(ns)} of `{name}` before its present set held"
+            for name, ns in sorted(self.excused_ns.items())
+            if ns
+        ]
+
+    def hosted(self, *, pods_known: bool) -> str:
+        """Say who was there: ``hosted only `db` and 0.6 ms of kernel threads``. The one naming of these classes.
+
+        :param pods_known: whether a pod without a claim would have been told from a system task.
+        """
+        kernel = self.of(OwnerClass.KTHREAD, OwnerClass.PERCPU_KTHREAD)
+        others = (
+            (total_ns(kernel), "kernel threads"),
+            (total_ns(self.of(OwnerClass.SYSTEM)), "system tasks" if pods_known else NO_POD_KNOWN),
+            (total_ns(self.infra), "pause sandboxes and runtime helpers"),
+            (total_ns(self.of(OwnerClass.TOOLKIT)), "pinproof itself"),
+            (self.canaries_ns, "pinproof's canaries"),
+        )
+        parts = [f"`{name}`" for name in sorted(self.owners)]
+        parts += [f"{milliseconds(ns)} of {who}" for ns, who in others if ns]
+        parts += self.excused()
+        return f"hosted only {listed(parts)}" if parts else "hosted no task"
 
 
 def total_ns(stays: list[Offender]) -> int:
@@ -68,14 +105,18 @@ def guests(
     """
     by_name = {claim.name: claim for claim in claims.claims}
     details = view.by_claim(evidence.offenders)
-    found = Guests()
+    found = Guests(canaries_ns=sum(max(0, one.run_ns) for one in evidence.canaries if one.cpu in cpus))
     for row in sorted(evidence.cpu_use, key=lambda row: (row.claim, row.cpu)):
-        if row.cpu not in cpus or not _ran(row):
-            continue
         claim = by_name.get(row.claim)
-        if claim is None:
+        if row.cpu not in cpus:
+            continue
+        if not _ran(row):
+            _unsettled(found, claim, row, is_owner)
+        elif claim is None:
             found.blurred.append(f"{row.claim}, which is not among the claims, ran on CPU {row.cpu}")
-        elif not is_owner(claim, row.cpu):
+        elif is_owner(claim, row.cpu):
+            found.owners.add(claim.name)
+        else:
             had = CpuSet()
             if gained is not None:
                 had = view.ever_allowed(claim, view.mask_changes(claim.name, evidence.transitions))
@@ -90,6 +131,20 @@ def _ran(row: CpuUse) -> bool:
     return bool(any(view.settled_use(row)) or row.out_of_set_samples)
 
 
+def _unsettled(found: Guests, claim: Claim | None, row: CpuUse, is_owner: Callable[[Claim, int], bool]) -> None:
+    """Note whose time it was that belongs to a transition as a whole: nobody is blamed for it, and it was there."""
+    if not (row.switches or row.run_ns or row.samples):
+        return
+    if claim is not None and is_owner(claim, row.cpu):
+        found.owners.add(claim.name)
+    else:
+        _excuse(found, row.claim, row.run_ns)
+
+
+def _excuse(found: Guests, name: str, ns: int) -> None:
+    found.excused_ns[name] = found.excused_ns.get(name, 0) + max(0, ns)
+
+
 def _claimed(found: Guests, claim: Claim, row: CpuUse, details: list[Offender], gained: CpuSet, had: CpuSet) -> None:
     """Add a claim's time on a CPU that is not its own. ``had``: CPUs that it was promised at some time."""
     allowed = claim.cpus is None or row.cpu in claim.cpus
@@ -101,7 +156,9 @@ def _claimed(found: Guests, claim: Claim, row: CpuUse, details: list[Offender], 
         found.blurred.append(f"{claim.name} ran on CPU {row.cpu}, which changed hands while we watched")
         return
     if not (switches or ns or row.out_of_set_samples):
+        _excuse(found, claim.name, row.run_ns)
         return
+    _excuse(found, claim.name, row.run_ns - ns)
     stays = found.workload if view.is_workload(claim) else found.infra
     known = [who for who in details if who.cpu == row.cpu]
     stays.extend(known)
@@ -137,7 +194,9 @@ def _unclaimed(found: Guests, claims: ClaimSet, intruder: Intruder, is_owner: Ca
     if owner is OwnerClass.CLAIM:
         claim = view.claim_of_cgroup(claims, intruder.cgroup)
         if claim is not None:
-            if not is_owner(claim, intruder.cpu):
+            if is_owner(claim, intruder.cpu):
+                found.owners.add(claim.name)
+            else:
                 (found.workload if view.is_workload(claim) else found.infra).append(stay)
             return
         owner = OwnerClass.UNKNOWN

@@ -32,7 +32,7 @@ RULE = Rule(
         claim="CPUs that were promised behind one last-level cache lie behind one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the CPUs that share a level 3 cache as sysfs tells them. The option
+            closed) is compared with the CPUs that share a level 3 cache as sysfs reports them. The option
             prefer-align-cpus-by-uncorecache is a preference: it is promised only where the allocator could keep it.
             Skipped in a virtual machine, whose cache ids prove nothing. A set or a topology that was not read is
             undecided.

@@ -42,7 +42,7 @@ RULE = Rule(
         claim="CPUs that were promised on one NUMA node lie on one, and the memory nodes are the same one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the CPUs of each node as sysfs tells them. Where memory nodes were promised
+            closed) is compared with the CPUs of each node as sysfs reports them. Where memory nodes were promised
             too they must be exactly that node. A set or a topology that was not read is undecided.
         """),
         tolerance="None.",

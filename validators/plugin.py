@@ -2,9 +2,12 @@
 
 ::
 
-    def test_db_keeps_its_cpu(host, sandbox, observe):
-        box = sandbox({"db": "1", "web": "0"}, exclusive=["db"])
-        assert observe(box, seconds=1.0).failed == []
+    def test_db_keeps_its_cpu(pinproof_sandbox, pinproof_observe):
+        box = pinproof_sandbox({"db": "1", "web": "0"}, exclusive=["db"])
+        assert pinproof_observe(box, seconds=1.0).failed == []
+
+Every fixture's name begins with ``pinproof_``: other plugins have a ``host`` of their own (testinfra), and pytest lets
+one silently stand for the other.
 
 Like the command line it stands on top of everything else, so it may import the pipeline; it does so only when a fixture
 is used, because pytest loads every installed plugin in every run.
@@ -75,12 +78,14 @@ class Judged:
         return self._told("undecided")
 
     def _told(self, outcome: str) -> list[str]:
+        from toolkit.model.names import printable
+
         found = [verdict for verdict in self.verdicts if verdict.outcome.value == outcome]
-        return [f"{verdict.rule} {verdict.subject}: {verdict.reason}" for verdict in found]
+        return [printable(f"{verdict.rule} {verdict.subject}: {verdict.reason}") for verdict in found]
 
 
 @pytest.fixture(scope="session")
-def host(pytestconfig: pytest.Config) -> Topology:
+def pinproof_host(pytestconfig: pytest.Config) -> Topology:
     """This machine; tests are skipped, with the reason, where it cannot run pinproof."""
     from toolkit.errors import HostUnsupportedError
     from toolkit.host.topology import read_topology
@@ -94,7 +99,7 @@ def host(pytestconfig: pytest.Config) -> Topology:
 
 
 @pytest.fixture(scope="session")
-def probes(host: Topology) -> Iterator[Standing]:
+def pinproof_probes(pinproof_host: Topology) -> Iterator[Standing]:
     """The probes, compiled and loaded once for all tests."""
     from toolkit.pipeline.execute import new_run_id
     from toolkit.pipeline.standing import standing
@@ -107,8 +112,8 @@ Sandbox = Callable[..., Box]
 
 
 @pytest.fixture
-def sandbox(host: Topology, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    """Make containers: ``sandbox({"db": "1"}, exclusive=["db"], loads={"db": [Workload(…)]})``.
+def pinproof_sandbox(pinproof_host: Topology, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
+    """Make containers: ``pinproof_sandbox({"db": "1"}, exclusive=["db"], loads={"db": [Workload(…)]})``.
 
     Each container is a pod of its own with the given CPUs (a list such as ``"0-3"``, or a CpuSet) and keeps one user
     mode thread busy for each of them, unless ``loads`` says otherwise. All are gone when the test ends.
@@ -157,15 +162,15 @@ Observe = Callable[..., Judged]
 
 
 @pytest.fixture
-def observe(probes: Standing) -> Observe:
-    """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``observe(box, seconds=1.0)``."""
+def pinproof_observe(pinproof_probes: Standing) -> Observe:
+    """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``pinproof_observe(box, seconds=1.0)``."""
     from toolkit.pipeline import observe as observing
     from toolkit.pipeline.execute import new_run_id
     from validators.registry import judge
 
     def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:
         claims = box.claims if isinstance(box, Box) else box
-        window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, standing=probes)
+        window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, standing=pinproof_probes)
         evidence = observing.observe(claims, window)
         return Judged(evidence=evidence, verdicts=judge(claims, evidence))
 

@@ -22,7 +22,10 @@ def broken(case: Case) -> Finding | None:
 def other_limit(case: Case) -> Finding | None:
     """The control file holds something else."""
     own, claim = case.own, case.claim
-    if own.quota_us is None or bandwidth.same_limit(claim.quota_us or 0, claim.period_us, own.quota_us, own.period_us):
+    promised_us, rounds = claim.quota_us or 0, view.by_systemd(case.evidence, own.cgroup)
+    if own.quota_us is None or bandwidth.same_limit(
+        promised_us, claim.period_us, own.quota_us, own.period_us, by_systemd=rounds
+    ):
         return None
     promised = bandwidth.shown(claim.quota_us, claim.period_us)
     return failed(
@@ -43,11 +46,14 @@ def shorter_period(case: Case) -> Finding | None:
 
 def too_much(case: Case) -> Finding | None:
     """More usage over the window than the pool can have held."""
-    bound = bandwidth.upper_ns(case.limit, case.conditions, case.nr_periods)
-    if case.usage_ns <= bound:
+    bound = case.bound
+    if case.usage_ns <= bound.total_ns:
         return None
-    text = f"used {case.cpus(case.usage_ns)}, {case.limit_text} allows at most {case.cpus(bound)}"
-    return _unless_in_kernel(text, case.usage_ns - bound, case)
+    text = (
+        f"used {case.cpus(case.usage_ns)} ({case.usage_ns / 1e6:.1f} ms), {case.limit_text} allows at most "
+        f"{case.cpus(bound.total_ns)} ({bound.text}){case.beside}"
+    )
+    return _unless_in_kernel(text, case.usage_ns - bound.total_ns, case)
 
 
 def burst(case: Case) -> Finding | None:
@@ -65,8 +71,8 @@ def burst(case: Case) -> Finding | None:
     if excess_ns <= allowed_ns:
         return None
     text = (
-        f"from {at_ns / 1e9:.2f} s on it used {excess_ns / 1e6:.1f} ms more than its rate, "
-        f"at most {allowed_ns / 1e6:.1f} ms can be"
+        f"from {at_ns / 1e9:.2f} s on it used {excess_ns / 1e6:.1f} ms more than its rate of "
+        f"{case.limit.rate_cpus:.3f} CPUs, at most {allowed_ns / 1e6:.1f} ms can be{case.beside}"
     )
     return _unless_in_kernel(text, excess_ns - allowed_ns, case)
 
@@ -93,12 +99,15 @@ def ancestor_too_much(case: Case) -> Finding | None:
         # Tasks that nobody described run there as well: allow for one long kernel section on every CPU.
         cpus = max(1, len(view.online(case.evidence)))
         conditions = conditions_of(case.evidence, row.window_ns, cpus, case.evidence.cpu_use)
-        bound = bandwidth.upper_ns(limit, conditions, row.nr_periods)
-        bound += conditions.cpus * limit.period_us * bandwidth.NS_PER_US
+        # Nor is it known of which class they are: the count of periods binds those of one class only.
+        most = bandwidth.upper(limit, conditions, None)
+        section_ns = conditions.cpus * limit.period_us * bandwidth.NS_PER_US
+        bound = most.total_ns + section_ns
         if row.usage_ns > bound:
             text = (
                 f"{row.cgroup} used {row.usage_ns / row.window_ns:.4f} CPUs, its "
-                f"{bandwidth.shown(row.quota_us, row.period_us)} allows at most {bound / row.window_ns:.4f}"
+                f"{bandwidth.shown(row.quota_us, row.period_us)} allows at most {bound / row.window_ns:.4f} "
+                f"({most.text}, and {section_ns / 1e6:g} ms in the kernel){case.beside}"
             )
             return _unless_stood_still(text, row.usage_ns - bound, conditions)
     return None

@@ -9,10 +9,13 @@ from toolkit.model.claims import Claim
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, UsageBin
 from toolkit.model.verdict import Measure, Outcome
 from validators import bandwidth, view
-from validators.bandwidth import Conditions, Limit
+from validators.bandwidth import Bound, Conditions, Limit
+from validators.wording import listed
 
 DEMAND_MARGIN = 0.05
 """A load within 5 % of the quota may or may not meet it: it counts neither as below nor as above."""
+
+UNBOUND_POLICIES = frozenset({"fifo", "rr", "deadline", "ext"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,19 @@ class Case:
     usage_ns: int
     nr_periods: int
     nr_throttled: int
+    unbound: tuple[str, ...] = ()
+    """What runs in the group and is outside CFS bandwidth, for people: real-time and deadline threads, sched_ext."""
+
+    @property
+    def bound(self) -> Bound:
+        """The most CPU time that the promise allows. The count of periods says nothing about unbound tasks."""
+        return bandwidth.upper(self.limit, self.conditions, None if self.unbound else self.nr_periods)
+
+    @property
+    def beside(self) -> str:
+        """Name what no quota holds, for the end of a sentence."""
+        named = self.unbound[:3] if len(self.unbound) <= 3 else (*self.unbound[:3], f"{len(self.unbound) - 3} more")
+        return f"; outside CFS bandwidth, where no quota holds it: {listed(named)}" if named else ""
 
     @property
     def user_mode(self) -> bool:
@@ -111,7 +127,7 @@ class Case:
             "burst_us": self.limit.burst_us,
             "quota_cpus": self.limit.rate_cpus,
             "usage_cpus": self.usage_ns / window,
-            "bound_high_cpus": bandwidth.upper_ns(self.limit, self.conditions, self.nr_periods) / window,
+            "bound_high_cpus": self.bound.total_ns / window,
             "bound_low_cpus": max(0.0, bandwidth.demanded_ns(self.limit, self.conditions) / window),
             "window_ns": window,
             "nr_periods": self.nr_periods,
@@ -122,6 +138,8 @@ class Case:
             "steal_ns": view.steal_ns(self.evidence),
             "standstill_ns": self.conditions.overrun_ns,
         }
+        if self.unbound:
+            measures["unbound"] = ", ".join(self.unbound)
         if self.limit.quota_us != self.claim.quota_us:
             measures["quota_promised_us"] = self.claim.quota_us or 0
         if self.demand_cpus is not None:
@@ -155,7 +173,10 @@ def make_case(
     if own.usage_ns is None or own.nr_periods is None or own.nr_throttled is None:
         return f"{own.cgroup} has no bandwidth counters (no cpu controller)"
     quota_us = claim.quota_us or 0
-    if own.quota_us is not None and bandwidth.same_limit(quota_us, claim.period_us, own.quota_us, own.period_us):
+    rounds = view.by_systemd(evidence, own.cgroup)
+    if own.quota_us is not None and bandwidth.same_limit(
+        quota_us, claim.period_us, own.quota_us, own.period_us, by_systemd=rounds
+    ):
         quota_us = own.quota_us  # The stated rounding is what is in force, and what usage is judged by.
     cpus = len({row.cpu for row in rows if row.run_ns > 0}) or len(claim.cpus or view.online(evidence)) or 1
     return Case(
@@ -169,4 +190,16 @@ def make_case(
         usage_ns=own.usage_ns,
         nr_periods=own.nr_periods,
         nr_throttled=own.nr_throttled,
+        unbound=unbound(evidence, claim.name),
     )
+
+
+def unbound(evidence: Evidence, claim: str) -> tuple[str, ...]:
+    """Name what runs in a claim's cgroup and is outside CFS bandwidth (field.md K22)."""
+    threads = {
+        (row.tid, row.comm): f"{row.comm} ({row.tid}, {row.policy})"
+        for row in evidence.thread_masks
+        if row.policy in UNBOUND_POLICIES and row.claim == claim
+    }
+    state = evidence.environment.sched_ext
+    return (*(threads[key] for key in sorted(threads)), *(() if state == "disabled" else (f"sched_ext ({state})",)))

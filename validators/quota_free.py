@@ -8,6 +8,7 @@ from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import bandwidth, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
+from validators.wording import plural
 
 ID = "quota-free"
 
@@ -54,7 +55,12 @@ def _judge(claim: Claim, claims: ClaimSet, levels: list[BandwidthUse]) -> Verdic
         return verdict(Outcome.UNDECIDED, f"{len(missing)} levels of {claim.cgroup} were not read", measures)
     if unread:
         return verdict(Outcome.UNDECIDED, f"{unread[0]} has no bandwidth files (no cpu controller)", measures)
-    return verdict(Outcome.PASSED, f"no quota and never throttled on {len(rows)} levels", measures)
+    where = plural(len(rows), "level", "levels")
+    pod = next((row for row in rows if row.quota_us is not None and row.quota_us >= 0), None)
+    if pod is not None:
+        has = f"its pod has {bandwidth.shown(pod.quota_us, pod.period_us)}, as it may"
+        return verdict(Outcome.PASSED, f"no quota of its own, {has}; not throttled on {where}", measures)
+    return verdict(Outcome.PASSED, f"no quota, and not throttled, on {where}", measures)
 
 
 def _pod_shares(claim: Claim, claims: ClaimSet) -> bool:

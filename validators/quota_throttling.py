@@ -54,6 +54,11 @@ def _incomplete(case: Case) -> Finding | None:
 
 def _kept(case: Case) -> Finding:
     """Nothing is broken: is there enough to say that the promise was kept?"""
+    if case.unbound and case.nr_throttled:
+        return undecided(
+            f"used {case.cpus(case.usage_ns)} and was throttled in {case.nr_throttled} of {case.nr_periods} periods: "
+            f"how much of it was drawn from the quota is not known{case.beside}"
+        )
     if case.exceeds:
         return _under_demand(case)
     held = f"used {case.usage_ns / case.own.window_ns:.4f} of {case.limit.rate_cpus:.3f} CPUs"
@@ -63,7 +68,7 @@ def _kept(case: Case) -> Finding:
             return undecided(f"throttled in {case.nr_throttled} periods although {load}")
         return passed(f"{held}; {load}, it was not held back")
     if not case.nr_throttled:
-        return passed(f"{held}; it never reached the quota")
+        return passed(f"{held}; it never reached the quota{case.beside}")
     floor = bandwidth.throttled_floor_ns(case.limit, case.conditions, case.nr_throttled, sleeps=False)
     times = f"throttled in {case.nr_throttled} of {case.nr_periods} periods"
     if case.usage_ns < floor:
@@ -98,31 +103,34 @@ RULE = Rule(
         id=ID,
         claim="Usage never exceeds the bandwidth that the quota allows, and reaches it under demand.",
         how=prose("""
-            From cpu.stat and cpuacct at the claim's level and every ancestor, and the ledger's binned CPU time. Failed:
-            another quota or period in the file; more periods than the promised period allows; more usage than the pool
-            can have held (over the window, in any stretch of bins, at an ancestor); throttled before the promised quota
-            was used up (each throttled period proves a whole quota of usage, however busy the host is); an ancestor
-            with less bandwidth that throttled it. Undecided: the load asks for more than the quota but got less without
-            being throttled (the host was busy; run delay and steal are told), a window so short that half or twice the
-            quota would look the same, sched_ext, levels or files that were not read. A load that asks for less than the
-            quota passes if it was not held back.
+            From cpu.stat and cpuacct at the claim's level and every ancestor, and the ledger's binned CPU time.
+            Failed: another quota or period in the file; more periods than the promised period allows; more usage than
+            the pool can have held (over the window, in any stretch of bins, at an ancestor); throttled before the
+            promised quota was used up (each throttled period proves a whole quota of usage, however busy the host
+            is); an ancestor with less bandwidth that throttled it. Undecided: the load asks for more than the quota
+            but got less without being throttled (the host was busy; run delay and steal are reported), a window so
+            short that half or twice the quota would look the same, levels or files that were not read, throttled
+            periods beside tasks outside CFS bandwidth (real-time, deadline, sched_ext: their time is usage, but it is
+            not drawn from the quota, and the count of periods says nothing about it). A load that asks for less than
+            the quota passes if it was not held back.
         """),
         tolerance=prose("""
             Q quota, P period, B burst, n CPUs used, s slice (sched_cfs_bandwidth_slice_us), t tick, W = k*P + r.
             Above: min(Q*(nr_periods + 1), k*Q + min(2Q, max(Q, r*n))) + B + n*s (slices drawn before the window) +
-            2*n*t (overrun until the tick that notices it; lag of the usage counter). Below, under known demand: k*Q -
-            n*s - 2*n*t. Below, by throttling: Q*(nr_throttled - 1 - stopped/P) - n*s - 2*n*t for user-mode loads; a
-            load that may sleep can lose n*s of every period and may carry n*P of debt in. Since kernel 6.18 tasks are
-            throttled on return to user mode: an unknown load may run n*P longer in the kernel, which is undecided, not
-            failed. So is usage above the bound by no more than the claim ran on CPUs that stood still: no timer
-            interrupt for 1.5 periods of the CPU-clock sampler and more, when nobody can be throttled. stopped: steal,
-            or what one CPU stood still, whichever is more. Bins: 2Q + B + n*s + 2*n*t + one sampler period per CPU + 2
-            % + steal. Periods: 5 % + 2 + stopped/P. The file may hold the promised quota rounded up to 1 % of a CPU
-            (systemd cgroup driver).
+            2*n*t (overrun until the tick that notices it; lag of the usage counter); without nr_periods at an
+            ancestor and where a thread of the claim is real-time or deadline, or sched_ext is on. Below, under known
+            demand: k*Q - n*s - 2*n*t. Below, by throttling: Q*(nr_throttled - 1 - stopped/P) - n*s - 2*n*t for
+            user-mode loads; a load that may sleep can lose n*s of every period and may carry n*P of debt in. Since
+            kernel 6.18 tasks are throttled on return to user mode: an unknown load may run n*P longer in the kernel,
+            which is undecided, not failed. So is usage above the bound by no more than the claim ran on CPUs that
+            stood still: no timer interrupt for 1.5 periods of the CPU-clock sampler and more, when nobody can be
+            throttled. stopped: steal, or what one CPU stood still, whichever is more. Bins: 2Q + B + n*s + 2*n*t +
+            one sampler period per CPU + 2 % + steal. Periods: 5 % + 2 + stopped/P. Where systemd wrote the file, it may
+            hold the promised quota rounded up to 1 % of a CPU.
         """),
         source="Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; field.md K18-K24, F58, F60, F61",
         negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",
-        witnesses=(Witness.BANDWIDTH, Witness.SWITCHES),
+        witnesses=(Witness.BANDWIDTH, Witness.SWITCHES, Witness.SLOTS),
     ),
     check,
 )

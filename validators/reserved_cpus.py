@@ -8,6 +8,7 @@ from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import foreign, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
+from validators.wording import listed
 
 ID = "reserved-cpus"
 SUBJECT = "node"
@@ -43,10 +44,13 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         why = (
             seen.blurred[0]
             if seen.blurred
-            else f"it is not known whose task {unknown[0].comm!r} on CPU {unknown[0].cpu} is"
+            else f"it is not known whose task '{unknown[0].comm}' on CPU {unknown[0].cpu} is"
         )
         return verdict(Outcome.UNDECIDED, why)
-    return verdict(Outcome.PASSED, f"no workload ran on reserved CPUs {cpus}")
+    excused = seen.excused()
+    but = f" but {listed(excused)}" if excused else ""
+    measures["but"] = but
+    return verdict(Outcome.PASSED, f"no workload ran on reserved CPUs {cpus}{but}")
 
 
 def _skipped(reason: str) -> Verdict:

@@ -10,6 +10,7 @@ from validators import foreign, groups, view
 from validators.alignment import judge_asked, sets_in_force
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
+from validators.wording import listed, plural
 
 ID = "smt-alignment"
 
@@ -47,7 +48,11 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     measures["cores_count"] = sum(1 for core in cores if core & own)
     measures["sibling_cpus"] = str(threads - own)
     seen = foreign.guests(
-        claims, evidence, threads, lambda other, _cpu: view.same_pod(claim, other), _gained(claim, evidence)
+        claims,
+        evidence,
+        threads,
+        lambda other, _cpu: view.same_pod(claim, other) or view.inside(other, claim),
+        _gained(claim, evidence),
     )
     strangers += [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
     measures |= seen.measures()
@@ -64,13 +69,15 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         if not cpus <= known:
             return verdict(Outcome.UNDECIDED, f"the core of CPUs {cpus - known} ({name}) is not known")
     if evidence.coverage.switches_judged <= 0:
-        return verdict(Outcome.UNDECIDED, "no switch was judged: who ran on its cores is not known")
+        return verdict(Outcome.UNDECIDED, "no switch was judged: which tasks ran on its cores is not known")
     if seen.blurred:
         return verdict(Outcome.UNDECIDED, seen.blurred[0])
     if seen.of(OwnerClass.UNKNOWN):
         return verdict(Outcome.UNDECIDED, f"it is not known whose task {seen.of(OwnerClass.UNKNOWN)[0].comm} is")
-    count = measures["cores_count"]
-    return verdict(Outcome.PASSED, f"CPUs {own} are {count} whole cores, which no foreign workload used")
+    cores_text = plural(sum(1 for core in cores if core & own), "whole core", "whole cores")
+    excused = seen.excused()
+    but = f" but {listed(excused)}" if excused else ""
+    return verdict(Outcome.PASSED, f"CPUs {own} are {cores_text}, where no foreign workload ran{but}")
 
 
 def _gained(claim: Claim, evidence: Evidence) -> CpuSet:

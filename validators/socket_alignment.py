@@ -27,7 +27,7 @@ RULE = Rule(
         claim="CPUs that were promised within one socket lie within one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the packages as sysfs tells them. The option align-by-socket is a preference:
+            closed) is compared with the packages as sysfs reports them. The option align-by-socket is a preference:
             it is promised only where the allocator could keep it. A set or a topology that was not read is undecided.
         """),
         tolerance="None.",

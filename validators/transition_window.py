@@ -68,12 +68,16 @@ def _judge(
         who = f"; thread {stayed[0].tid} ({stayed[0].comm}) kept the old set" if stayed else ""
         return verdict(
             Outcome.FAILED,
-            f"{slowest.what} at {slowest.start_at_ns / 1e9:.3f} s held after {longest:.3f} ms, "
+            f"{slowest.what} at {slowest.start_at_ns / 1e9:.3f} s did not hold for {longest:.3f} ms, "
             f"the limit is {limit_ms:g} ms{who}",
         )
     backwards = [change for change in changes if change.end_at_ns < change.start_at_ns]
     if backwards:
         return verdict(Outcome.UNDECIDED, f"{backwards[0].what} ended before it began: the times are wrong")
+    never = [mask for change in planned for mask in late[change] if not _held_later(mask, masks)]
+    if never:
+        text = f"thread {never[0].tid} ({never[0].comm}) was never read inside the new set"
+        return verdict(Outcome.UNDECIDED, f"{text}: whether the change held is not known")
     if any(row.out_of_set_ns or row.out_of_set_switches for row in rows):
         followed = all(change.held_at_ns is not None for change in planned)
         if planned and not followed:
@@ -92,6 +96,14 @@ def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask]) -> list
         if mask.epoch == epoch and change.cpus_after is not None and not mask.cpus_allowed <= change.cpus_after
     ]
     return sorted(wide, key=lambda mask: (-mask.last_at_ns, mask.tid, str(mask.cpus_allowed)))
+
+
+def _held_later(late: ThreadMask, masks: list[ThreadMask]) -> bool:
+    """Say whether the same thread was read with another mask of that epoch, or a later one, afterwards."""
+    return any(
+        (mask.pid, mask.tid) == (late.pid, late.tid) and mask.epoch >= late.epoch and mask.last_at_ns > late.last_at_ns
+        for mask in masks
+    )
 
 
 def _window_ms(change: Transition, late: list[ThreadMask]) -> float:

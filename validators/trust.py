@@ -39,11 +39,17 @@ class Doubt:
     witnesses: frozenset[Witness]
     text: str
     claim: str | None = None
+    blind_spot: bool = False
 
 
 def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
     found = [Doubt(witnesses=ALL, text=text) for text in _window(evidence)]
+    found += [
+        Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True)
+        for spot in evidence.coverage.blindness
+        if spot.witnesses
+    ]
     found += [
         Doubt(witnesses=ALL, text=f"the evidence contradicts itself: {text}") for text in contradictions(evidence)
     ]
@@ -59,21 +65,23 @@ def settle(
     verdicts: tuple[Verdict, ...], witnesses: frozenset[Witness], claims: ClaimSet, evidence: Evidence
 ) -> tuple[Verdict, ...]:
     """Turn each ``passed`` that rests on a doubted witness into ``undecided``, with the reasons."""
-    if all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
+    blind = bool(evidence.coverage.blindness)
+    if not blind and all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
         return verdicts
     relevant = [doubt for doubt in doubts(claims, evidence) if doubt.witnesses & witnesses]
     names = {claim.name for claim in claims.claims}
 
     def weighed(verdict: Verdict) -> Verdict:
-        if verdict.outcome is not Outcome.PASSED:
+        if verdict.outcome is Outcome.SKIPPED:
             return verdict
         # A verdict about the node rests on the evidence of every claim.
-        about = [
-            doubt.text for doubt in relevant if doubt.claim in (None, verdict.subject) or verdict.subject not in names
-        ]
-        if not about:
+        about = [doubt for doubt in relevant if doubt.claim in (None, verdict.subject) or verdict.subject not in names]
+        spots = tuple(dict.fromkeys(doubt.text for doubt in about if doubt.blind_spot))
+        if spots:
+            verdict = replace(verdict, weakened_by=spots)
+        if not about or verdict.outcome is not Outcome.PASSED:
             return verdict
-        return replace(verdict, outcome=Outcome.UNDECIDED, reason=summary(about))
+        return replace(verdict, outcome=Outcome.UNDECIDED, reason=summary(doubt.text for doubt in about))
 
     return tuple(weighed(verdict) for verdict in verdicts)
 

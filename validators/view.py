@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
-from toolkit.model.verdict import Offender
+from toolkit.model.verdict import Measure, Offender
 
 PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
 """Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
@@ -91,6 +92,11 @@ def same_pod(one: Claim, other: Claim) -> bool:
     return one.name == other.name or (one.pod != "" and one.pod == other.pod)
 
 
+def inside(inner: Claim, outer: Claim) -> bool:
+    """Say whether a claim is about a descendant of another's cgroup: the ledger counts its tasks for it alone."""
+    return inner.cgroup.startswith(outer.cgroup.rstrip("/") + "/") and inner.name != outer.name
+
+
 def is_workload(claim: Claim) -> bool:
     """Say whether it is a pod's workload; pause sandboxes and runtime helpers are not pinned on healthy nodes."""
     return claim.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
@@ -117,6 +123,21 @@ def files_of(files: Iterable[CgroupFiles], cgroup: str) -> CgroupFiles | None:
     """Return the control files of one cgroup."""
     wanted = cgroup.rstrip("/") or "/"
     return next((entry for entry in files if (entry.cgroup.rstrip("/") or "/") == wanted), None)
+
+
+def by_systemd(evidence: Evidence, cgroup: str) -> bool:
+    """Say whether systemd wrote a cgroup's limits."""
+    found = files_of((*evidence.files_before, *evidence.files_after), cgroup)
+    return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
+
+
+def scan_measures(claim: Claim, evidence: Evidence) -> dict[str, Measure]:
+    """Return how closely the claim's threads were looked at, where that was measured."""
+    gaps = [gap for gap in evidence.coverage.scan_gaps if gap.claim == claim.name]
+    if not gaps:
+        return {}
+    worst = max(gaps, key=lambda gap: gap.longest_ns)
+    return {"longest_gap_ms": worst.longest_ns / 1e6, "longest_gap_at_ms": worst.at_ns / 1e6}
 
 
 def sorted_offenders(offenders: Iterable[Offender]) -> tuple[Offender, ...]:

@@ -33,7 +33,17 @@ struct mask {
 struct claim_root {
         u32 slot;
         u32 ident;                      /* unique over the run, unlike the slot, which is used again */
+        u32 in_cpuset;                  /* it has a cpuset in a v1 hierarchy, too: a task joins both, one after the other */
+        u32 pad;
 };
+
+/* What a task is under, in a few bits: never switched out (0), moved since, no claim, a foreign pod, a claim's slot. */
+#define TAG_BITS      12
+#define TAG_MASK      ((1u << TAG_BITS) - 1)
+#define TAG_MOVED     1
+#define TAG_FREE      2
+#define TAG_PODS      3
+#define TAG_OF(slot)  (4 + (slot))
 
 struct place_entry {
         u64 cgroup;                     /* leaf id; ids are never used twice */
@@ -42,24 +52,48 @@ struct place_entry {
         u16 slot;
         u16 place;
         u32 ident;
-        u64 pad;                        /* 32 bytes: two to a cache line, indexed by a shift */
+        u32 tag;                        /* of its tasks */
+        u32 pad;                        /* 32 bytes: two to a cache line, indexed by a shift */
 };
 
 struct place_cache {
         struct place_entry entry[CACHE_SIZE];
 };
 
+/*
+ * The shortest answer: a task whose note has this key (membership.h) is in this place, and nothing needs to be looked
+ * up. Only for places where nothing is wrong (PLACE_FREE, PLACE_INSIDE).
+ */
+#define MARKS         32                /* power of two */
+
+struct mark {
+        u32 key;
+        u16 place;
+        u16 slot;
+};
+
+/*
+ * Everything below the pods' root that is under no claim is a foreign pod's: a root like a claim's, whose slot is that of
+ * the watched CPUs. A claim at or above it goes before it.
+ */
+#define PODS_IDENT    0xffffffffU
+
 struct config {
-        u32 pad0;
+        u32 moves;                      /* of members, in, out and between: counted after they were written down */
         u32 epoch;                      /* 0-255, in the key of every detail map: user space drains old epochs */
-        u64 pods_root;                  /* cgroup id below which everything is a pod, or 0 */
-        u32 pods_level;
+        u32 cpuset_hierarchy;           /* number of the v1 hierarchy with the cpuset controller, or 0 */
         u32 pad;
 };
 
 BPF_ARRAY(config, struct config, 1);
-/* cgroup id -> slot. Full: the claim is refused in user space. */
+/*
+ * cgroup id -> slot; with CPUSET_SPACE the id is one of the v1 cpuset hierarchy, whose numbers are its own. Full: the
+ * claim is refused in user space.
+ */
+#define CPUSET_SPACE  (1ULL << 63)
 BPF_TABLE("hash", u64, struct claim_root, roots, MAX_CGROUPS);
+/* Idents that are watched now. Records of a claim that was removed say nothing any more. Full: as above. */
+BPF_TABLE("hash", u32, u32, idents, MAX_CGROUPS);
 BPF_ARRAY(masks, struct mask, (MAX_CLAIMS + 1) * MASK_BUFFERS);
 BPF_ARRAY(live, u32, MAX_CLAIMS + 1);
 
@@ -81,7 +115,7 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
                 if (!id)
                         break;
                 r = roots.lookup(&id);
-                if (r)
+                if (r && (!root || r->ident != PODS_IDENT))
                         root = r;
         }
         int slot = root ? root->slot : WATCHED_SLOT;
@@ -91,7 +125,7 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
 
         e->place = PLACE_FREE;
         if (m) {
-                if (!root)
+                if (slot == WATCHED_SLOT)
                         e->place = has_cpu(m->cpus, cpu) ? PLACE_WATCHED : PLACE_FREE;
                 else
                         e->place = has_cpu(m->cpus, cpu) ? PLACE_INSIDE : PLACE_OUTSIDE;
@@ -99,6 +133,7 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
         e->cgroup = cgroup;
         e->slot = slot;
         e->ident = root ? root->ident : 0;
+        e->tag = !root ? TAG_FREE : root->ident == PODS_IDENT ? TAG_PODS : TAG_OF(root->slot);
         e->mask = index;
         e->generation = generation;
 }
@@ -120,22 +155,37 @@ static __always_inline struct place_entry *current_place(struct place_cache *cac
         value;                                                                                  \
 })
 
-/* The same question about any cgroup, for the rare events: ident of the deepest claim at or above it, or 0. */
-static __always_inline u32 ident_of_cgroup(void *cgroup)
+/*
+ * The same question about any cgroup, for the rare events: the root at or above it, the deepest claim's if there is one.
+ * `space` is 0 for the v2 hierarchy and CPUSET_SPACE for the v1 hierarchy of the cpuset controller.
+ */
+static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space)
 {
+        struct claim_root *pods = 0;
+
 #pragma clang loop unroll(disable)
         for (int level = 0; level < MAX_LEVELS; level++) {
                 void *kn = read_kernel(void *, cgroup, OFF_CGROUP_KN);
-                u64 id = read_kernel(u64, kn, OFF_KERNFS_NODE_ID);
+                u64 id = read_kernel(u64, kn, OFF_KERNFS_NODE_ID) | space;
                 struct claim_root *root = roots.lookup(&id);
 
+                if (root && root->ident != PODS_IDENT)
+                        return root;
                 if (root)
-                        return root->ident;
+                        pods = root;
                 void *parent = read_kernel(void *, cgroup, OFF_CGROUP_SELF + OFF_CGROUP_SUBSYS_STATE_PARENT);
 
                 if (!parent)
                         break;
                 cgroup = parent - OFF_CGROUP_SELF;
         }
-        return 0;
+        return pods;
+}
+
+/* Ident of the deepest claim at or above a cgroup of the v2 hierarchy, or 0. */
+static __always_inline u32 ident_of_cgroup(void *cgroup)
+{
+        struct claim_root *root = root_of_cgroup(cgroup, 0);
+
+        return root && root->ident != PODS_IDENT ? root->ident : 0;
 }

@@ -1,5 +1,6 @@
 /*
- * intruders.h - tasks without a claim on watched (exclusive or reserved) CPUs, by CPU and thread.
+ * intruders.h - tasks without a claim on watched (exclusive or reserved) CPUs, by CPU, task and cgroup: a task that is
+ * moved is somebody else from then on.
  */
 /* Full: map_full is counted. */
 BPF_TABLE("hash", struct intruder_key, struct intruder, intruders, MAX_INTRUDERS);
@@ -12,7 +13,7 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
 
         if (!id || !c)
                 return;                 /* the idle task */
-        struct intruder_key key = { .cpu = bpf_get_smp_processor_id(), .tid = id };
+        struct intruder_key key = { .cpu = bpf_get_smp_processor_id(), .tid = id, .life = s->life, .cgroup = e->cgroup };
 
         key.epoch = st->window << 8 | (c->epoch & 255);
 
@@ -20,12 +21,11 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
 
         if (!i) {
                 void *task = (void *)bpf_get_current_task();
-                struct intruder fresh = { .first_ns = s->from, .cgroup = e->cgroup, .tgid = id >> 32 };
+                struct intruder fresh = { .first_ns = s->from, .tgid = id >> 32, .in_pods = e->ident == PODS_IDENT };
 
                 fresh.flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
-                fresh.nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
-                fresh.in_pods = c->pods_root && bpf_get_current_ancestor_cgroup_id(c->pods_level) == c->pods_root;
                 bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+                fresh.nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
                 intruders.update(&key, &fresh);
                 i = intruders.lookup(&key);
                 if (!i) {
@@ -35,7 +35,9 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
         }
         u64 earliest = s->start > st->opened_ns ? s->start : st->opened_ns;
 
-        i->switches += once(st, s, COUNTED_INTRUDER);
+        if (st->stay_ns > earliest)
+                earliest = st->stay_ns;
+        i->switches += count_once(st, s, COUNTED_INTRUDER);
         i->ns += s->now - s->from;
         i->last_ns = s->now;
         if (s->now - earliest > i->longest_ns)

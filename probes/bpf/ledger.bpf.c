@@ -9,16 +9,15 @@
 #include "ledger.h"
 #include "membership.h"
 #include "actions.h"
+#include "pieces.h"
 #include "offences.h"
 #include "intruders.h"
+#include "renames.h"
 
 /* One entry per CPU. */
 BPF_PERCPU_ARRAY(state, struct cpu_state, 1);
 /* Two windows side by side: slot * 2 + window parity. A closed window's rows stand still until the next one closes. */
 BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
-
-#define SEEN_WORDS 65536                /* PID_MAX_LIMIT / 64 */
-BPF_ARRAY(seen, u64, SEEN_WORDS);
 
 /*
  * No tick of the sampler for so long, although somebody runs: the CPU stands still, in firmware, with interrupts off, or
@@ -35,49 +34,75 @@ static __always_inline u64 standstill(struct cpu_state *st, u64 now)
         return ns;
 }
 
-/* Count the running interval up to now. Written for registers: a task without a claim costs two compares and two stores. */
-static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
+static __always_inline void add_to_row(struct cpu_state *st, u32 slot, u64 now, u64 still, int ended, int tick)
+{
+        int index = slot * 2 + (st->window & 1);
+        struct row *row = rows.lookup(&index);
+
+        if (!row)
+                return;
+        row->switches += ended;
+        row->ns += now - st->charged_ns;
+        if (ended)
+                row->idle_wakes += st->from_idle;
+        row->samples += tick;
+        row->standstill_ns += still;
+}
+
+/* The long way: which claim is its cgroup's, was it a member all the time, and may it be here? */
+static __always_inline void look_up(struct cpu_state *st, u32 *note, u32 moves, u64 now, u64 still, int ended, int tick)
 {
         struct place_entry *e = current_place(&st->places, st->generation);
-        u32 place = e->place;
-        u64 still = standstill(st, now);
+        u32 word = note ? *note : 0, key = NOTE_KEY(e->tag, st->generation);
+        struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
+        int moved = moves != st->moves;
 
-        if (place != PLACE_FREE) {
-                struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .tick = tick };
+        s.ended = ended;
+        s.tick = tick;
+        s.life = life_of_note(word);
+        st->moves = moves;
+        if (!(word & NOTE_DEAD) && (moved || KEY_OF_NOTE(word) != key) && unsettled(st, e, note, &s))
+                return;
+        if (e->place == PLACE_FREE || e->place == PLACE_INSIDE) {
+                struct mark *mark = &st->marks[e->tag & (MARKS - 1)];
 
-                if (place == PLACE_WATCHED) {
-                        watched(st, e, &s);
-                } else {
-                        int index = e->slot * 2 + (st->window & 1);
-                        struct row *row = rows.lookup(&index);
+                mark->key = key;
+                mark->place = e->place;
+                mark->slot = e->slot;
+        } else if (e->place == PLACE_WATCHED) {
+                watched(st, e, &s);
+        } else {
+                int index = e->slot * 2 + (st->window & 1);
+                struct row *row = rows.lookup(&index);
 
-                        if (row) {
-                                row->switches += ended;
-                                row->ns += now - s.from;
-                                if (ended)
-                                        row->idle_wakes += st->from_idle;
-                                row->samples += tick;
-                                row->standstill_ns += still;
-                                if (place != PLACE_INSIDE)
-                                        outside(st, row, e, &s);
-                        }
-                }
+                if (row)
+                        outside(st, row, e, &s);
         }
-        st->charged_ns = now;
-        return place;
+        if (e->place == PLACE_INSIDE || e->place == PLACE_OUTSIDE)
+                add_to_row(st, e->slot, now, still, ended, tick);
 }
 
 /*
- * Some hosts hide threads from tracepoints, while ctxt in /proc/stat counts them. A bit for every tid that was ever seen
- * here lets user space name the others. Two CPUs may lose each other's bit: the next switch sets it again.
+ * Count the running interval up to now. Written for registers: a task where nothing is wrong and nothing happened costs a
+ * few compares. Returns its thread id.
  */
-static __always_inline void mark_seen(u32 tid)
+static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
 {
-        int index = tid >> 6 & (SEEN_WORDS - 1);
-        u64 *word = seen.lookup(&index), bit = 1ULL << (tid & 63);
+        u32 tid = bpf_get_current_pid_tgid();
+        u64 still = standstill(st, now);
+        int index = tid, zero = 0;
+        u32 *note = notes.lookup(&index);
+        struct config *c = config.lookup(&zero);
+        u32 moves = c ? *(volatile u32 *)&c->moves : 0, key = note ? KEY_OF_NOTE(*note) : 0;
+        struct mark *mark = &st->marks[key & (MARKS - 1)];
 
-        if (word && !(*word & bit))
-                *word |= bit;
+        /* A tick always goes the long way: what it finds is true even where a word was missed. */
+        if (tick || moves != st->moves || mark->key != key || key >> 16 != (u16)st->generation)
+                look_up(st, note, moves, now, still, ended, tick);
+        else if (mark->place == PLACE_INSIDE)
+                add_to_row(st, mark->slot, now, still, ended, tick);
+        st->charged_ns = now;
+        return tid;
 }
 
 static __always_inline struct cpu_state *my_state(void)
@@ -96,17 +121,8 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                 return 0;
         st->judged++;
 
-        u32 place = charge(st, now, 1, 0);
-
+        st->from_idle = !charge(st, now, 1, 0);
         st->start_ns = now;
-        if (place == PLACE_FREE || place == PLACE_WATCHED) {
-                u32 tid = bpf_get_current_pid_tgid();
-
-                st->from_idle = !tid;
-                mark_seen(tid);         /* tasks of a claim have their row */
-        } else {
-                st->from_idle = 0;
-        }
         return 0;
 }
 
@@ -156,7 +172,7 @@ int on_control(struct bpf_raw_tracepoint_args *ctx)
                         return -1;
                 *(volatile u32 *)buffer = ctx->args[2];
         } else if (command == CONTROL_FLUSH) {
-                st->generation++;
+                st->generation = value;
         } else if (command == CONTROL_EPOCH) {
                 *(volatile u32 *)&c->epoch = value;
         }
@@ -179,12 +195,18 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
         struct cpu_state *st = my_state();
 
         if (st)
-                handle_fork(st, (void *)ctx->args[1]);
+                handle_fork(st, (void *)ctx->args[0], (void *)ctx->args[1]);
         return 0;
 }
 
 int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
         handle_exit((void *)ctx->args[0]);
+        return 0;
+}
+
+int on_rename(struct bpf_raw_tracepoint_args *ctx)
+{
+        handle_rename((void *)ctx->args[0], (void *)ctx->args[1]);
         return 0;
 }

@@ -34,6 +34,15 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20.0) ->
         time.sleep(0.001)
 
 
+def accepted(control: Path, value: str) -> bool:
+    """Write a control file; say whether the kernel took it."""
+    try:
+        control.write_text(value)
+    except OSError:
+        return False
+    return True
+
+
 def compile_program(name: str, folder: Path) -> Path:
     """Compile a foreign program; one that lies beside its source is taken (guests of the lab have no compiler)."""
     source = SOURCES / f"{name}.c"

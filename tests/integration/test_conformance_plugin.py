@@ -13,20 +13,20 @@ pytestmark = pytest.mark.integration
 
 PROJECT = Path(__file__).resolve().parents[2]
 HONEST = """
-def test_db_keeps_its_cpu(host, sandbox, observe):
-    last = str(max(host.online))
-    box = sandbox({"db": last}, exclusive=["db"])
-    seen = observe(box, seconds=1.0)
+def test_db_keeps_its_cpu(pinproof_host, pinproof_sandbox, pinproof_observe):
+    last = str(max(pinproof_host.online))
+    box = pinproof_sandbox({"db": last}, exclusive=["db"])
+    seen = pinproof_observe(box, seconds=1.0)
     assert seen.failed == []
 """
 BROKEN = """
 from toolkit.model.sandbox import Workload, WorkloadKind
 
-def test_db_keeps_its_cpu(host, sandbox, observe):
-    box = sandbox({"db": str(max(host.online))}, exclusive=["db"])
-    box.live.set_cpus("db", host.online)
+def test_db_keeps_its_cpu(pinproof_host, pinproof_sandbox, pinproof_observe):
+    box = pinproof_sandbox({"db": str(max(pinproof_host.online))}, exclusive=["db"])
+    box.live.set_cpus("db", pinproof_host.online)
     box.live.spawn("db", Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
-    seen = observe(box, seconds=1.0)
+    seen = pinproof_observe(box, seconds=1.0)
     assert seen.failed == []
 """
 

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.host import bpf_syscalls
+from tests.integration.probe_lab import cgroup
+from toolkit.host import bpf_syscalls, cgroupfs
 from toolkit.host.btf import KERNEL_BTF, Btf
 from toolkit.host.capabilities import read_capabilities
 from toolkit.host.environment import read_environment, throttle_model
+from toolkit.model.cgroup_manager import CgroupManager
 
 pytestmark = pytest.mark.integration
 
@@ -69,3 +71,23 @@ def test_environment_of_this_machine() -> None:
     if re.search(r"\btg_unthrottle_up\b", Path("/proc/kallsyms").read_text()):
         by_task = re.search(r"\bthrottle_cfs_rq_work\b", Path("/proc/kallsyms").read_text()) is not None
         assert throttle_model() == ("task" if by_task else "runqueue")
+
+
+def test_a_scope_is_systemds_by_its_mark_alone() -> None:
+    """On the real cgroup file system: a directory named as a scope is nobody's until it has systemd's attribute."""
+    hierarchy = cgroupfs.detect()
+    with cgroup(f"pinproof-test-{os.getpid()}.scope") as name:
+        before = cgroupfs.read_files(hierarchy, name, 0).manager
+        os.setxattr(cgroupfs.identity_dir(hierarchy, name), "trusted.invocation_id", b"0123456789abcdef")
+        after = cgroupfs.read_files(hierarchy, name, 0).manager
+
+    assert (before, after) == (CgroupManager.CGROUPFS, CgroupManager.SYSTEMD)
+
+
+def test_virtualization_is_what_systemd_says() -> None:
+    """Where systemd-detect-virt exists, its word is ours."""
+    if shutil.which("systemd-detect-virt") is None:
+        pytest.skip("systemd-detect-virt is not installed")
+    said = subprocess.run(["systemd-detect-virt", "--vm"], capture_output=True, text=True, check=False).stdout.strip()
+
+    assert read_environment().virtualization == said

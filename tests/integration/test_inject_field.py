@@ -121,7 +121,7 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
         {"web": One(given=REST, promised=REST, limits={"quota_us": 80_000}, promises={"quota_us": 40_000})},
         (("applied", "web"),),
     ),
-    # F16: the exclusive set moved to other CPUs.
+    # F31: a container that was restarted has lost its exclusive CPUs to the pool.
     "exclusive-set-moved": (
         {},
         {"db": One(given=REST, promised=OWN, isolation=Isolation.CONTAINER, loads=(EXEC,))},
@@ -202,11 +202,14 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
         },
         (("applied", "web"),),
     ),
-    # F61: more than systemd's rounding to 1 % of a CPU.
+    # F61: more than systemd's rounding to 1 % of a CPU; and just so much where systemd wrote nothing.
     "quota-rounded-too-far": (
         {},
-        {"web": One(given=REST, promised=REST, limits={"quota_us": 3_000}, promises={"quota_us": 1_100})},
-        (("applied", "web"),),
+        {
+            name: One(given=REST, promised=REST, limits={"quota_us": found}, promises={"quota_us": 1_100})
+            for name, found in (("web", 3_000), ("job", 2_000))
+        },
+        (("applied", "web"), ("applied", "job")),
     ),
     # F63, F64: shares that were converted there and back.
     "shares-lost-in-conversion": (

@@ -256,7 +256,7 @@ def test_watched_cpu_names_who_ran_there(planter: Path, ledger: Ledger) -> None:
                 run.end()
     found = {row.tid: row for row in evidence.intruders}
     assert found[stranger.process.pid].switches >= 20
-    assert found[stranger.process.pid].owner is OwnerClass.TOOLKIT  # our own child
+    assert found[stranger.process.pid].owner is OwnerClass.SYSTEM  # our own child, but not our own thread
     assert found[stranger.process.pid].comm == "planter"
     assert owner.process.pid not in found
     assert {row.cpu for row in evidence.intruders} == {ONLINE[-1]}

@@ -154,7 +154,7 @@ def test_what_the_node_was_told_is_forgotten(ledger: Ledger, planter: Path) -> N
     assert {row.owner for row in pods.intruders if row.tid == pid} == {OwnerClass.FOREIGN_POD}
     assert pods.irq_use is not None
     assert (nothing.intruders, nothing.irq_use, nothing.coverage.softirqs_judged) == ((), None, 0)
-    assert {row.owner for row in again.intruders if row.tid == pid} == {OwnerClass.TOOLKIT}
+    assert {row.owner for row in again.intruders if row.tid == pid} == {OwnerClass.SYSTEM}
     assert again.irq_use is not None
 
 
@@ -172,7 +172,7 @@ def test_the_ledger_goes_back_empty(ledger: Ledger, planter: Path) -> None:
             assert all(tuple(table.keys()) for table in tables)
             observer.close_window()
             observer.open_window()
-        kept = (ledger.roots, ledger.processes, ledger.threads, ledger.offenders, ledger.pending, ledger.intruders)
+        kept = (ledger.roots, ledger.processes, ledger.threads, ledger.offenders, ledger.intruders, ledger.idents)
         assert [len(tuple(table.keys())) for table in kept] == [0] * len(kept)
         assert ledger.interrupts.rows(ledger.window) is None
         assert ledger.sampled() == CpuSet()

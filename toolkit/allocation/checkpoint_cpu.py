@@ -13,6 +13,7 @@ from toolkit.allocation.checkpoint_format import (
     CORRUPT,
     ROOT,
     CheckpointError,
+    below,
     field_error,
     fnv32a,
     go_json,
@@ -91,19 +92,19 @@ def parse_cpu_checkpoint(text: str, version: int) -> CpuCheckpoint:
     :raises CheckpointError: the text does not have this version's form; a wrong checksum is no error here.
     """
     struct = {1: "CPUManagerCheckpointV1", 2: "CPUManagerCheckpointV2", 3: "CPUManagerCheckpoint"}[version]
-    data = load_object(text)
+    data = load_object(text, struct)
     policy, default = text_field(data, "policyName", struct), text_field(data, "defaultCpuSet", struct)
-    raw = map_field(data, "entries", struct, "map[string]map[string]string")
+    raw = map_field(data, "entries", struct, "map[string]string" if version == 1 else "map[string]map[string]string")
     checksum = number_field(data, "checksum", struct, "checksum.Checksum")
     if version == 1:
-        ids = {key: _text(value, struct, "entries") for key, value in raw.items()}
+        ids = {key: _text(value, below(struct, "entries"), key) for key, value in raw.items()}
         computed = fnv32a(_hashed_text_v1(policy, default, ids))
         return _found(1, policy, default, {"": ids}, {}, checksum, computed)
     entries = {}
     for uid, containers in raw.items():
         if not isinstance(containers, dict):
-            raise field_error(containers, struct, "entries", "map[string]string")
-        entries[uid] = {name: _text(cpus, struct, "entries") for name, cpus in containers.items()}
+            raise field_error(containers, below(struct, "entries"), uid, "map[string]string")
+        entries[uid] = {name: _text(cpus, below(struct, "entries", uid), name) for name, cpus in containers.items()}
     pods = _pods(data, struct) if version == 3 else None
     computed = fnv32a(cpu_hashed_text(policy, default, entries, pods))
     return _found(version, policy, default, entries, pods or {}, checksum, computed)
@@ -134,9 +135,9 @@ def _pods(data: Mapping[str, object], struct: str) -> dict[str, CpuSet]:
     pods = {}
     for uid, entry in map_field(data, "podEntries", struct, "state.PodCPUAssignments").items():
         if not isinstance(entry, dict):
-            raise field_error(entry, struct, "podEntries", "state.PodEntry")
+            raise field_error(entry, below(struct, "podEntries"), uid, "state.PodEntry")
         try:
-            pods[uid] = parse_cpu_list(text_field(entry, "cpuSet", "PodEntry"))
+            pods[uid] = parse_cpu_list(text_field(entry, "cpuSet", below(struct, "podEntries", uid)))
         except GoError as error:
             raise CheckpointError(str(error)) from None
     return pods

@@ -8,10 +8,14 @@ type names in it are part of the format. Source: ``../shared/vectors/README.md``
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from toolkit.model.go_text import quote_byte
+
 T = TypeVar("T")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 CORRUPT = "checkpoint is corrupted"
 ROOT = "<kubelet-root-dir>"
 """How texts name the kubelet's root directory where it is not known."""
@@ -44,8 +48,8 @@ def go_map(items: Mapping[str, T] | None, write: Callable[[T], str]) -> str:
     return f"map[{' '.join(f'{key}:{write(items[key])}' for key in sorted(items))}]"
 
 
-def load_object(text: str) -> dict[str, Any]:
-    """Read a JSON object.
+def load_object(text: str, struct: str) -> dict[str, Any]:
+    """Read a JSON object. Of a lone surrogate (``"\\ud800"``) U+FFFD is kept, as by Go.
 
     :raises CheckpointError: anything else, with Go's words as far as they can be had.
     """
@@ -57,12 +61,20 @@ def load_object(text: str) -> dict[str, Any]:
         rest = text[error.pos :].lstrip()
         if not rest:
             raise CheckpointError("unexpected end of JSON input") from None
-        raise CheckpointError(f"invalid character {rest[0]!r} looking for beginning of value") from None
+        raise CheckpointError(f"invalid character {quote_byte(rest)} looking for beginning of value") from None
     except ValueError:
         raise CheckpointError("json: a number is too long") from None
     if not isinstance(data, dict):
-        raise CheckpointError(f"json: cannot unmarshal {kind_of(data)} into a checkpoint")
-    return data
+        raise CheckpointError(f"json: cannot unmarshal {kind_of(data)} into Go value of type state.{struct}")
+    return dict(_whole(data)) if _SURROGATE.search(text) else data
+
+
+def _whole(data: Any) -> Any:
+    if isinstance(data, str):
+        return data.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(data, dict):
+        return {_whole(key): _whole(value) for key, value in data.items()}
+    return [_whole(value) for value in data] if isinstance(data, list) else data
 
 
 def kind_of(value: object) -> str:
@@ -71,10 +83,18 @@ def kind_of(value: object) -> str:
     return names.get(type(value), "null")
 
 
-def field_error(value: object, struct: str, field: str, wanted: str) -> CheckpointError:
-    """Build Go's complaint about a value of the wrong type."""
+def below(place: str, *keys: str | int) -> str:
+    """Name a place inside a checkpoint as Go does: the outermost struct, then fields, keys of maps and indices.
+
+    Source: Go's encoding/json, ``UnmarshalTypeError``; a JSON pointer (RFC 6901) with dots for slashes.
+    """
+    return ".".join([place, *(str(key).replace("~", "~0").replace("/", "~1") for key in keys)])
+
+
+def field_error(value: object, struct: str, field: str | int, wanted: str) -> CheckpointError:
+    """Build Go's complaint about a value of the wrong type. :param struct: a place, see :func:`below`."""
     return CheckpointError(
-        f"json: cannot unmarshal {kind_of(value)} into Go struct field {struct}.{field} of type {wanted}"
+        f"json: cannot unmarshal {kind_of(value)} into Go struct field {below(struct, field)} of type {wanted}"
     )
 
 
@@ -96,8 +116,9 @@ def number_field(data: Mapping[str, Any], field: str, struct: str, wanted: str =
     if type(value) is not int:
         raise field_error(value, struct, field, wanted)
     if not 0 <= value < 1 << 64:
+        place = below(struct, field)
         raise CheckpointError(
-            f"json: cannot unmarshal number {str(value)[:40]} into Go struct field {struct}.{field} of type {wanted}"
+            f"json: cannot unmarshal number {str(value)[:40]} into Go struct field {place} of type {wanted}"
         )
     return value
 

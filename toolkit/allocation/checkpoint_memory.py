@@ -15,10 +15,12 @@ from toolkit.allocation.checkpoint_format import (
     CORRUPT,
     ROOT,
     CheckpointError,
+    below,
     field_error,
     fnv32a,
     go_json,
     go_map,
+    kind_of,
     load_object,
     map_field,
     number_field,
@@ -118,20 +120,22 @@ def parse_memory_checkpoint(text: str, version: int) -> MemoryCheckpoint:
 
     :raises CheckpointError: the text does not have this version's form; a wrong checksum is no error here.
     """
-    data = load_object(text)
+    data = load_object(text, _STRUCT)
     policy = text_field(data, "policyName", _STRUCT)
     state = MemoryState()
     for key, node in map_field(data, "machineState", _STRUCT, "state.NUMANodeMap").items():
-        state.nodes[_node_id(key)] = _parse_node(node)
+        state.nodes[_node_id(key)] = _parse_node(node, key)
     for uid, containers in map_field(data, "entries", _STRUCT, "state.ContainerMemoryAssignments").items():
         if not isinstance(containers, dict):
-            raise field_error(containers, _STRUCT, "entries", "map[string][]state.Block")
-        state.entries[uid] = {name: _parse_blocks(blocks) for name, blocks in containers.items()}
+            raise field_error(containers, below(_STRUCT, "entries"), uid, "map[string][]state.Block")
+        place = below(_STRUCT, "entries", uid)
+        state.entries[uid] = {name: _parse_blocks(blocks, below(place, name)) for name, blocks in containers.items()}
     if version == 2:
         for uid, entry in map_field(data, "podEntries", _STRUCT, "state.PodMemoryAssignments").items():
             if not isinstance(entry, dict):
-                raise field_error(entry, _STRUCT, "podEntries", "state.PodEntry")
-            state.pod_entries[uid] = _parse_blocks(entry.get("memoryBlocks"))
+                raise field_error(entry, below(_STRUCT, "podEntries"), uid, "state.PodEntry")
+            place = below(_STRUCT, "podEntries", uid, "memoryBlocks")
+            state.pod_entries[uid] = _parse_blocks(entry.get("memoryBlocks"), place)
     checksum = number_field(data, "checksum", _STRUCT, "checksum.Checksum")
     names = (_STRUCT,) if version == 2 else (_STRUCT, f"{_STRUCT}V1")
     computed = {fnv32a(memory_hashed_text(policy, state, pod_level=version == 2, struct=name)) for name in names}
@@ -151,38 +155,46 @@ def _node_id(text: str) -> int:
     return node
 
 
-def _parse_node(value: Any) -> NodeState:
+def _parse_node(value: Any, key: str) -> NodeState:
     if not isinstance(value, dict):
-        raise field_error(value, _STRUCT, "machineState", "state.NUMANodeState")
+        raise field_error(value, below(_STRUCT, "machineState"), key, "state.NUMANodeState")
+    place = below(_STRUCT, "machineState", key)
     memory = {}
-    for name, table in map_field(value, "memoryMap", "NUMANodeState", "map[v1.ResourceName]*state.MemoryTable").items():
+    for name, table in map_field(value, "memoryMap", place, "map[v1.ResourceName]*state.MemoryTable").items():
         if not isinstance(table, dict):
-            raise field_error(table, "NUMANodeState", "memoryMap", "state.MemoryTable")
-        memory[name] = MemoryTable(**{ours: number_field(table, key, "MemoryTable") for key, _, ours in _TABLE_FIELDS})
-    return NodeState(
-        number_field(value, "numberOfAssignments", "NUMANodeState", "int"), memory, _ids(value.get("cells"))
-    )
+            raise field_error(table, below(place, "memoryMap"), name, "state.MemoryTable")
+        inside = below(place, "memoryMap", name)
+        memory[name] = MemoryTable(**{ours: number_field(table, json, inside) for json, _, ours in _TABLE_FIELDS})
+    return NodeState(number_field(value, "numberOfAssignments", place, "int"), memory, _ids(value, "cells", place))
 
 
-def _parse_blocks(value: Any) -> tuple[Block, ...]:
+def _parse_blocks(value: Any, place: str) -> tuple[Block, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise field_error(value, _STRUCT, "entries", "[]state.Block")
+        found = kind_of(value)
+        raise CheckpointError(f"json: cannot unmarshal {found} into Go struct field {place} of type []state.Block")
     blocks = []
-    for item in value:
+    for index, item in enumerate(value):
         if not isinstance(item, dict):
-            raise field_error(item, _STRUCT, "entries", "state.Block")
-        size = number_field(item, "size", "Block")
-        blocks.append(Block(_ids(item.get("numaAffinity")), text_field(item, "type", "Block"), size))
+            raise field_error(item, place, index, "state.Block")
+        inside = below(place, index)
+        size = number_field(item, "size", inside)
+        blocks.append(Block(_ids(item, "numaAffinity", inside), text_field(item, "type", inside), size))
     return tuple(blocks)
 
 
-def _ids(value: Any) -> tuple[int, ...]:
+def _ids(data: dict[str, Any], field: str, place: str) -> tuple[int, ...]:
+    value = data.get(field)
     if value is None:
         return ()
-    if not isinstance(value, list) or any(type(item) is not int or not 0 <= item < MAX_NODE for item in value):
-        raise field_error(value, "Block", "numaAffinity", "[]int")
+    if not isinstance(value, list):
+        raise field_error(value, place, field, "[]int")
+    for index, item in enumerate(value):
+        if type(item) is not int:
+            raise field_error(item, below(place, field), index, "int")
+        if not 0 <= item < MAX_NODE:
+            raise CheckpointError(f"NUMA node {str(item)[:40]} out of range")
     return tuple(value)
 
 

@@ -12,7 +12,7 @@ from toolkit.allocation.checkpoint_memory import FILE as MEMORY_FILE
 from toolkit.allocation.checkpoint_memory import read_memory_checkpoint
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.state_files import CpuEntry, CpuStateFile, MemoryEntry, MemoryRow, MemoryStateFile
+from toolkit.model.state_files import CpuEntry, CpuStateFile, MemoryEntry, MemoryNode, MemoryRow, MemoryStateFile
 
 MAX_TEXT = 16 * 1024 * 1024
 """Longer texts are no state files: a node with a thousand pods writes some hundred kilobytes."""
@@ -80,5 +80,9 @@ def memory_state_file(text: str) -> MemoryStateFile:
             MemoryEntry(pod_uid=uid, container="", nodes=CpuSet.of(block.numa), kind=block.type, size_bytes=block.size)
             for uid, blocks in sorted(state.pod_entries.items())
             for block in blocks
+        ),
+        nodes=tuple(
+            MemoryNode(node=node, assignments=known.assignments, group=CpuSet.of(known.cells))
+            for node, known in sorted(state.nodes.items())
         ),
     )

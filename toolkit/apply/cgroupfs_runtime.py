@@ -12,7 +12,7 @@ from toolkit.apply import cgroups, kill, launch, workloads
 from toolkit.apply.launch import Started
 from toolkit.apply.workloads import LOAD_DIRECTORY
 from toolkit.host import cgroupfs, procfs
-from toolkit.host.cgroup_mounts import Hierarchy
+from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import ContainerRequest, Workload, WorkloadKind
 
@@ -44,29 +44,35 @@ class CgroupfsRuntime:
 
         :raises ApplyError: it cannot be started, or dies at once.
         """
+        path = cgroupfs.relative(cgroup)
+        mounts = cgroups.member_mounts(self.hierarchy, memory=container.cgroup.memory_max_bytes is not None)
+        procs = tuple(mount / path / "cgroup.procs" for mount in mounts)
+        return self._spawn(
+            container.claim, workload, cgroupfs.read_effective_cpus(self.hierarchy, cgroup), procs, pin=False
+        )
+
+    def spawn_pinned(self, claim: str, workload: Workload, cpus: CpuSet, procs: tuple[Path, ...]) -> Started:
+        """Run a workload that its own affinity holds, in cgroups without a cpuset. The last of ``procs`` is its own.
+
+        :raises ApplyError: it cannot be started, or dies at once.
+        """
+        return self._spawn(claim, workload, cpus, procs, pin=True)
+
+    def _spawn(
+        self, claim: str, workload: Workload, cpus: CpuSet | None, procs: tuple[Path, ...], *, pin: bool
+    ) -> Started:
         scratch = self.directory / "scratch"
         scratch.mkdir(mode=0o700, exist_ok=True)
         stderr = self.directory / f"{next(self.numbers)}.stderr"
         programs = launch.programs(workload, python=sys.executable, load=str(LOAD_DIRECTORY), scratch=str(scratch))
         command = workloads.command(workload, programs)
-        what = f"claim {container.claim}, workload {workload.kind}"
-        memory = container.cgroup.memory_max_bytes is not None
-        path = cgroupfs.relative(cgroup)
+        what = f"claim {claim}, workload {workload.kind}"
         process = launch.spawn(
-            command.argv,
-            cpus=cgroupfs.read_effective_cpus(self.hierarchy, cgroup),
-            procs=tuple(
-                mount / path / "cgroup.procs" for mount in cgroups.member_mounts(self.hierarchy, memory=memory)
-            ),
-            stderr=stderr,
-            what=what,
-            directory=scratch,
+            command.argv, cpus=cpus, procs=procs, stderr=stderr, what=what, directory=scratch, pin=pin
         )
         self.processes.append(process)
         started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
-        launch.await_ready(
-            started, command, members=lambda: cgroupfs.pids(self.hierarchy, cgroup), what=what, stderr=stderr
-        )
+        launch.await_ready(started, command, members=lambda: _members(procs[-1]), what=what, stderr=stderr)
         return started
 
     def stop(self, container: ContainerRequest, cgroup: str, started: tuple[Started, ...]) -> None:
@@ -93,3 +99,8 @@ class CgroupfsRuntime:
         for process in self.processes:
             process.wait()
         self.processes.clear()
+
+
+def _members(procs: Path) -> tuple[int, ...]:
+    """Return the processes that a cgroup itself has."""
+    return tuple(int(line) for line in (read_control(procs) or "").split())

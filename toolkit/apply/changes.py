@@ -23,6 +23,7 @@ from toolkit.apply.journal import Journal, Record
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 
 GUEST = "pinproof-guest-"
@@ -78,11 +79,11 @@ def check(root: Path, hierarchy: Hierarchy, change: Change) -> None:
     :raises InputError: another file, a link, a cgroup that is not a guest of ours.
     """
     if change.kind is ChangeKind.STATE_FILE:
-        path = Path(change.path)
-        if path.name not in STATE_FILES or not path.is_absolute() or ".." in path.parts:
+        path = _file(change)
+        if "\0" in str(path) or path.name not in STATE_FILES or not path.is_absolute() or ".." in path.parts:
             raise InputError("journal", f"state file {change.path[:200]!r}", " or ".join(STATE_FILES))
     elif change.kind in (ChangeKind.CONTROL, ChangeKind.CONSEQUENCE):
-        if not _is_control(root, hierarchy, change.path):
+        if not _is_control(root, hierarchy, _file(change)):
             raise InputError("journal", f"control file {change.path[:200]!r}", "a limit of a cgroup, a CPU or an IRQ")
     else:
         guest = change.path if change.kind is ChangeKind.CGROUP else change.after
@@ -95,9 +96,12 @@ def check(root: Path, hierarchy: Hierarchy, change: Change) -> None:
                 raise InputError("journal", f"hierarchy {name[:40]!r}", "one that this host has")
 
 
-def _is_control(root: Path, hierarchy: Hierarchy, text: str) -> bool:
-    path = Path(text)
-    if not path.is_absolute() or ".." in path.parts or path.is_symlink():
+def _file(change: Change) -> Path:
+    return Path(names.to_path(change.path))
+
+
+def _is_control(root: Path, hierarchy: Hierarchy, path: Path) -> bool:
+    if "\0" in str(path) or not path.is_absolute() or ".." in path.parts or path.is_symlink():
         return False
     if path.is_relative_to(root) and _HOST_FILES.fullmatch(str(path.relative_to(root))):
         return True
@@ -108,9 +112,9 @@ def _is_control(root: Path, hierarchy: Hierarchy, text: str) -> bool:
 def _make(hierarchy: Hierarchy, change: Change) -> None:
     match change.kind:
         case ChangeKind.CONTROL:
-            _write(Path(change.path), change.after)
+            _write(_file(change), change.after)
         case ChangeKind.STATE_FILE:
-            _replace(Path(change.path), change.after)
+            _replace(_file(change), change.after)
         case ChangeKind.CGROUP:
             _make_guest(hierarchy, change)
         case ChangeKind.MEMBER:
@@ -122,11 +126,11 @@ def _make(hierarchy: Hierarchy, change: Change) -> None:
 def _undo(root: Path, hierarchy: Hierarchy, change: Change) -> list[str]:
     match change.kind:
         case ChangeKind.CONTROL:
-            return _restore(change, read_control(Path(change.path)), _write)
+            return _restore(change, read_control(_file(change)), _write)
         case ChangeKind.CONSEQUENCE:
-            return _restore(change, read_control(Path(change.path)), _write_patiently)
+            return _restore(change, read_control(_file(change)), _write_patiently)
         case ChangeKind.STATE_FILE:
-            return _restore(change, read_state(Path(change.path)), _replace)
+            return _restore(change, read_state(_file(change)), _replace)
         case ChangeKind.CGROUP:
             mounts = [cgroups.mount_of(hierarchy, name) for name in change.hierarchies]
             kill.remove(mount / cgroupfs.relative(change.path) for mount in mounts if mount is not None)
@@ -137,15 +141,16 @@ def _undo(root: Path, hierarchy: Hierarchy, change: Change) -> list[str]:
 
 def _restore(change: Change, found: str | None, write: object) -> list[str]:
     assert callable(write)
-    name = Path(change.path).name
+    path = _file(change)
+    name = path.name
     if found is None or same(name, found, change.before):
         return []
     if change.kind is not ChangeKind.CONSEQUENCE and not same(name, found, change.after):
         return [f"{change.path}: somebody else wrote {found.strip()[:80]!r} meanwhile: left alone"]
     if change.via:
-        write(Path(change.path), change.via)
-        _await_interrupt(Path(change.path), change.via)
-    write(Path(change.path), change.before)
+        write(path, change.via)
+        _await_interrupt(path, change.via)
+    write(path, change.before)
     return []
 
 

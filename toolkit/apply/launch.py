@@ -82,6 +82,7 @@ def spawn(
     stderr: Path | None,
     what: str,
     directory: Path,
+    pin: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start a command in cgroups; when this returns it has been told to go on to the command.
 
@@ -91,6 +92,7 @@ def spawn(
     :param cpus: CPUs of the cgroup's cpuset; ``None`` if it has none of its own.
     :param procs: ``cgroup.procs`` files in the order of joining.
     :param what: names the command in errors.
+    :param pin: ``cpus`` stay its affinity; else they only let it in, and it then has all that the cpuset allows.
     :raises ApplyError: one of the steps before the command failed.
     """
     with contextlib.ExitStack() as opened:
@@ -110,7 +112,7 @@ def spawn(
                 env=_ENVIRONMENT,
             )
     try:
-        _admit(process.pid, cpus, procs, what)
+        _admit(process.pid, cpus, procs, what, pin=pin)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin:  # killed just now: who waits for it tells of that
             process.stdin.write(b"\n")
@@ -121,21 +123,30 @@ def spawn(
     return process
 
 
-def _admit(pid: int, cpus: CpuSet | None, procs: tuple[Path, ...], what: str) -> None:
+def _admit(pid: int, cpus: CpuSet | None, procs: tuple[Path, ...], what: str, *, pin: bool) -> None:
     """Make a task a member."""
     # Who watches a machine that loads fill may have raised its own priority: a load has that of a container.
     with _step(what, "set the priority"):
         os.setpriority(os.PRIO_PROCESS, pid, 0)
-    if cpus:
-        with _step(what, "set the affinity"):
-            os.sched_setaffinity(pid, cpus)
-    for path in procs:
-        with _step(what, f"join {path}"):
-            write_once(path, str(pid))
-    if cpus:
+    # Who gets a cpuset is on its CPUs before it joins; who is pinned may come from a cpuset that does not have them.
+    for step in (_join, _set_affinity) if pin else (_set_affinity, _join):
+        step(pid, cpus, procs, what)
+    if cpus and not pin:
         # The kernel keeps what the cpuset allows, now and after it has changed.
         with _step(what, "widen the affinity"):
             os.sched_setaffinity(pid, possible_cpus())
+
+
+def _set_affinity(pid: int, cpus: CpuSet | None, procs: tuple[Path, ...], what: str) -> None:
+    if cpus:
+        with _step(what, "set the affinity"):
+            os.sched_setaffinity(pid, cpus)
+
+
+def _join(pid: int, cpus: CpuSet | None, procs: tuple[Path, ...], what: str) -> None:
+    for path in procs:
+        with _step(what, f"join {path}"):
+            write_once(path, str(pid))
 
 
 @contextlib.contextmanager
@@ -208,7 +219,7 @@ def last_words(path: Path, limit: int = 400) -> str:
     try:
         with path.open("rb") as stream:
             stream.seek(max(0, path.stat().st_size - limit))
-            words = stream.read(limit).decode(errors="replace")
+            words = stream.read(limit).decode(errors="backslashreplace")
     except OSError:
         words = ""
     return " ".join(words.split()) or "it said nothing"

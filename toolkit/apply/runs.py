@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,16 +48,23 @@ def manager(run_id: str) -> str:
 
 
 def begin(
-    root: Path, hierarchy: Hierarchy, run_id: str, *, runtime: str, more: tuple[str, ...] = ()
+    root: Path,
+    hierarchy: Hierarchy,
+    run_id: str,
+    *,
+    runtime: str,
+    more: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
 ) -> tuple[Journal, CleanupReport]:
     """Clean dead runs up, then write the new run's journal; nothing else is made yet.
 
     :param more: v2 controllers that this sandbox needs beside those that each needs.
+    :param only: hierarchies that this run uses alone, without any controller; nothing is turned on then.
     :raises InputError: the run id is in use, or cgroups of that name exist that no journal names.
     """
     journal.check_run_id(run_id)
     everything = runtime != "cgroupfs"
-    names = cgroups.hierarchies(hierarchy, everything=everything)
+    names = only or cgroups.hierarchies(hierarchy, everything=everything)
     with journal.locked(root):
         report = _sweep(root, hierarchy)
         for name in names:
@@ -67,6 +73,8 @@ def begin(
                 if mount is not None and os.path.lexists(mount / cgroup[1:]):
                     raise InputError("run id", f"{mount / cgroup[1:]} exists already", "another run id")
         created = journal.create(root, run_id, names)
+        if only:
+            return created, report
         try:
             return delegation.enable(root, hierarchy, created, everything=everything, more=more), report
         except BaseException:
@@ -182,9 +190,8 @@ def _remove_directory(root: Path, directory: Path) -> None:
 
 
 def _mounts_below(root: Path, directory: Path) -> list[str]:
-    points = (re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), p) for p in procfs.mount_points(root))
     below = f"{os.path.realpath(directory)}/"
-    return [point for point in reversed(list(points)) if point.startswith(below)]
+    return [point for point in reversed(procfs.mount_points(root)) if point.startswith(below)]
 
 
 def _unmount(point: str) -> str | None:

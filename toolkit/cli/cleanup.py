@@ -10,6 +10,7 @@ import click
 from toolkit.apply.runs import CleanupReport, cleanup
 from toolkit.cli.common import say
 from toolkit.errors import ApplyError, HostUnsupportedError
+from toolkit.model.names import printable
 from toolkit.model.serde import to_json
 
 
@@ -37,4 +38,4 @@ def render_report(report: CleanupReport) -> str:
     lines = [f"removed  {run}" for run in report.removed]
     lines += [f"alive    {run} (left alone)" for run in report.alive]
     lines += [f"PROBLEM  {problem}" for problem in report.problems]
-    return "\n".join(lines) or "nothing to clean up"
+    return "\n".join(map(printable, lines)) or "nothing to clean up"

@@ -14,8 +14,9 @@ from typing import Any
 import click
 
 from toolkit.errors import InputError
+from toolkit.model.serde import printable_json
 from toolkit.model.verdict import Outcome, exit_code
-from toolkit.report.text import printable_lines
+from toolkit.report.text import printable, printable_lines
 
 
 class Seconds(click.FloatRange):
@@ -44,7 +45,7 @@ runs_option = click.option(
 
 def print_json(value: Any) -> None:
     """Print a JSON document on standard output."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(printable_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 @contextmanager
@@ -77,6 +78,11 @@ def require_directory(path: Path, *, exists: bool = False) -> None:
 def say(text: str, *, err: bool = False) -> None:
     """Print text for people; what strangers wrote in it cannot steer the terminal."""
     click.echo(printable_lines(text), err=err)
+
+
+def say_line(text: str, *, err: bool = False) -> None:
+    """Print one line; what strangers wrote in it cannot make it two."""
+    click.echo(printable(text), err=err)
 
 
 def leave(outcome: Outcome) -> None:

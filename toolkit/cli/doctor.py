@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import say
+from toolkit.cli.common import print_json, say
 from toolkit.host.capabilities import Capability, HostReport, read_capabilities
+from toolkit.model.names import printable
 from toolkit.model.serde import to_data
 
 _CANNOT_RUN = 4
@@ -25,7 +25,7 @@ def command(as_json: bool) -> None:
     report = read_capabilities()
     if as_json:
         data = {"schema": "pinproof.doctor/1", "can_run": report.can_run, **_plain(report)}
-        click.echo(json.dumps(data, indent=2))
+        print_json(data)
     else:
         say(render_report(report))
     if not report.can_run:
@@ -35,7 +35,7 @@ def command(as_json: bool) -> None:
 def render_report(report: HostReport) -> str:
     """Return the two tables and, for each "no", its remedy."""
     facts = tabulate(
-        [(c.name, _state(c), c.detail) for c in report.capabilities],
+        [(c.name, _state(c), printable(c.detail)) for c in report.capabilities],
         headers=("capability", "here", "found"),
         tablefmt="simple",
         disable_numparse=True,
@@ -46,7 +46,7 @@ def render_report(report: HostReport) -> str:
         tablefmt="simple",
         disable_numparse=True,
     )
-    remedies = [f"{c.name}: {c.remedy}" for c in report.capabilities if not c.available]
+    remedies = [printable(f"{c.name}: {c.remedy}") for c in report.capabilities if not c.available]
     how = ["How to get what is missing:", *(f"  {remedy}" for remedy in remedies)] if remedies else []
     return "\n\n".join(part for part in (facts, verbs, "\n".join(how), _conclusion(report)) if part)
 

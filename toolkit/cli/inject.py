@@ -9,7 +9,7 @@ import time
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import SECONDS, json_option, leave, print_json, say
+from toolkit.cli.common import SECONDS, json_option, leave, print_json, say, say_line
 from toolkit.cli.watch import stop_on_signals
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.inject.catalogue import FAULTS, Fault, fault_named
@@ -18,7 +18,8 @@ from toolkit.inject.prepare import Injection
 from toolkit.inject.target import CONSENT
 from toolkit.inject.torn import Tear
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.serde import to_data
+from toolkit.model.names import canonical
+from toolkit.model.serde import printable_json, to_data
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import execute, planted_run
 from toolkit.pipeline.preflight import require_run
@@ -53,19 +54,20 @@ def command(
 ) -> None:
     """Plant FAULT, and take it back exactly.
 
-    Without --target and --state-file it happens in a sandbox of its own, under observation, and the rules that report
-    it are told: exit code 0 if all that should did. With a target the fault stands until --duration is over or until
-    interrupted. What is changed is written to a journal first: `pinproof cleanup` takes it back after a crash.
+    Without --target and --state-file it happens in a sandbox of its own, under observation, and the verdicts that
+    report it are printed: exit code 0 if every rule that should report it did. With a target the fault stands until
+    --duration is over or until interrupted. What is changed is written to a journal first: `pinproof cleanup` takes it
+    back after a crash.
     """
     if only_list:
         print_faults(as_json)
         return
     if fault is None:
-        raise InputError("inject", "no fault was named", "one; pinproof inject --list tells them")
+        raise InputError("inject", "no fault was named", "one; pinproof inject --list names them")
     wanted = fault_named(fault)
     injection = Injection(
         fault=wanted.id,
-        targets=targets,
+        targets=tuple(map(canonical, targets)),
         cpus=None if cpus is None else CpuSet.parse(cpus, "--cpus"),
         quota_us=quota,
         irq=irq,
@@ -98,10 +100,11 @@ def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: b
         raise HostUnsupportedError("planting faults needs root: run it with sudo")
     with stop_on_signals() as stopped, planted(injection, run_id=execute.new_run_id("inject")) as made:
         if as_json:
-            click.echo(json.dumps({"fault": fault.id.value, "changes": [to_data(change) for change in made.changes]}))
+            planted_now = {"fault": fault.id.value, "changes": [to_data(change) for change in made.changes]}
+            click.echo(printable_json(json.dumps(planted_now)))
         else:
             for change in made.changes:
-                say(f"{change.path or change.after}: {change.before.strip()!r} -> {change.after.strip()!r}")
+                say_line(f"{change.path or change.after}: {change.before.strip()!r} -> {change.after.strip()!r}")
             say(f"{fault.title}; " + ("until interrupted" if duration is None else f"for {duration:g} s"))
         end = None if duration is None else time.monotonic() + duration
         while not stopped and (end is None or time.monotonic() < end):

@@ -19,7 +19,7 @@ from toolkit.store import load_run
 def command(run: Path, as_json: bool) -> None:
     """Judge the claims and the evidence of the directory RUN; needs no root and changes nothing.
 
-    Saved verdicts are not believed: where they differ from what the evidence says, that is told on standard error.
+    Saved verdicts are not believed: where they differ from what the evidence says, that is reported on standard error.
 
     Exit code: 0 all passed or skipped, 1 something failed, 2 the run cannot be read, 3 something is undecided.
     """

@@ -15,29 +15,13 @@ import click
 
 import toolkit
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
-from toolkit.report.text import printable
+from toolkit.report.text import printable, printable_lines
+from toolkit.verbs import VERBS
 
 INTERRUPTED = 128 + signal.SIGINT
 NO_READER = 128 + signal.SIGPIPE
 DEFECT = 70
 """EX_SOFTWARE of sysexits(3): never 1, which says that isolation was seen to fail."""
-VERBS: dict[str, str] = {
-    "plan": "plan",
-    "simulate": "simulate",
-    "run": "run",
-    "conformance": "conformance",
-    "watch": "watch",
-    "inject": "inject",
-    "judge": "judge",
-    "report": "report",
-    "compare": "compare",
-    "rules": "rules",
-    "explain": "explain",
-    "topology": "topology",
-    "doctor": "doctor",
-    "cleanup": "cleanup",
-}
-"""Verb -> module under :mod:`toolkit.cli` that defines a click command of the same name."""
 
 
 class _ReaderLeftError(Exception):
@@ -97,17 +81,17 @@ def main() -> None:
     except click.ClickException as error:
         code = _end(error.format_message(), InputError.exit_code)
     except PinproofError as error:
-        code = _end(str(error), error.exit_code)
+        code = _end(str(error), error.exit_code, verbatim=isinstance(error, InputError))
     except (_ReaderLeftError, BrokenPipeError):
         code = _quiet()
     except OSError as error:
         # What the verbs foresee is an InputError by now; this is a full disk behind standard output, and the like.
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else "output: "
-        code = _end(where + (error.strerror or str(error)), InputError.exit_code)
+        code = _end(where + (error.strerror or str(error)), InputError.exit_code, verbatim=True)
     except MemoryError:
         code = _end("not enough memory", HostUnsupportedError.exit_code)
     except Exception:
-        traceback.print_exc()
+        click.echo(printable_lines(traceback.format_exc()), err=True)
         code = _end("this is a defect of pinproof, and says nothing about the machine: please report it", DEFECT)
     sys.exit(code)
 
@@ -128,10 +112,10 @@ def mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _end(message: str, code: int) -> int:
-    """Say why on one line, safe for a terminal."""
+def _end(message: str, code: int, *, verbatim: bool = False) -> int:
+    """Say why on one line, safe for a terminal. :param verbatim: a line end in it belongs to a name."""
     with suppress(OSError):
-        click.echo(f"pinproof: {printable(' '.join(message.split()))}", err=True)
+        click.echo(f"pinproof: {printable(message if verbatim else ' '.join(message.split()))}", err=True)
     return code
 
 

@@ -10,6 +10,7 @@ from tabulate import tabulate
 
 from toolkit.cli.common import json_option, named, print_json, say
 from toolkit.host.topology import read_topology
+from toolkit.model.names import printable
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.serde import to_data
 from toolkit.pipeline.planning import plan_scenario
@@ -42,7 +43,7 @@ def command(scenarios: tuple[Path, ...], sysroot: Path, svg: Path | None, as_jso
             target = svg if len(plans) == 1 else svg.with_stem(f"{svg.stem}-{index + 1}")
             write_output(target, svg_picture(topology, owners(plan, topology.online), scenario.title))
         if not as_json:
-            say(f"{scenario.name}: {scenario.title}\n\n{render(plan)}\n")
+            say(f"{scenario.name}: {printable(scenario.title)}\n\n{render(plan)}\n")
             # Has colours; the names in it are DNS labels.
             click.echo(text_picture(topology, owners(plan, topology.online), colour=sys.stdout.isatty()) + "\n")
     if as_json:
@@ -63,8 +64,8 @@ def render(plan: Plan) -> str:
     ]
     reasons = [line for pod in plan.pods for line in _reasons(pod)]
     if reasons:
-        parts.append("Why:\n" + "\n".join(f"  {line}" for line in reasons))
-    parts += [f"Warning: {warning}" for warning in plan.warnings]
+        parts.append("Why:\n" + "\n".join(f"  {printable(line)}" for line in reasons))
+    parts += [printable(f"Warning: {warning}") for warning in plan.warnings]
     return "\n\n".join(parts)
 
 

@@ -10,6 +10,7 @@ import click
 from toolkit.cli.common import json_option, leave
 from toolkit.cli.saved import judged_again
 from toolkit.model.result import Result
+from toolkit.model.serde import printable_json
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
@@ -17,7 +18,7 @@ from toolkit.store import load_run, write_output
 
 
 def _json(result: Result) -> str:
-    return json.dumps(result_data(result), indent=2, ensure_ascii=False) + "\n"
+    return printable_json(json.dumps(result_data(result), indent=2, ensure_ascii=False)) + "\n"
 
 
 FORMATS = {"table": render_table, "json": _json, "junit": render_junit}

@@ -19,4 +19,4 @@ def command(as_json: bool) -> None:
         return
     rows = [(rule.id, rule.doc.claim, ", ".join(rule.doc.witnesses)) for rule in RULES]
     click.echo(fitted(rows, ("rule", "what it judges", "witnesses"), (1, 2), (0.75, 0.25)))
-    click.echo("\npinproof explain RULE tells how, with what tolerance, and how to break it on purpose.")
+    click.echo("\npinproof explain RULE says how, with what tolerance, and how to break it on purpose.")

@@ -19,6 +19,7 @@ from toolkit.cli.common import (
 )
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
+from toolkit.model import names
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
@@ -66,11 +67,11 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
             results.append(to_data(load_result(finished.path)))
         else:
             saved = load_run(finished.path)
-            say(f"{scenario.name}: {scenario.title}\n")
+            say(f"{scenario.name}: {names.printable(scenario.title)}\n")
             for stage in finished.before:
-                say(f"Stage {stage.stage}: {stage.outcome.value}, saved in {stage.path}\n")
+                say(f"Stage {stage.stage}: {stage.outcome.value}, saved in {names.from_path(stage.path)}\n")
             say(render_run(saved.claims, saved.evidence, finished.verdicts))
-            say(f"\nRun saved in {finished.path}\n")
+            say(f"\nRun saved in {names.from_path(finished.path)}\n")
     if as_json:
         print_json(results[0] if len(results) == 1 else results)
     leave(worst(outcomes))

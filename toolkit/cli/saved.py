@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolkit.cli.common import say
+from toolkit.cli.common import say_line
 from toolkit.errors import InputError
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import worst
@@ -23,9 +23,9 @@ def judged_again(run: StoredRun) -> Result:
     now = make_result(run.evidence, judge(run.claims, run.evidence))
     found = [] if run.result is None else disagreements(run.result, now)
     for text in found[:MAX_NOTES]:
-        say(f"pinproof: {run.path / 'result.json'}: {text}", err=True)
+        say_line(f"pinproof: {run.path / 'result.json'}: {text}", err=True)
     if len(found) > MAX_NOTES:
-        say(f"pinproof: {run.path / 'result.json'}: and {len(found) - MAX_NOTES} more", err=True)
+        say_line(f"pinproof: {run.path / 'result.json'}: and {len(found) - MAX_NOTES} more", err=True)
     return now
 
 
@@ -68,5 +68,5 @@ def result_of(path: Path) -> tuple[Result, str]:
     total = worst(verdict.outcome for verdict in result.verdicts)
     if result.outcome is not total:
         raise InputError(str(path), f"outcome {result.outcome}", f"{total}, the worst of its verdicts")
-    say(f"pinproof: {path}: there is no evidence beside it: its verdicts are taken as they are", err=True)
+    say_line(f"pinproof: {path}: there is no evidence beside it: its verdicts are taken as they are", err=True)
     return result, ""

@@ -12,8 +12,10 @@ import click
 
 from toolkit.allocation.simulate import differences, simulate
 from toolkit.allocation.vectors import VectorScenario, read_vectors
-from toolkit.cli.common import say
+from toolkit.cli.common import say, say_line
 from toolkit.errors import InputError
+from toolkit.model.names import printable
+from toolkit.model.serde import printable_json
 
 DEFECT_TAGS = frozenset({"leak", "panic", "exclusive-overlap", "combination-aliasing"})
 """Scenarios in which the real components misbehave."""
@@ -31,7 +33,7 @@ SHOWN_CHARACTERS = 300
 def command(files: tuple[Path, ...], check: bool, as_json: bool, quirks: bool) -> None:
     """Replay allocation scenarios through the model of kubelet v1.36.2.
 
-    Without an option it tells what happened, event by event. With --check and --json together the JSON goes to
+    Without an option it reports what happened, event by event. With --check and --json together the JSON goes to
     standard output and the report of the check to standard error.
     """
     results: dict[str, Any] = {}
@@ -48,7 +50,7 @@ def command(files: tuple[Path, ...], check: bool, as_json: bool, quirks: bool) -
         elif not as_json:
             say(describe(scenario, outcome))
     if as_json:
-        click.echo(json.dumps({"results": results}, separators=(",", ":"), ensure_ascii=False))
+        click.echo(printable_json(json.dumps({"results": results}, separators=(",", ":"), ensure_ascii=False)))
     if check:
         tally.end()
         sys.exit(1 if tally.failed else 0)
@@ -103,7 +105,7 @@ class _Tally:
         self._say(f"{self.passed} passed, {self.failed} failed")
 
     def _say(self, text: str) -> None:
-        say(text, err=self.to_stderr)
+        say_line(text, err=self.to_stderr)
 
 
 def _place(path: str) -> str:
@@ -124,14 +126,14 @@ def describe(scenario: VectorScenario, outcome: dict[str, Any]) -> str:
     title = f"{scenario.id}: {scenario.description}" if scenario.description else scenario.id
     if "startup_error" in outcome:
         error = outcome["startup_error"]
-        return f"{title}\n  the kubelet does not start ({error['stage']}): {error['message']}"
+        return f"{printable(title)}\n  the kubelet does not start ({error['stage']}): {printable(error['message'])}"
     lines = [title]
     startup = outcome["startup"]
     lines.append(f"  start: allocatable CPUs {startup['allocatable_cpus'] or 'none'}")
     for event, result in zip(scenario.events, outcome.get("events", ()), strict=False):
         subject = event.pod.name if event.pod is not None else event.uid
         lines += [f"  {line}" for line in _event_lines(f"{event.kind} {subject}".strip(), result)]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _event_lines(title: str, result: dict[str, Any]) -> Iterable[str]:

@@ -57,7 +57,7 @@ def _head(topology: Topology) -> str:
         ("Sockets", _count(topology.sockets)),
         ("NUMA nodes", str(len(topology.numa)) if topology.numa else "none in sysfs"),
         ("L3 domains", str(len(topology.l3_groups)) if topology.l3_groups else "none in sysfs"),
-        ("Cores", f"{_count(cores)}, by threads: {threads}" if cores else "not told by the kernel"),
+        ("Cores", f"{_count(cores)}, by threads: {threads}" if cores else "not reported by the kernel"),
         ("SMT", topology.lists.smt_control or "unknown"),
         ("Memory", human_bytes(topology.mem_total_bytes)),
         ("Hugepages", _hugepages(topology.hugepages_kb)),
@@ -161,7 +161,7 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _count(groups: dict[int, CpuSet]) -> str:
-    return str(len(groups)) if groups else "not told by the kernel"
+    return str(len(groups)) if groups else "not reported by the kernel"
 
 
 def _cpus(cpus: CpuSet) -> str:

@@ -15,10 +15,21 @@ import click
 from probes.observer import Violation
 from toolkit import store
 from toolkit.claims_file import check_host, load_claims
-from toolkit.cli.common import SECONDS, json_option, leave, print_json, progress, require_directory, runs_option, say
+from toolkit.cli.common import (
+    SECONDS,
+    json_option,
+    leave,
+    print_json,
+    progress,
+    require_directory,
+    runs_option,
+    say,
+    say_line,
+)
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
+from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import worst
@@ -60,7 +71,7 @@ def command(
         if (violation.claim, violation.tid) in seen:
             return
         seen.add((violation.claim, violation.tid))
-        say(
+        say_line(
             f"{time.strftime('%H:%M:%S')} {violation.claim}: {violation.comm} ({violation.tid}) ran on CPU "
             f"{violation.cpu}, outside its set",
             err=True,
@@ -85,7 +96,7 @@ def command(
         print_json(to_data(store.load_result(path)))
     else:
         say(render_run(saved.claims, saved.evidence, verdicts))
-        say(f"\nRun saved in {path}")
+        say(f"\nRun saved in {names.from_path(path)}")
     sys.stdout.flush()
     leave(worst(verdict.outcome for verdict in verdicts))
 

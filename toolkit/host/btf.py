@@ -1,8 +1,8 @@
-"""Answers one kind of question about the running kernel: does struct X have member Y, and where.
+"""Answers two kinds of question about the running kernel: does struct X have member Y, and where; what is enumerator Z.
 
 The kernel's own type information is a feature test that no version number can replace: distributions port features
 back.
-Not a general BTF library (no functions, no enums, no split BTF of modules, no writing).
+Not a general BTF library (no functions, no split BTF of modules, no writing).
 
 Source: Documentation/bpf/btf.rst, sections 1 and 2 (encoding).
 """
@@ -23,7 +23,7 @@ MAX_BTF_BYTES = 256 * 1024 * 1024
 """Debug kernels have about 10 MB."""
 
 _MAGIC = 0xEB9F
-_STRUCT, _UNION = 4, 5
+_STRUCT, _UNION, _ENUM = 4, 5, 6
 _MODIFIERS = frozenset((8, 9, 10, 11, 18))  # typedef, volatile, const, restrict, type tag
 _FIXED_BYTES = {1: 4, 3: 12, 14: 4, 17: 4}  # int, array, var, declaration tag
 _BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, enum, prototype, data section, enum64
@@ -111,6 +111,19 @@ class Btf:
                     raise InputError(self._where, f"no {missing}", "a kernel that the probes know")
                 result[f"{name}.{member}"] = hit.byte_offset
         return result
+
+    def enumerator(self, enum: str, name: str) -> int | None:
+        """Return the value of a (32-bit) enumerator, or ``None`` where the enum or the name is missing."""
+        enums, names = self._offsets_of(enum), self._offsets_of(name)
+        for at in self._starts[1:]:
+            name_at, info = self._unpack("II", self._types, at)
+            if name_at not in enums or info >> 24 & 0x1F != _ENUM:
+                continue
+            for number in range(info & 0xFFFF):
+                item_at, value = self._unpack("Ii", self._types, at + 12 + 8 * number)
+                if item_at in names:
+                    return value
+        return None
 
     def has_member(self, struct_name: str, member: str) -> bool:
         """Say whether the struct exists and has the member."""

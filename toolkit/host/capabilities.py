@@ -23,14 +23,14 @@ from toolkit.host import bpf_syscalls
 from toolkit.host.btf import KERNEL_BTF, Btf
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
 from toolkit.host.sysfs import SysTree
+from toolkit.model import names
 from toolkit.model.serde import stage_value
+from toolkit.verbs import VERBS
 
-_OBSERVE = ("run", "conformance", "watch")
-_APPLY = ("run", "conformance")
-_ROOT_ONLY = (*_OBSERVE, "capture", "claims --kubelet", "cleanup")
-_EVERYWHERE = ("topology", "plan", "simulate", "judge", "report", "compare", "rules", "explain", "doctor")
-VERBS = (*_EVERYWHERE, *_ROOT_ONLY, "run --runtime runc", "run --runtime crun")
-"""Every verb that can depend on the host, and a runtime's variant where that needs more."""
+_OBSERVE = ("run", "conformance", "watch", "inject")
+_APPLY = ("run", "conformance", "inject")
+_ROOT_ONLY = (*_OBSERVE, "cleanup")
+_VARIANTS = ("run --runtime runc", "run --runtime crun")
 
 
 @stage_value
@@ -98,12 +98,12 @@ def try_probes() -> tuple[Capability, ...]:
 
 
 def working_verbs(capabilities: tuple[Capability, ...]) -> dict[str, tuple[str, ...]]:
-    """Return each verb with the capabilities that it needs and that are missing."""
+    """Return each verb with the capabilities that it needs and that are missing, and variants that need more."""
     missing = [capability for capability in capabilities if not capability.available]
     # A variant ("run --runtime runc") needs what its verb needs, and more.
     return {
         verb: tuple(c.name for c in missing if verb in c.needed_by or verb.split(" --runtime")[0] in c.needed_by)
-        for verb in VERBS
+        for verb in (*VERBS, *_VARIANTS)
     }
 
 
@@ -218,12 +218,12 @@ def _program(name: str, version_option: str, needed_by: tuple[str, ...]) -> Capa
     if path is None:
         return _fact(name, False, "not on PATH", f"apt install {name} (or dnf install {name})", needed_by)
     try:
-        done = subprocess.run([path, version_option], capture_output=True, text=True, timeout=10, check=False)
-        lines = (done.stdout or done.stderr).splitlines()
+        done = subprocess.run([path, version_option], capture_output=True, timeout=10, check=False)
+        version = names.shown((done.stdout or done.stderr).partition(b"\n")[0])[:60]
     except (OSError, subprocess.SubprocessError) as error:
         return _fact(name, False, f"{path} does not run: {error}", f"install {name} anew", needed_by)
     works = done.returncode == 0
-    return _fact(name, works, f"{path}: {lines[0][:60] if lines else 'no version'}", f"install {name} anew", needed_by)
+    return _fact(name, works, f"{path}: {version or 'no version'}", f"install {name} anew", needed_by)
 
 
 def _crun(hierarchy: Hierarchy | None) -> Capability:

@@ -87,12 +87,12 @@ def detect(root: Path = Path("/")) -> Hierarchy:
         raise HostUnsupportedError(f"{root / 'proc/self/mountinfo'} cannot be read: mount /proc")
     unified: list[tuple[bool, Path]] = []
     legacy: dict[str, list[tuple[bool, Path]]] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         left, dash, right = line.partition(" - ")
         fields, super_fields = left.split(" "), right.split(" ")
         if not dash or len(fields) < 6 or len(super_fields) < 3:
             continue
-        mount = root / _unescape(fields[4]).lstrip("/")
+        mount = root / unescape(fields[4]).lstrip("/")
         # A bind mount shows only part of the tree (its root is not "/"): the full one is better if there are two.
         candidate = (fields[3] != "/", mount)
         if super_fields[0] == "cgroup2":
@@ -117,12 +117,31 @@ def _best(found: list[tuple[bool, Path]]) -> Path:
     return min(found, key=lambda candidate: candidate[0])[1]
 
 
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+def unescape(text: str) -> str:
+    r"""Return a path of mountinfo as Python's file functions want it: the kernel writes some bytes as ``\040``."""
+    escaped = text.encode("utf-8", "surrogateescape")
+    return os.fsdecode(re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match[1], 8)]), escaped))
+
+
+def v1_number(controller: str, root: Path = Path("/")) -> int:
+    """Return the number of the v1 hierarchy that carries a controller, or 0 where none does.
+
+    Source: cgroups(7), /proc/[pid]/cgroup.
+    """
+    for line in (read_control(root / "proc/self/cgroup") or "").splitlines():
+        number, _, rest = line.partition(":")
+        if number.isdigit() and controller in rest.partition(":")[0].split(","):
+            return int(number)
+    return 0
 
 
 def read_control(path: Path) -> str | None:
-    """Read a whole control file; ``None`` if it is not there (any more) or not readable in this kind of cgroup."""
+    r"""Read a whole control file; ``None`` if it is not there (any more) or not readable in this kind of cgroup.
+
+    Bytes that are no UTF-8 are kept (``surrogateescape``). A name in it is spelt by
+    :func:`toolkit.model.names.from_text` before it goes anywhere. Lines end with ``\n`` alone: ``splitlines`` would let
+    a name begin lines of its own.
+    """
     try:
         # O_NONBLOCK: a FIFO planted in a copied tree must not stop the reader.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -140,4 +159,4 @@ def read_control(path: Path) -> str | None:
         raise
     finally:
         os.close(descriptor)
-    return b"".join(chunks).decode(errors="replace")
+    return b"".join(chunks).decode("utf-8", "surrogateescape")

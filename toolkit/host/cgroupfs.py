@@ -18,6 +18,8 @@ from pathlib import Path
 
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect, read_control
+from toolkit.host.systemd_units import read_manager
+from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
@@ -34,6 +36,7 @@ __all__ = [
     "Hierarchy",
     "Mode",
     "cgroup_id",
+    "cpuset_id",
     "detect",
     "exists",
     "identity_dir",
@@ -41,6 +44,7 @@ __all__ = [
     "read_cpu_stat",
     "read_files",
     "relative",
+    "spelt",
     "subtree",
     "tids",
 ]
@@ -63,15 +67,23 @@ class CpuStat:
 
 
 def relative(cgroup: str) -> str:
-    """Check a cgroup path and return it without the leading ``/``.
+    """Check a cgroup path and return it without the leading ``/``, as file functions want it.
 
-    :raises InputError: not absolute, or with empty, ``.`` or ``..`` parts.
+    :param cgroup: spelt as by :mod:`toolkit.model.names`.
+    :raises InputError: not absolute, with empty, ``.`` or ``..`` parts, or with what no cgroup's name has.
     """
-    parts = cgroup.split("/")[1:]
-    wrong = not cgroup.startswith("/") or len(cgroup) > 4000 or any(ord(char) < 32 for char in cgroup)
-    if wrong or (cgroup != "/" and any(part in ("", ".", "..") for part in parts)):
-        raise InputError("cgroup", repr(cgroup[:120]), "a path below the cgroup root such as /kubepods/pod1/db")
-    return cgroup[1:]
+    path = names.raw(cgroup)
+    wrong = not path.startswith(b"/") or len(path) > 4000 or b"\0" in path or not cgroup.isprintable()
+    if wrong or (path != b"/" and any(part in (b"", b".", b"..") for part in path.split(b"/")[1:])):
+        found = names.printable(cgroup[:120])
+        raise InputError("cgroup", found, "a path below the cgroup root such as /kubepods/pod1/db")
+    return os.fsdecode(path[1:])
+
+
+def spelt(directory: str | Path, mount: Path) -> str:
+    """Return the cgroup whose directory this is, spelt as by :mod:`toolkit.model.names`."""
+    below = Path(directory).relative_to(mount)
+    return f"/{names.from_path(below)}" if below.parts else "/"
 
 
 def identity_dir(hierarchy: Hierarchy, cgroup: str) -> Path:
@@ -102,6 +114,17 @@ def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
     return found.st_ino
 
 
+def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
+    """Return the cgroup's number in the v1 hierarchy of the cpuset controller; ``None`` where it has none there."""
+    mount = hierarchy.find_controller("cpuset")
+    if mount is None or hierarchy.is_v2("cpuset"):
+        return None
+    try:
+        return (mount / relative(cgroup)).stat().st_ino
+    except OSError:
+        return None
+
+
 def exists(hierarchy: Hierarchy, cgroup: str) -> bool:
     """Say whether any hierarchy that matters has the cgroup."""
     path = relative(cgroup)
@@ -123,7 +146,8 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
         name = "memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes"
         limit = _read_int(memory / path / name, no_limit=NO_LIMIT)
         values["memory_max_bytes"] = NO_LIMIT if limit is not None and limit >= _V1_UNLIMITED else limit
-    return CgroupFiles(cgroup=cgroup, at_ns=at_ns, **values)  # type: ignore[arg-type]
+    manager = read_manager(hierarchy, cgroup, path)
+    return CgroupFiles(cgroup=cgroup, at_ns=at_ns, manager=manager, **values)  # type: ignore[arg-type]
 
 
 def read_effective_cpus(hierarchy: Hierarchy, cgroup: str) -> CpuSet | None:
@@ -203,8 +227,7 @@ def subtree(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
     for mount in _mounts(hierarchy):
         top = mount / path
         for directory, _, _ in os.walk(top, onerror=lambda error: None):
-            below = Path(directory).relative_to(mount)
-            found.add("/" if not below.parts else f"/{below}")
+            found.add(spelt(directory, mount))
     return tuple(sorted(found, key=lambda name: name.split("/")))
 
 
@@ -271,7 +294,7 @@ def _read_set(path: Path) -> CpuSet | None:
 
 
 def _read_counters(path: Path) -> dict[str, int]:
-    pairs = (line.split() for line in (read_control(path) or "").splitlines())
+    pairs = (line.split() for line in (read_control(path) or "").split("\n"))
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 

@@ -33,11 +33,11 @@ def read_environment(root: Path = Path("/"), topology: Topology | None = None) -
     """
     tree = SysTree(root)
     topology = topology or read_topology(root)
-    release = tree.read("proc/sys/kernel/osrelease") or "unknown"
+    release = tree.name("proc/sys/kernel/osrelease") or "unknown"
     return Environment(
         kernel=release,
         cgroup=cgroup_mode(root),
-        cmdline=tree.read("proc/cmdline") or "",
+        cmdline=tree.name("proc/cmdline") or "",
         cpus_online=topology.online,
         cpus_isolated=topology.isolated,
         cpus_nohz_full=topology.nohz_full,
@@ -130,6 +130,6 @@ def _lists(groups: dict[int, CpuSet]) -> list[str]:
 
 
 def _sched_ext(tree: SysTree) -> str:
-    state = tree.read("sys/kernel/sched_ext/state") or "disabled"
-    scheduler = tree.read("sys/kernel/sched_ext/root/ops")
+    state = tree.name("sys/kernel/sched_ext/state") or "disabled"
+    scheduler = tree.name("sys/kernel/sched_ext/root/ops")
     return f"{state} ({scheduler})" if scheduler and state != "disabled" else state

@@ -11,12 +11,12 @@ kubernetes ``pkg/kubelet/cm/cpumanager/topology`` (core id = lowest thread, unco
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 
 from toolkit.host.sysfs import SysTree
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.go_text import quote
 from toolkit.model.topology import KubeletCpu, KubeletNode, KubeletView
 
 _CPU = "sys/devices/system/cpu"
@@ -221,7 +221,7 @@ class _Discovery:
             return 0
         match = _MEM_TOTAL.search(text)
         if match is None:
-            raise _GivesUpError(f"failed to match regexp in output: {json.dumps(text[:80])}")
+            raise _GivesUpError(f"failed to match regexp in output: {quote(text[:80])}")
         return int(match[1]) * 1024
 
     def _hugepages(self, folder: str) -> dict[str, int]:
@@ -230,7 +230,7 @@ class _Discovery:
             size = name.partition("-")[2].partition("-")[0].split("kB")[0]
             count = _SCAN.match(self.tree.read(f"{folder}/{name}/nr_hugepages") or "")
             if not _UINT.fullmatch(size):
-                raise _GivesUpError(f"strconv.ParseUint: parsing {json.dumps(size)}: invalid syntax")
+                raise _GivesUpError(f"strconv.ParseUint: parsing {quote(size)}: invalid syntax")
             if count is None:
                 raise _GivesUpError(f"could not parse file nr_hugepage for {name}")
             pages[str(int(size))] = int(count[1])
@@ -248,7 +248,7 @@ class _Discovery:
 
     def _atoi(self, text: str) -> int:
         if not _ATOI.fullmatch(text):
-            raise _GivesUpError(f"strconv.Atoi: parsing {json.dumps(text[:40])}: invalid syntax")
+            raise _GivesUpError(f"strconv.Atoi: parsing {quote(text[:40])}: invalid syntax")
         return int(text)
 
 

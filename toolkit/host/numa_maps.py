@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.placement import PageKind, PageReading, PageUse
 
@@ -30,8 +31,9 @@ Usage = dict[tuple[PageKind, int], int]
 def parse_numa_maps(text: str) -> Usage:
     """Sum the mappings of one process. Lines that make no sense are passed over."""
     usage: Usage = {}
-    for line in text.splitlines():
-        words = line.split()
+    # A file's name may hold other white space than the kernel escapes: it must begin neither a line nor a word.
+    for line in text.split("\n"):
+        words = line.split(" ")
         if len(words) < 2:
             continue
         nodes = [(int(match[1]), int(match[2])) for word in words[2:] if (match := _NODE.fullmatch(word))]
@@ -98,7 +100,7 @@ def read_pages(claim: str, pids: Iterable[int], root: Path = Path("/")) -> PageR
                 node=node,
                 total_bytes=own.total_bytes,
                 pid=own.pid,
-                comm=(read_control(root / f"proc/{own.pid}/comm") or "").strip(),
+                comm=procfs.comm(own.pid, root),
                 process_bytes=own.process_bytes,
             )
             for (kind, node), own in sorted(sums.items())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 
+from toolkit.model import names
 from toolkit.model.evidence import Runtime
 
 CGROUPFS = "cgroupfs"
@@ -26,10 +27,11 @@ def read_runtime(name: str) -> Runtime:
     if program is None:
         return Runtime(name=name)
     try:
-        done = subprocess.run((program, "--version"), capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        done = subprocess.run((program, "--version"), capture_output=True, timeout=DEADLINE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
         return Runtime(name=name)
-    return Runtime(name=name, version=version_of(name, done.stdout) if done.returncode == 0 else "")
+    first = names.shown(done.stdout.partition(b"\n")[0])
+    return Runtime(name=name, version=version_of(name, first) if done.returncode == 0 else "")
 
 
 def version_of(name: str, text: str) -> str:

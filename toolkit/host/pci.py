@@ -6,6 +6,7 @@ Source: Documentation/ABI/testing/sysfs-bus-pci (``numa_node``, ``local_cpulist`
 from __future__ import annotations
 
 from toolkit.host.sysfs import SysTree
+from toolkit.model import names
 from toolkit.model.topology import PciDevice
 
 _DEVICES = "sys/bus/pci/devices"
@@ -15,7 +16,7 @@ def read_pci(tree: SysTree) -> tuple[PciDevice, ...]:
     """Return every PCI device in order of its address; empty where there is no PCI bus."""
     return tuple(
         PciDevice(
-            bdf=name,
+            bdf=names.from_path(name),
             pci_class=tree.read(f"{_DEVICES}/{name}/class"),
             vendor=tree.read(f"{_DEVICES}/{name}/vendor"),
             device=tree.read(f"{_DEVICES}/{name}/device"),

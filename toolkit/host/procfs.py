@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolkit.host.cgroup_mounts import read_control
+from toolkit.host.cgroup_mounts import read_control, unescape
+from toolkit.model import names
 
 
 def start_time(pid: int, root: Path = Path("/")) -> int | None:
@@ -22,6 +23,11 @@ def start_time(pid: int, root: Path = Path("/")) -> int | None:
     # The name in parentheses may itself hold spaces and parentheses.
     fields = [] if text is None else text.rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 and fields[19].isdigit() else None
+
+
+def comm(tid: int, root: Path = Path("/")) -> str:
+    """Return a task's name as :mod:`toolkit.model.names` spells it; empty if the task is gone."""
+    return names.from_text((read_control(root / f"proc/{tid}/comm") or "").removesuffix("\n"))
 
 
 def parent(pid: int, root: Path = Path("/")) -> int | None:
@@ -69,6 +75,9 @@ def tids(pid: int, root: Path = Path("/")) -> Iterator[int]:
 
 
 def mount_points(root: Path = Path("/")) -> tuple[str, ...]:
-    """Return the mount points of this process's mount namespace, in the order of mounting."""
-    lines = (read_control(root / "proc/self/mountinfo") or "").splitlines()
-    return tuple(fields[4] for line in lines if len(fields := line.split(" ")) > 4)
+    """Return the mount points of this process's mount namespace, in the order of mounting.
+
+    They are paths as file functions want them.
+    """
+    lines = (read_control(root / "proc/self/mountinfo") or "").split("\n")
+    return tuple(unescape(fields[4]) for line in lines if len(fields := line.split(" ")) > 4)

@@ -17,6 +17,7 @@ import stat
 from pathlib import Path
 
 from toolkit.errors import InputError
+from toolkit.model import names
 from toolkit.model.cpuset import MAX_ID, CpuSet
 
 ATTRIBUTE_BYTES = 64 * 1024
@@ -53,6 +54,11 @@ class SysTree:
         """
         data = self.read_bytes(path, limit_bytes)
         return None if data is None else data.decode("utf-8", "replace").strip("\0 \t\r\n\v\f")
+
+    def name(self, path: str) -> str | None:
+        """Return a one-line file's text as :mod:`toolkit.model.names` spells it: one that is shown, not understood."""
+        data = self.read_bytes(path, ATTRIBUTE_BYTES)
+        return None if data is None else names.shown(data.strip(b"\0 \t\r\n\v\f"))
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes | None:
         """Return the file's bytes, or ``None``; see :meth:`read`."""
@@ -146,7 +152,7 @@ class SysTree:
     def note(self, path: str, text: str) -> None:
         """Remember that a file makes no sense."""
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(f"{path}: {text}")
+            self.problems.append(names.printable(f"{path}: {text}"))
 
     def _nonsense(self, path: str, text: str, expected: str) -> None:
         self.note(path, f"{text[:40]!r} is not {expected}; ignored")

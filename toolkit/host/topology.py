@@ -87,7 +87,7 @@ def _lists(tree: SysTree) -> CpuLists:
         nohz_full=tree.read(f"{_CPU}/nohz_full"),
         smt_active=tree.read(f"{_CPU}/smt/active"),
         smt_control=tree.read(f"{_CPU}/smt/control"),
-        cmdline=tree.read("proc/cmdline"),
+        cmdline=tree.name("proc/cmdline"),
     )
 
 

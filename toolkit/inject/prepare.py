@@ -19,6 +19,7 @@ from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.inject.catalogue import FaultId
 from toolkit.inject.torn import Tear, torn
+from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
@@ -64,19 +65,19 @@ class Host:
         text = read_control(path)
         if text is None:
             raise InputError(f"--target {cgroup}", f"{path} does not exist", f"a cgroup with a {name} of its own")
-        return str(path), text
+        return names.from_path(path), text
 
     def guest(self, cgroup: str) -> Change:
         """Return the cgroup that we make beside the target's pod."""
         above = cgroup.split("/")[1:-2]
         parent = "/".join(above)
-        names = [
+        hierarchies = [
             name
             for name in cgroups.hierarchies(self.hierarchy, everything=False)
             if (mount := cgroups.mount_of(self.hierarchy, name)) is not None and (mount / parent).is_dir()
         ]
         path = "/" + "/".join([*above, f"{changes.GUEST}{self.run_id}"])
-        return Change(kind=ChangeKind.CGROUP, path=path, hierarchies=tuple(names))
+        return Change(kind=ChangeKind.CGROUP, path=path, hierarchies=tuple(hierarchies))
 
 
 def prepare(host: Host, injection: Injection) -> tuple[tuple[Change, ...], ...]:
@@ -126,13 +127,13 @@ def _cpuset_write(host: Host, injection: Injection) -> tuple[tuple[Change, ...],
     )
 
 
-def _emptied(host: Host, cgroup: str, names: tuple[str, ...]) -> tuple[Change, ...]:
+def _emptied(host: Host, cgroup: str, files: tuple[str, ...]) -> tuple[Change, ...]:
     """No kernel takes an empty set where there are tasks (``validate_change``: ENOSPC): the parent's is written."""
     directory = host.hierarchy.controller_dir("cpuset") / cgroupfs.relative(cgroup)
-    populated = "populated 1" in (read_control(directory / "cgroup.events") or "").splitlines()
+    populated = "populated 1" in (read_control(directory / "cgroup.events") or "").split("\n")
     can_be_empty = host.hierarchy.is_v2("cpuset") and not populated
     made = []
-    for name in names:
+    for name in files:
         path, before = host.control("cpuset", cgroup, name)
         after = "" if can_be_empty else str(_parents(host, cgroup, name))
         # What is empty already has its parent's, and could not be made empty again.
@@ -144,8 +145,8 @@ def _emptied(host: Host, cgroup: str, names: tuple[str, ...]) -> tuple[Change, .
 
 
 def _cpuset_emptied(host: Host, injection: Injection) -> tuple[tuple[Change, ...], ...]:
-    names = ("cpuset.cpus", "cpuset.mems")
-    return (tuple(change for cgroup in injection.targets for change in _emptied(host, cgroup, names)),)
+    files = ("cpuset.cpus", "cpuset.mems")
+    return (tuple(change for cgroup in injection.targets for change in _emptied(host, cgroup, files)),)
 
 
 def _pool_emptied(host: Host, injection: Injection) -> tuple[tuple[Change, ...], ...]:
@@ -225,7 +226,7 @@ def _checkpoint_torn(host: Host, injection: Injection) -> tuple[tuple[Change, ..
     if before is None:
         raise InputError("--state-file", f"{path} does not exist", "the kubelet's cpu_manager_state")
     after = torn(before, injection.tear, str(path))
-    return ((Change(kind=ChangeKind.STATE_FILE, path=str(path), before=before, after=after),),)
+    return ((Change(kind=ChangeKind.STATE_FILE, path=names.from_path(path), before=before, after=after),),)
 
 
 def _one_cpu(injection: Injection) -> int:
@@ -248,7 +249,7 @@ def _cpu_offline(host: Host, injection: Injection) -> tuple[tuple[Change, ...], 
         (
             *_interrupts_of(host, cpu),
             *_legacy_cpusets_of(host, cpu),
-            Change(kind=ChangeKind.CONTROL, path=str(path), before="1", after="0"),
+            Change(kind=ChangeKind.CONTROL, path=names.from_path(path), before="1", after="0"),
         ),
     )
 
@@ -272,27 +273,27 @@ def _legacy_cpusets_of(host: Host, cpu: int) -> list[Change]:
         path = Path(directory) / "cpuset.cpus"
         text = (read_control(path) or "").strip()
         if Path(directory) != top and text and cpu in CpuSet.parse(text, str(path)):
-            found.append(Change(kind=ChangeKind.CONSEQUENCE, path=str(path), before=text))
+            found.append(Change(kind=ChangeKind.CONSEQUENCE, path=names.from_path(path), before=text))
     return found
 
 
 def _irqs(root: Path) -> list[int]:
     try:
-        names = os.listdir(root / "proc/irq")  # noqa: PTH208 - names only
+        entries = os.listdir(root / "proc/irq")  # noqa: PTH208 - names only
     except OSError:
         return []
-    return sorted(int(name) for name in names if name.isdigit())
+    return sorted(int(name) for name in entries if name.isdigit())
 
 
 def _affinity(root: Path, irq: int) -> tuple[str, str]:
     path = root / f"proc/irq/{irq}/smp_affinity_list"
-    return str(path), (read_control(path) or "").strip()
+    return names.from_path(path), (read_control(path) or "").strip()
 
 
 def interrupt_counts(root: Path) -> dict[int, int]:
     """Return how often each numbered interrupt came, all CPUs."""
     counts = {}
-    for line in (read_control(root / "proc/interrupts") or "").splitlines()[1:]:
+    for line in (read_control(root / "proc/interrupts") or "").split("\n")[1:]:
         number, _, rest = line.partition(":")
         if number.strip().isdigit():
             columns = []

@@ -5,13 +5,15 @@ Source: strconv (Atoi, ParseBool, Quote) of the Go documentation; k8s.io/utils/c
 
 from __future__ import annotations
 
-import json
 import re
 
 from toolkit.model.cpuset import MAX_ID, CpuSet
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INT64_MAX = 2**63 - 1
+_QUOTED = {'"': '\\"', "\\": "\\\\"} | dict(
+    zip("\a\b\f\n\r\t\v", ("\\a", "\\b", "\\f", "\\n", "\\r", "\\t", "\\v"), strict=True)
+)
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
@@ -21,8 +23,34 @@ class GoError(ValueError):
 
 
 def quote(text: str) -> str:
-    """Write ``%q`` of a string."""
-    return json.dumps(text, ensure_ascii=False)
+    r"""Write ``%q`` of a string: what cannot be printed as ``\n``, ``\x1b`` or ``\u202e``.
+
+    :param text: a byte that is no UTF-8 (``surrogateescape``) becomes ``\xff``.
+    """
+    return f'"{"".join(map(_quoted, text))}"'
+
+
+def quote_byte(text: str) -> str:
+    """Write the first byte of a text as encoding/json does in its complaints."""
+    char = chr(text.encode("utf-8", "surrogateescape")[0])
+    return {"'": r"'\''", '"': "'\"'"}.get(char) or f"'{quote(char)[1:-1]}'"
+
+
+def _quoted(char: str) -> str:
+    if char in _QUOTED:
+        return _QUOTED[char]
+    # Go prints letters, marks, numbers, punctuation, symbols and the ASCII blank, which is what Python prints, too.
+    if char.isprintable():
+        return char
+    number = ord(char)
+    if 0xDC80 <= number <= 0xDCFF:
+        return f"\\x{number - 0xDC00:02x}"
+    if 0xD800 <= number <= 0xDFFF:
+        # What Go holds is U+FFFD: no Go string has a lone surrogate that came from JSON or YAML.
+        return "\ufffd"
+    if number < 0x20 or number == 0x7F:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def atoi(text: str) -> int:

@@ -7,17 +7,22 @@ what is wrong is told in one line. pydantic does the work on the plain dataclass
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import pydantic_core
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic_core import PydanticSerializationError
 
 from toolkit.errors import InputError
 from toolkit.model.cpuset import MAX_ID
+from toolkit.model.names import printable
 
 T = TypeVar("T")
 CpuId = Annotated[int, Field(ge=0, le=MAX_ID)]
 """A CPU's id in a file: one that fits in a :class:`~toolkit.model.cpuset.CpuSet`."""
+_NOT_ASCII = re.compile(r"[^\n -~]+")
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
 stage_value = with_config(ConfigDict(extra="forbid"))
@@ -68,8 +73,31 @@ def _shown(found: object) -> str:
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """Write a stage value as JSON text."""
-    return _adapter(type(value)).dump_json(value, indent=indent).decode()
+    """Write a stage value as JSON text of printable characters."""
+    adapter = _adapter(type(value))
+    try:
+        return printable_json(adapter.dump_json(value, indent=indent).decode())
+    except PydanticSerializationError:
+        # A text that is no UTF-8, which no reader should have let in: rather spelt late than evidence lost.
+        data = _spelt(adapter.dump_python(value, mode="json"))
+        return printable_json(pydantic_core.to_json(data, indent=indent).decode())
+
+
+def printable_json(text: str) -> str:
+    r"""Write what cannot be printed in a JSON text as ``\uXXXX``: it means the same, and breaks or forges no line."""
+    return _NOT_ASCII.sub(_json_escape, text)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in match[0])
+
+
+def _spelt(data: object) -> object:
+    if isinstance(data, str):
+        return printable(data)
+    if isinstance(data, dict):
+        return {_spelt(key): _spelt(value) for key, value in data.items()}
+    return [_spelt(value) for value in data] if isinstance(data, list) else data
 
 
 def to_data(value: object) -> object:

@@ -68,6 +68,16 @@ class MemoryRow:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryNode:
+    """One node in ``machineState``. :param group: the nodes that it is used together with, itself among them."""
+
+    node: int
+    assignments: int
+    group: CpuSet
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryStateFile:
     """``memory_manager_state``. :param problem: as in :class:`CpuStateFile`."""
 
@@ -79,6 +89,8 @@ class MemoryStateFile:
     rows: tuple[MemoryRow, ...] = ()
     entries: tuple[MemoryEntry, ...] = ()
     pods: tuple[MemoryEntry, ...] = ()
+    nodes: tuple[MemoryNode, ...] = ()
+    """Empty in evidence of before they were read."""
 
 
 @stage_value

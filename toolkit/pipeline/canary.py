@@ -1,7 +1,9 @@
 """The controls of every run: a canary whose claim is false must be reported, one whose claim is true must not.
 
-Both are pulses (short bursts, long sleeps) on the same housekeeping CPU, in cgroups of their own. To the observer they
-are ordinary claims; :func:`separate` takes them out of the evidence again and sums them up as :class:`Canary` values.
+Both are pulses (short bursts, long sleeps) on the same housekeeping CPU, in cgroups of their own that carry nothing but
+their identity: an affinity holds them there, so that nothing on the host changes for them, and the false claim is just
+another CPU set in the ledger. To the observer they are ordinary claims; :func:`separate` takes them out of the evidence
+again and sums them up as :class:`Canary` values.
 Source: design.md section 2, "positive control".
 """
 
@@ -12,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from toolkit.apply import sandbox as apply
+from toolkit.apply.pinned import pinned
 from toolkit.host import cgroupfs
 from toolkit.host.task_switches import context_switches
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Canary, Evidence
-from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+from toolkit.model.evidence import Canary, Coverage, Evidence
+from toolkit.model.sandbox import Workload, WorkloadKind
 
 POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
 NAMES = (POSITIVE, CLEAN)
@@ -51,22 +53,16 @@ def canaries(
     cpu = housekeeping_cpu(claims, online)
     here = CpuSet.of([cpu])
     elsewhere = online - here
-    pulse = (Workload(kind=WorkloadKind.PULSE),)
-    request = SandboxRequest(
-        containers=tuple(
-            ContainerRequest(claim=name, cgroup=CgroupRequest(path=name, cpus=here), workloads=pulse) for name in NAMES
-        )
-    )
-    with apply.sandbox(request, run_id=f"{run_id}-canary", root=root) as live:
-        places = {container.claim: container for container in live.value.containers}
+    pulse = Workload(kind=WorkloadKind.PULSE)
+    with pinned(NAMES, pulse, here, run_id=f"{run_id}-canary", root=root) as live:
         if escape and elsewhere:
             live.set_cpus(CLEAN, elsewhere)
         yield CanaryPair(
             cpu=cpu,
             online=online,
             claims=(
-                Claim(name=POSITIVE, cgroup=places[POSITIVE].cgroup, cpus=elsewhere),
-                Claim(name=CLEAN, cgroup=places[CLEAN].cgroup, cpus=here),
+                Claim(name=POSITIVE, cgroup=live.cgroups[POSITIVE], cpus=elsewhere),
+                Claim(name=CLEAN, cgroup=live.cgroups[CLEAN], cpus=here),
             ),
             hierarchy=live.hierarchy,
         )
@@ -123,5 +119,17 @@ def separate(
         transitions=tuple(row for row in evidence.transitions if row.claim not in NAMES),
         run_delay_ns={name: value for name, value in evidence.run_delay_ns.items() if name not in NAMES},
         canaries=tuple(controls),
-        coverage=replace(evidence.coverage, positive_control_latency_ms=latency),
+        coverage=_coverage(evidence.coverage, latency),
+    )
+
+
+def _coverage(coverage: Coverage, latency_ms: float | None) -> Coverage:
+    """Leave out what was not seen of the canaries alone: no promise rests on it."""
+    left = tuple(spot for spot in coverage.blindness if spot.claim not in NAMES)
+    return replace(
+        coverage,
+        positive_control_latency_ms=latency_ms,
+        blindness=left,
+        blind_spots=tuple(dict.fromkeys(spot.text for spot in left)) if coverage.blindness else coverage.blind_spots,
+        scan_gaps=tuple(gap for gap in coverage.scan_gaps if gap.claim not in NAMES),
     )

@@ -9,6 +9,7 @@ from functools import partial
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
 from toolkit.errors import InputError
+from toolkit.model import names
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
@@ -173,7 +174,7 @@ def run_one(
         catalogue=scenario.catalogue,
         outcome=outcome,
         reason=_reason(verdicts, controls),
-        run=str(honest.path),
+        run=names.from_path(honest.path),
         verdicts=verdicts,
         controls=tuple(controls),
         repeated=repeated,

@@ -19,7 +19,7 @@ def require_run(runtime: str = "cgroupfs") -> None:
         raise HostUnsupportedError("root is needed to load BPF programs and make cgroups: run it with sudo")
     for one in try_probes():
         if not one.available:
-            raise HostUnsupportedError(f"no {one.name} here: {one.detail}: {one.remedy} (pinproof doctor tells all)")
+            raise HostUnsupportedError(f"no {one.name} here: {one.detail}: {one.remedy} (pinproof doctor reports all)")
     hierarchy = cgroupfs.detect()
     if hierarchy.mode is cgroupfs.Mode.V1:
         raise HostUnsupportedError(

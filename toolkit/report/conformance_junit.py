@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.verdict import Outcome
-from toolkit.report.junit import xml_text
+from toolkit.report.text import printable
 
 
 def render_junit(results: Sequence[ScenarioResult]) -> str:
@@ -26,7 +26,7 @@ def render_junit(results: Sequence[ScenarioResult]) -> str:
             root,
             "testsuite",
             {
-                "name": result.name,
+                "name": printable(result.name),
                 "tests": str(len(cases)),
                 "failures": str(count[Outcome.FAILED]),
                 "errors": str(count[Outcome.UNDECIDED]),
@@ -34,9 +34,11 @@ def render_junit(results: Sequence[ScenarioResult]) -> str:
             },
         )
         for name, outcome, reason in cases:
-            case = ElementTree.SubElement(suite, "testcase", {"classname": result.name, "name": xml_text(name)})
+            case = ElementTree.SubElement(
+                suite, "testcase", {"classname": printable(result.name), "name": printable(name)}
+            )
             tag = {Outcome.FAILED: "failure", Outcome.UNDECIDED: "error", Outcome.SKIPPED: "skipped"}.get(outcome)
             if tag is not None:
-                ElementTree.SubElement(case, tag, {"message": xml_text(reason)})
+                ElementTree.SubElement(case, tag, {"message": printable(reason)})
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"

@@ -1,19 +1,19 @@
 """A result as JUnit XML: one test suite per run, one test case per verdict.
 
 ``failed`` is a failure; ``undecided`` is an error (the test could not tell); ``skipped`` is skipped. The shape is the
-one that Jenkins, GitLab and the Windyroad ``JUnit.xsd`` share. Strings of strangers are made valid XML 1.0 characters.
+one that Jenkins, GitLab and the Windyroad ``JUnit.xsd`` share. Strings of strangers are made printable, which is also
+what XML 1.0 can hold: a control character stands there as ``\\x1b``.
 """
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from xml.etree import ElementTree
 
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.report.text import printable
 
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 SUITE = "pinproof"
 
 
@@ -40,16 +40,11 @@ def render_junit(result: Result) -> str:
     )
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in _properties(result):
-        ElementTree.SubElement(properties, "property", {"name": name, "value": xml_text(value)})
+        ElementTree.SubElement(properties, "property", {"name": name, "value": printable(value)})
     for verdict in result.verdicts:
         _case(suite, verdict)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def xml_text(text: str) -> str:
-    """Replace what XML 1.0 cannot hold (control characters, lone surrogates) by U+FFFD."""
-    return _NOT_XML.sub("\ufffd", text)
 
 
 def _timestamp(started_at: str) -> str:
@@ -78,21 +73,17 @@ def _case(suite: ElementTree.Element, verdict: Verdict) -> None:
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        {"classname": f"{SUITE}.{xml_text(verdict.rule)}", "name": xml_text(verdict.subject), "time": "0"},
+        {"classname": f"{SUITE}.{printable(verdict.rule)}", "name": printable(verdict.subject), "time": "0"},
     )
-    reason = xml_text(verdict.reason)
+    reason = printable(verdict.reason)
     if verdict.outcome is Outcome.FAILED:
-        ElementTree.SubElement(case, "failure", {"message": reason, "type": "failed"}).text = xml_text(
-            _details(verdict)
-        )
+        ElementTree.SubElement(case, "failure", {"message": reason, "type": "failed"}).text = _details(verdict)
     elif verdict.outcome is Outcome.UNDECIDED:
-        ElementTree.SubElement(case, "error", {"message": reason, "type": "undecided"}).text = xml_text(
-            _details(verdict)
-        )
+        ElementTree.SubElement(case, "error", {"message": reason, "type": "undecided"}).text = _details(verdict)
     elif verdict.outcome is Outcome.SKIPPED:
         ElementTree.SubElement(case, "skipped", {"message": reason})
     else:
-        ElementTree.SubElement(case, "system-out").text = xml_text(_details(verdict))
+        ElementTree.SubElement(case, "system-out").text = _details(verdict)
 
 
 def _details(verdict: Verdict) -> str:
@@ -102,4 +93,4 @@ def _details(verdict: Verdict) -> str:
         f"{who.switches} switches, {who.total_ns} ns in all, longest {who.longest_ns} ns"
         for who in verdict.offenders
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))

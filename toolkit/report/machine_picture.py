@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import Topology
 from toolkit.report.machine_owners import NOBODY, RESERVED, RESERVED_SHARED, SHARED, Owner
+from toolkit.report.text import printable
 
 FIXED_COLOURS = {SHARED: "#dfe7ef", RESERVED: "#5b6470", RESERVED_SHARED: "#a9b4c0", NOBODY: "#ffffff"}
 EXCLUSIVE_COLOURS = (
@@ -99,8 +100,12 @@ def text_picture(topology: Topology, owners: tuple[Owner, ...], *, colour: bool 
                 for start in range(0, len(cells), per_line):
                     prefix = head if start == 0 else " " * len(head)
                     lines.append(f"{prefix} {''.join(cells[start : start + per_line])}")
-    lines += ["", *(f"  {owner.symbol}  {owner.name}: {owner.cpus} ({len(owner.cpus)})" for owner in owners)]
+    lines += ["", *(printable(f"  {owner.symbol}  {owner.name}: {owner.cpus} ({len(owner.cpus)})") for owner in owners)]
     return "\n".join(lines)
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
 
 
 def svg_picture(topology: Topology, owners: tuple[Owner, ...], title: str) -> str:
@@ -114,7 +119,7 @@ def svg_picture(topology: Topology, owners: tuple[Owner, ...], title: str) -> st
     def box(x: int, top: int, width: int, height: int, label: str, stroke: str) -> None:
         body.append(f'<rect x="{x}" y="{top}" width="{width}" height="{height}" fill="none" stroke="{stroke}" rx="4"/>')
         if label:
-            body.append(f'<text x="{x + 6}" y="{top + 12}" font-size="11" fill="#444">{escape(label)}</text>')
+            body.append(f'<text x="{x + 6}" y="{top + 12}" font-size="11" fill="#444">{_text(label)}</text>')
 
     for socket in _layout(topology):
         socket_top = y
@@ -138,7 +143,7 @@ def svg_picture(topology: Topology, owners: tuple[Owner, ...], title: str) -> st
                         ink = "#ffffff" if owner and owner.symbol not in (SHARED, RESERVED_SHARED, NOBODY) else "#333"
                         tip = f"CPU {cpu}: {owner.name if owner else 'nobody'}"
                         body.append(
-                            f'<g><title>{escape(tip)}</title><rect x="{left}" y="{top + j * CELL_H}" width="{CELL_W}" '
+                            f'<g><title>{_text(tip)}</title><rect x="{left}" y="{top + j * CELL_H}" width="{CELL_W}" '
                             f'height="{CELL_H}" fill="{shade}" stroke="#778"/><text x="{left + CELL_W // 2}" '
                             f'y="{top + j * CELL_H + 14}" font-size="10" text-anchor="middle" fill="{ink}">{cpu}'
                             "</text></g>"
@@ -154,11 +159,11 @@ def svg_picture(topology: Topology, owners: tuple[Owner, ...], title: str) -> st
         body.append(
             f'<rect x="{PAD}" y="{y}" width="14" height="14" fill="{fill[owner.name]}" stroke="#778"/>'
             f'<text x="{PAD + 20}" y="{y + 12}" font-size="12" fill="#222">'
-            f"{escape(f'{owner.name}: {owner.cpus} ({len(owner.cpus)})')}</text>"
+            f"{_text(f'{owner.name}: {owner.cpus} ({len(owner.cpus)})')}</text>"
         )
         y += 20
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + PAD}" '
         f'viewBox="0 0 {WIDTH} {y + PAD}" font-family="sans-serif">\n<rect width="100%" height="100%" fill="#fff"/>\n'
-        f'<text x="{PAD}" y="24" font-size="16" fill="#111">{escape(title)}</text>\n' + "\n".join(body) + "\n</svg>\n"
+        f'<text x="{PAD}" y="24" font-size="16" fill="#111">{_text(title)}</text>\n' + "\n".join(body) + "\n</svg>\n"
     )

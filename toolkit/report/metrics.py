@@ -22,6 +22,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.report.text import printable
 from validators.registry import judge
 
 PREFIX = "pinproof_"
@@ -142,8 +143,8 @@ def _claims(evidence: Evidence) -> Iterator[Metric]:
 
 
 def _label(text: str) -> str:
-    """Make a label of a stranger's text. The client escapes what the format needs; two names never become one."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Make a label of a stranger's text: one line for everybody. The client escapes what the format needs."""
+    return printable(text)
 
 
 def registry_of(claims: ClaimSet, snapshot: Callable[[], Evidence], judge: Judge) -> CollectorRegistry:

@@ -6,8 +6,10 @@ Source: design.md, the sentence at its head.
 
 from __future__ import annotations
 
+from toolkit.model.evidence import Coverage
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
+from validators.wording import milliseconds
 
 MAX_NAMES = 4
 
@@ -18,7 +20,7 @@ def summary(result: Result) -> str:
     judged = f"{coverage.switches_judged:,} of the kernel's {coverage.switches_kernel:,} context switches were judged"
     if coverage.switches_untraced:
         judged += f" ({coverage.switches_untraced:,} were of threads without a claim that it does not trace)"
-    sentences = [f"For {result.duration_s:.1f} s, {judged}, {coverage.lost_events:,} were lost."]
+    sentences = [f"For {result.duration_s:.1f} s, {judged}, {_lost(coverage)}."]
     facts = [*_contained(result), *_reserved(result), *_exclusive(result)]
     if facts:
         sentences.append(_capital(", ".join(facts)) + ".")
@@ -33,6 +35,15 @@ def summary(result: Result) -> str:
     return " ".join(sentences)
 
 
+def _lost(coverage: Coverage) -> str:
+    ways = (
+        (coverage.missed_runs, "the kernel skipped {:,} runs of the program"),
+        (coverage.map_full, "{:,} counts were lost (map full)"),
+        (coverage.lost_events, "{:,} reports of details were lost"),
+    )
+    return ", ".join(text.format(number) for number, text in ways if number) or "0 were lost"
+
+
 def _passed(result: Result, rule: str) -> list[Verdict]:
     return [verdict for verdict in result.verdicts if verdict.rule == rule and verdict.outcome is Outcome.PASSED]
 
@@ -40,33 +51,32 @@ def _passed(result: Result, rule: str) -> list[Verdict]:
 def _contained(result: Result) -> list[str]:
     verdicts = _passed(result, "cpuset-containment")
     if len(verdicts) > MAX_NAMES:
-        return [f"no task of {len(verdicts)} containers ran outside its CPUs"]
+        moving = sum(_ns(verdict, "transition_ns") for verdict in verdicts)
+        but = f" (but {milliseconds(moving)} in transition)" if moving else ""
+        return [f"no task of {len(verdicts)} claims ran outside its CPUs{but}"]
     return [
-        f"no task of `{verdict.subject}` ran outside CPUs {verdict.measures.get('cpus', '?')}" for verdict in verdicts
+        f"no task of `{verdict.subject}` ran outside CPUs {verdict.measures.get('cpus', '?')}{_text(verdict, 'but')}"
+        for verdict in verdicts
     ]
 
 
 def _reserved(result: Result) -> list[str]:
     return [
-        f"no workload ran on reserved CPUs {verdict.measures.get('reserved_cpus', '?')}"
+        f"no workload ran on reserved CPUs {verdict.measures.get('reserved_cpus', '?')}{_text(verdict, 'but')}"
         for verdict in _passed(result, "reserved-cpus")
     ]
 
 
 def _exclusive(result: Result) -> list[str]:
-    verdicts = _passed(result, "exclusive-cpus")
+    # Who was there is the rule's own finding, from the evidence: claims of one pod may share, and a claim may be idle.
+    verdicts = [verdict for verdict in _passed(result, "exclusive-cpus") if "hosted" in verdict.measures]
     if len(verdicts) > MAX_NAMES:
-        return [f"the exclusive CPUs of {len(verdicts)} containers hosted only them and the system"]
-    facts = []
-    for verdict in verdicts:
-        noise = [
-            (_ns(verdict, "kthread_ns") + _ns(verdict, "percpu_kthread_ns"), "kernel threads"),
-            (_ns(verdict, "system_ns") + _ns(verdict, "sandbox_ns"), "system tasks"),
-            (_ns(verdict, "toolkit_ns"), "pinproof itself"),
-        ]
-        guests = [f"`{verdict.subject}`", *(f"{ns / 1e6:.1f} ms of {who}" for ns, who in noise if ns)]
-        facts.append(f"exclusive CPUs {verdict.measures.get('cpus', '?')} hosted only {_list(guests)}")
-    return facts
+        excused = sum(_ns(verdict, "excused_ns") for verdict in verdicts)
+        but = f" (but {milliseconds(excused)} before their present sets held)" if excused else ""
+        return [f"the exclusive CPUs of {len(verdicts)} claims hosted no workload but their owners'{but}"]
+    # Two claims that share their CPUs say the same of them.
+    said = [f"exclusive CPUs {verdict.measures.get('cpus', '?')} {_text(verdict, 'hosted')}" for verdict in verdicts]
+    return list(dict.fromkeys(said))
 
 
 def _ns(verdict: Verdict, name: str) -> int:
@@ -74,13 +84,14 @@ def _ns(verdict: Verdict, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
+def _text(verdict: Verdict, name: str) -> str:
+    value = verdict.measures.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
 def _throttled(result: Result) -> list[Verdict]:
     found = [verdict for verdict in _passed(result, "quota-throttling") if verdict.reason.startswith("throttled to")]
     return found[:MAX_NAMES]
-
-
-def _list(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _capital(text: str) -> str:

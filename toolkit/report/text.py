@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from toolkit.model.names import printable
 
-def printable(text: str) -> str:
-    """Make a piece of text safe for a terminal: no control characters, no line breaks, no change of direction."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+__all__ = ["count", "printable", "printable_lines"]
 
 
 def printable_lines(text: str) -> str:
-    """Do the same for text of several lines, which stay lines."""
+    """Make text of several lines safe for a terminal; the lines stay lines."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from toolkit.model.names import printable
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
@@ -17,21 +18,25 @@ from toolkit.scenario_file import load_catalogue
 
 @pytest.mark.parametrize("scenario", load_catalogue(), ids=lambda scenario: scenario.name)
 def test_scenario(
-    scenario: Scenario, host: Topology, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    scenario: Scenario,
+    pinproof_host: Topology,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Every promise of the scenario holds, and each that is broken on purpose is noticed."""
     pytestconfig = request.config
     runtime = pytestconfig.getoption("pinproof_runtime")
-    reason = conformance.why_not(scenario, host, runtime, full=pytestconfig.getoption("pinproof_full"))
+    reason = conformance.why_not(scenario, pinproof_host, runtime, full=pytestconfig.getoption("pinproof_full"))
     if reason is not None:
         pytest.skip(reason.replace("--full", "--pinproof-full"))
     runs: Path = pytestconfig.getoption("pinproof_runs") or tmp_path_factory.mktemp("runs")
     duration = pytestconfig.getoption("pinproof_duration")
     # Asked for only here: where every scenario is skipped, nothing is compiled.
-    standing = request.getfixturevalue("probes")
+    standing = request.getfixturevalue("pinproof_probes")
     settings = Settings(runs=runs, runtime=runtime, duration_s=duration, standing=standing, repeats=REPEATS)
 
-    result = conformance.run_one(scenario, host, settings)
+    result = conformance.run_one(scenario, pinproof_host, settings)
 
     if result.outcome is not Outcome.PASSED:
-        pytest.fail(f"{result.outcome.value}: {result.reason} (saved in {result.run or 'no run'})", pytrace=False)
+        told = f"{result.outcome.value}: {result.reason} (saved in {result.run or 'no run'})"
+        pytest.fail(printable(told), pytrace=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from types import SimpleNamespace, TracebackType
@@ -11,7 +12,7 @@ import pytest
 
 from probes import observer as module
 from probes.observer import Observer
-from probes.records import DETAIL_OUTSIDE, Detail
+from probes.records import EVENT_OUTSIDE, Detail
 from toolkit.model.claims import ClaimSet
 
 DEADLINE_S = 10.0
@@ -37,22 +38,20 @@ class _Lock:
         self.inner.release()
 
 
-def detail(ident: int, window: int) -> Detail:
+def detail(ident: int, window: int) -> bytes:
     """Return a violation as the programs tell it."""
-    return Detail(
+    record = Detail(
         start_ns=1_000,
         end_ns=3_000,
-        cgroup=1,
-        kind=DETAIL_OUTSIDE,
-        slot=0,
+        kind=EVENT_OUTSIDE,
         ident=ident,
         tid=7,
         tgid=7,
         cpu=1,
         window=window,
-        pad=0,
         comm=b"db",
     )
+    return Detail.LAYOUT.pack(*dataclasses.astuple(record))
 
 
 @pytest.mark.parametrize(("told_for", "count"), [(1, 1), (2, 0)])
@@ -65,7 +64,7 @@ def test_what_is_told_while_a_window_opens_is_kept(monkeypatch: pytest.MonkeyPat
     watcher.names[5] = "pod/db"
     lock = _Lock()
     monkeypatch.setattr(watcher, "lock", lock)
-    listener = threading.Thread(target=watcher._detail, args=(detail(5, told_for),))
+    listener = threading.Thread(target=watcher._event, args=(detail(5, told_for),))
 
     def opening(_observer: Observer) -> Any:
         """Let the listener hear of a violation before there is a window to put it in."""

@@ -94,7 +94,7 @@ def test_threads_of_a_claim_are_never_excused(tmp_path: Path) -> None:
     first, last = {1: 10, 2: 10, 3: 10}, {1: 15, 2: 99, 3: 11, 4: 50}
     found = untraced((first, first), (last, last), frozenset({2}), tmp_path)
 
-    assert (found.switches, found.skew, len(found.names)) == (5, 1, 1)
+    assert (found.switches, found.skew, len(found.threads)) == (5, 1, 1)
 
 
 def test_what_hidden_threads_did_between_the_reads_is_the_skew(tmp_path: Path) -> None:

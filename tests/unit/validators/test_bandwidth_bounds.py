@@ -63,10 +63,12 @@ def test_systemd_rounding() -> None:
         334_000,
     ]
     assert rounded_quota_us(1_250, 10_000) == 1_300
-    assert same_limit(12_500, 100_000, 13_000, 100_000)
-    assert not same_limit(12_500, 100_000, 13_000, 50_000)
-    assert not same_limit(-1, 100_000, 50_000, 100_000)
-    assert same_limit(-1, 100_000, -1, 250_000)
+    assert same_limit(12_500, 100_000, 13_000, 100_000, by_systemd=True)
+    assert not same_limit(12_500, 100_000, 13_000, 100_000, by_systemd=False)
+    assert same_limit(12_500, 100_000, 12_500, 100_000, by_systemd=False)
+    assert not same_limit(12_500, 100_000, 13_000, 50_000, by_systemd=True)
+    assert not same_limit(-1, 100_000, 50_000, 100_000, by_systemd=True)
+    assert same_limit(-1, 100_000, -1, 250_000, by_systemd=False)
 
 
 def test_burst_is_found_in_the_middle() -> None:

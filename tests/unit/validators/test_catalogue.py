@@ -16,6 +16,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.pipeline import conformance
 from toolkit.pipeline.planning import machine_of, plan_all, vary
 from toolkit.scenario_file import load_catalogue
+from validators.registry import RULES
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "topologies"
 SHIPPED = Path(__file__).resolve().parents[2] / "data" / "topologies"
@@ -70,6 +71,16 @@ def test_scenarios_say_what_they_are(scenario: Scenario) -> None:
     assert scenario.shows
     fitting = [control for control in scenario.negative_controls if control.requires == type(control.requires)()]
     assert fitting
+
+
+def test_every_rule_is_broken_on_purpose_and_the_readme_names_the_others() -> None:
+    """A control for each rule; which rule has none here is said, with the test that breaks it."""
+    controls = {control.rule for scenario in CATALOGUE for control in scenario.negative_controls}
+    without = {rule.id for rule in RULES} - controls
+    text = " ".join((README.parent.parent / "README.md").read_text(encoding="utf-8").split())
+
+    assert without == {"device-numa"}
+    assert all(f"all but `{rule}`" in text for rule in without)
 
 
 def problems(scenario: Scenario, topology: Topology) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -20,27 +21,33 @@ ROWS = [
     for line in TABLE.read_text().splitlines()
     if re.match(r"\| F\d+ \|", line)
 ]
-CAUGHT = [row for row in ROWS if row[3] != "no"]
+REAL, WRITTEN, MODEL, NOT = "for real", "written evidence", "model", "not reproduced"
+CAUGHT = [row for row in ROWS if row[3] != NOT]
+FIRST_IS_ABOUT_EVIDENCE = {"F52"}
+"""Its delivery is real; in a virtual machine the rule does not judge it. The text says so."""
 
 
 def test_every_failure_has_one_row() -> None:
     """F1 to F67, in order, five cells each."""
     assert [row[0] for row in ROWS] == [f"F{number}" for number in range(1, 68)]
     assert {len(row) for row in ROWS} == {5}
-    assert {row[3] for row in ROWS} == {"real", "state", "model", "no"}
+    assert {row[3] for row in ROWS} == {REAL, WRITTEN, MODEL, NOT}
 
 
-def test_enough_are_caught_and_the_text_says_how_many() -> None:
-    """At least 55 are reproduced and caught; the sentence above the table counts right."""
-    real = sum(row[3] == "real" for row in ROWS)
+def test_the_text_says_how_many() -> None:
+    """At least 55 are reproduced and caught; the sentence above the table counts as the table does."""
+    count = {how: sum(row[3] == how for row in ROWS) for how in (REAL, WRITTEN, MODEL, NOT)}
     assert len(CAUGHT) >= 55
-    assert f"{len(CAUGHT)} are reproduced and caught, {real} of them on a real kernel" in TABLE.read_text()
+    assert (
+        f"{len(CAUGHT)} are reproduced and caught: {count[REAL]} for real, {count[WRITTEN]} by written evidence, "
+        f"{count[MODEL]} by the model. {count[NOT]} are not reproduced."
+    ) in " ".join(TABLE.read_text().split())
 
 
 def test_what_is_not_caught_has_a_reason() -> None:
     """A reason in words, and no rule."""
     for row in ROWS:
-        if row[3] == "no":
+        if row[3] == NOT:
             assert row[2] == "none", row
             assert len(row[4]) > 5, row
 
@@ -66,16 +73,32 @@ def test_rules_tests_and_scenarios_exist(row: list[str]) -> None:
             assert f'"{case}"' in text + catalogue, reference
 
 
-def test_a_real_row_has_a_test_on_the_real_kernel() -> None:
-    """What is called real is reproduced by an integration test."""
-    for row in CAUGHT:
-        if row[3] == "real":
-            assert "tests/integration/" in row[4], row
+@pytest.mark.parametrize("row", [row for row in CAUGHT if row[3] == REAL], ids=lambda row: row[0])
+def test_a_real_row_begins_with_a_test_on_the_real_kernel(row: list[str]) -> None:
+    """What is called real is reproduced by an integration test, and that very test sees a rule of the row report it."""
+    first = re.findall(r"`([^`]+)`", row[4])[0]
+    assert first.startswith("tests/integration/"), row
+    if row[0] not in FIRST_IS_ABOUT_EVIDENCE:
+        assert shown_by(first) & set(re.findall(r"`([^`]+)`", row[2])), row
+
+
+@pytest.mark.parametrize("row", [row for row in CAUGHT if row[3] != REAL], ids=lambda row: row[0])
+def test_what_is_not_called_real_is_not(row: list[str]) -> None:
+    """Written evidence and the model are judged by unit tests; a row that begins elsewhere undersells itself."""
+    assert re.findall(r"`([^`]+)`", row[4])[0].startswith("tests/unit/"), row
+
+
+def function_of(text: str, name: str) -> str:
+    """The lines of one function."""
+    nodes = ast.walk(ast.parse(text))
+    found = next(node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name)
+    return ast.get_source_segment(text, found) or ""
 
 
 def shown_by(reference: str) -> set[str]:
     """Return the rules that a test or scenario shows to notice something: what its case expects to fail, the controls
-    of a scenario; of any other test, the rules that its own file speaks of.
+    of a scenario; of any other test on the real kernel, the rules that its own lines name; of a unit test, those that
+    its file is about.
     """
     if reference.startswith("scenario:"):
         scenario = load_scenario(PROJECT / f"validators/scenarios/{reference[9:]}.yaml")
@@ -87,6 +110,8 @@ def shown_by(reference: str) -> set[str]:
     if case in set(FaultId):
         return set(fault_named(case).rules)
     text = (PROJECT / path).read_text()
+    if path.startswith("tests/integration/"):
+        text = function_of(text, name.partition("[")[0])
     spoken = {rule.id for rule in RULES if rule.id in text or rule.id.replace("-", "_") in text}
     return spoken | ({ADMISSION} if "allocation" in path else set())
 

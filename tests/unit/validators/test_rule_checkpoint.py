@@ -245,7 +245,7 @@ def test_files_of_a_real_kubelet(shared: Path) -> None:
         file = cpu_state_file(captured(path, "cpu_manager_state"))
         moment = StateReading(
             at_ns=0,
-            cpus_online=cpus("0-1" if run.startswith("A") else "0-7"),
+            cpus_online=cpus("0-1" if run.startswith(("A", "D")) else "0-7"),
             cpu=file,
             memory=memory_state_file(captured(path, "memory_manager_state")),
             cpu_policy="static",
@@ -256,7 +256,8 @@ def test_files_of_a_real_kubelet(shared: Path) -> None:
         )
         verdicts = RULE(
             claim_set(
-                reserved_cpus=cpus("0" if run.startswith("A") else "0-1"), strict_reservation=run.startswith(STRICT)
+                reserved_cpus=cpus("0" if run.startswith(("A", "D")) else "0-1"),
+                strict_reservation=run.startswith(STRICT),
             ),
             evidence(state_files=(moment,)),
         )

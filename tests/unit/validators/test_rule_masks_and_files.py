@@ -17,6 +17,7 @@ from tests.unit.validators.evidence_builder import (
     mask,
     web_files,
 )
+from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles, Evidence, HotplugEvent, Transition
 from toolkit.model.verdict import Outcome, Verdict
@@ -151,10 +152,27 @@ def test_quota_files(quota: int, period: int, outcome: str) -> None:
     assert both(claim_web(), web_files(quota_us=quota, period_us=period)).outcome.value == outcome
 
 
-@pytest.mark.parametrize(("promised", "found", "outcome"), [(12_500, 13_000, "passed"), (12_500, 14_000, "failed")])
-def test_systemd_rounds_quota_up_to_a_percent(promised: int, found: int, outcome: str) -> None:
-    """125m may read back as 13000 (systemd cgroup driver), reported as a measure; nothing further up."""
-    verdict = both(claim_web(quota_us=promised), web_files(quota_us=found))
+SLICE, SCOPE = "/kubepods.slice/kubepods-podb.slice", "/kubepods.slice/kubepods-podb.slice/cri-containerd-1.scope"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "manager", "found", "outcome"),
+    [
+        (SCOPE, "systemd", 13_000, "passed"),
+        (SLICE, "systemd", 13_000, "passed"),
+        (SCOPE, "systemd", 14_000, "failed"),
+        # Of a run that did not read who wrote it the name tells.
+        (SCOPE, "unknown", 13_000, "passed"),
+        ("/kubepods/podb/web", "unknown", 13_000, "failed"),
+        # Nobody else rounds, whatever the name.
+        ("/kubepods/podb/web", "cgroupfs", 13_000, "failed"),
+        (SCOPE, "cgroupfs", 13_000, "failed"),
+    ],
+)
+def test_systemd_rounds_quota_up_to_a_percent(cgroup: str, manager: str, found: int, outcome: str) -> None:
+    """125m may read back as 13000 where systemd wrote it, reported as a measure; nothing further up, nobody else."""
+    read = web_files(cgroup=cgroup, manager=CgroupManager(manager), quota_us=found)
+    verdict = both(claim_web(cgroup=cgroup, quota_us=12_500), read)
 
     assert verdict.outcome.value == outcome
     assert verdict.measures.get("quota_rounded_us") == (found if outcome == "passed" else None)

@@ -227,10 +227,12 @@ def test_a_burst_within_the_window_fails() -> None:
 
 
 def test_a_rounded_quota_is_judged_as_rounded() -> None:
-    """Where systemd wrote 13000 for 12500, usage is judged by 13000, and both are told."""
-    own = used(1_295, quota_us=13_000)
-    verdict = web(levels(own, FREE), quota_us=12_500)
+    """Where systemd wrote 13000 for 12500, usage is judged by 13000, and both are told; anybody else's is wrong."""
+    scope = "/kubepods/podb/web.scope"
+    own = used(1_295, quota_us=13_000, cgroup=scope)
+    verdict = web(levels(own, FREE), quota_us=12_500, cgroup=scope)
 
+    assert web(levels(replace(own, cgroup="/kubepods/podb/web"), FREE), quota_us=12_500).outcome is Outcome.FAILED
     assert verdict.outcome is Outcome.PASSED
     assert (verdict.measures["quota_us"], verdict.measures["quota_promised_us"]) == (13_000, 12_500)
 

@@ -13,6 +13,7 @@ import pytest
 
 from toolkit.allocation.checkpoint_cpu import (
     cpu_hashed_text,
+    parse_cpu_checkpoint,
     read_cpu_checkpoint,
     restore_cpu_state,
     write_cpu_checkpoint,
@@ -103,6 +104,57 @@ def test_a_flipped_digit_is_found() -> None:
     assert "cannot unmarshal object" in refused(text, pod_level=True)
     empty = write_cpu_checkpoint(CpuState("static", CpuSet.parse("0-3")), pod_level=False).replace("0-3", "0-2")
     assert refused(empty) == "checkpoint is corrupted"
+
+
+def test_the_older_kubelet_names_the_entry() -> None:
+    """What a kubelet says that knows V1 alone last. Source: log of a real kubelet 1.36 with a V2 file of this form."""
+    uid = "ad607831b8c74093d9062800179144df"
+    text = f'{{"policyName":"static","defaultCpuSet":"0-3","entries":{{"{uid}":{{"c":"1"}}}},"checksum":1}}'
+
+    assert refused(text) == (
+        f"json: cannot unmarshal object into Go struct field CPUManagerCheckpointV1.entries.{uid} of type string"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"entries":{"p":{"c":1}}}', "number into Go struct field CPUManagerCheckpoint.entries.p.c of type string"),
+        ('{"entries":{"p/~q":1}}', "number into Go struct field CPUManagerCheckpoint.entries.p~1~0q of type map["),
+        ('{"entries":[]}', "array into Go struct field CPUManagerCheckpoint.entries of type map[string]map["),
+        (
+            '{"podEntries":{"p":{"cpuSet":1}}}',
+            "number into Go struct field CPUManagerCheckpoint.podEntries.p.cpuSet of",
+        ),
+        ("[]", "array into Go value of type state.CPUManagerCheckpoint"),
+    ],
+)
+def test_every_level_is_named(text: str, place: str) -> None:
+    """The complaint leads from the outermost struct through fields and keys to the value."""
+    with pytest.raises(CheckpointError) as raised:
+        parse_cpu_checkpoint(text, 3)
+
+    assert place in str(raised.value)
+
+
+def test_places_in_memory_checkpoints() -> None:
+    """The same for lists of blocks, by index, and for tables of nodes."""
+    for text, place in (
+        ('{"entries":{"p":{"c":[{"size":"1"}]}}}', "entries.p.c.0.size of type uint64"),
+        ('{"entries":{"p":{"c":[{"numaAffinity":[0,"1"]}]}}}', "entries.p.c.0.numaAffinity.1 of type int"),
+        ('{"machineState":{"0":{"memoryMap":{"memory":{"free":""}}}}}', "machineState.0.memoryMap.memory.free of type"),
+        ('{"podEntries":{"p":{"memoryBlocks":{}}}}', "podEntries.p.memoryBlocks of type []state.Block"),
+    ):
+        with pytest.raises(InputError) as raised:
+            read_memory_checkpoint(text, "state")
+        assert f"into Go struct field MemoryManagerCheckpoint.{place}" in str(raised.value)
+
+
+def test_a_lone_surrogate_is_what_go_makes_of_it() -> None:
+    """Go reads U+FFFD for half a character; a checksum over it is one like any other."""
+    found = read_cpu_checkpoint('{"policyName":"static\\ud800","defaultCpuSet":"0","checksum":1}', "state")
+
+    assert (found.policy_name, found.checksum_ok) == ("static\ufffd", False)
 
 
 def test_another_policy_is_refused() -> None:

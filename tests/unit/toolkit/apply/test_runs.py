@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from toolkit.apply import runs
+from toolkit.host import cgroupfs
 
 MOUNTS = """34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
 35 31 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
@@ -155,3 +157,25 @@ def test_kept_masks_must_be_what_was_written(root: Path) -> None:
     assert "not what a run writes" in runs.cleanup(root).problems[0]
     (directory / "affinities.json").write_text("[]")
     assert runs.cleanup(root).removed == ("r1",)
+
+
+def test_a_run_of_one_hierarchy_turns_nothing_on(root: Path) -> None:
+    """On a v2 host whose root has every controller off they stay off for whoever needs an identity only; a sandbox
+    turns on what it needs.
+    """
+    mounts = MOUNTS.splitlines()[2] + "\n"
+    (root / "proc/self/mountinfo").write_text(mounts)
+    (root / "proc/self/stat").write_text(f"{os.getpid()} (pinproof) S " + " ".join(["1"] * 40))
+    unified = root / "sys/fs/cgroup/unified"
+    (unified / "cgroup.controllers").write_text("cpuset cpu memory")
+    control = unified / "cgroup.subtree_control"
+    control.write_text("")
+    hierarchy = cgroupfs.detect(root)
+
+    run, _ = runs.begin(root, hierarchy, "watch-1", runtime="cgroupfs", only=("unified",))
+    assert control.read_text() == ""
+    runs.end(root, hierarchy, run)
+    assert control.read_text() == ""
+    assert not run.directory.exists()
+    run, _ = runs.begin(root, hierarchy, "run-1", runtime="cgroupfs")
+    assert control.read_text() == "+cpuset +cpu +memory"

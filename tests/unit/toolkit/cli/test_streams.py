@@ -65,13 +65,13 @@ def test_other_encodings(encoding: str) -> None:
 
 
 def test_a_path_cannot_steer_the_terminal() -> None:
-    """Escape sequences in what was asked for come back as question marks, on one line."""
+    """Escape sequences in what was asked for come back spelt out, on one line."""
     done = subprocess.run(
         [*COMMAND, "judge", "\x1b[31mred\nnext\u202e"], capture_output=True, text=True, encoding="utf-8", check=False
     )
 
     assert done.returncode == InputError.exit_code
-    assert done.stderr.startswith("pinproof: ?[31mred next?: no such directory")
+    assert done.stderr.startswith("pinproof: \\x1b[31mred\\nnext\\u202e: no such directory")
     assert done.stderr.count("\n") == 1
 
 

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from tests.unit.toolkit.host.sysroots import write
 from toolkit.cli import doctor
+from toolkit.cli.main import cli
 from toolkit.host import bpf_syscalls, capabilities
-from toolkit.host.capabilities import Capability, HostReport, read_capabilities, working_verbs
+from toolkit.host.capabilities import Capability, HostReport, _root, read_capabilities, working_verbs
 
 
 @pytest.fixture
@@ -86,6 +87,33 @@ def test_verbs_follow_from_what_they_need() -> None:
     assert verbs["run --runtime runc"] == ("a", "c")
     assert verbs["run --runtime crun"] == ("a",)
     assert verbs["watch"] == ()
+
+
+def test_doctor_lists_exactly_the_verbs_that_there_are() -> None:
+    """The verbs of ``pinproof --help``, each once and no other; what a capability says it is needed by is one."""
+    offered = CliRunner().invoke(cli, ["--help"]).output.partition("Commands:")[2]
+    verbs = [line.split()[0] for line in offered.splitlines() if line.startswith("  ") and line[2] != " "]
+    report = json.loads(CliRunner().invoke(doctor.command, ["--json"]).output)
+
+    listed = [verb for verb in report["verbs"] if " --" not in verb]
+    assert sorted(listed) == sorted(verbs)
+    named = {verb for fact in report["capabilities"] for verb in fact["needed_by"]}
+    assert named <= set(report["verbs"])
+    for variant in set(report["verbs"]) - set(listed):
+        verb, option, value = variant.split()
+        helped = CliRunner().invoke(cli, [verb, "--help"]).output
+        assert option in helped
+        assert value in helped
+
+
+@pytest.mark.parametrize("verb", ["run", "conformance", "watch", "inject", "cleanup"])
+def test_a_verb_that_refuses_without_root_is_said_to_need_it(verb: str) -> None:
+    """What changes or probes the machine needs root; what only reads does not."""
+    fact = Capability(name="root", available=False, detail="x", needed_by=_root().needed_by)
+
+    lacking = {name for name, missing in working_verbs((fact,)).items() if missing and " --" not in name}
+    assert verb in lacking
+    assert not lacking & {"plan", "simulate", "topology", "judge", "report", "compare", "rules", "explain", "doctor"}
 
 
 @pytest.mark.parametrize(("available", "code"), [(True, 0), (False, 4)])

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import HostUnsupportedError, InputError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroupfs, procfs
+from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
+from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 
@@ -223,3 +225,31 @@ def test_nonsense_in_a_cpu_list_is_an_input_error(v2: Path) -> None:
     (v2 / "sys/fs/cgroup/pod/db/cpuset.cpus").write_text("0-99999999999\n")
     with pytest.raises(InputError, match=r"cpuset\.cpus"):
         cgroupfs.read_files(cgroupfs.detect(v2), "/pod/db", 0)
+
+
+def test_a_mount_point_with_any_byte(tmp_path: Path) -> None:
+    """mountinfo escapes some bytes as octal numbers and keeps the others; none of them begins a line of its own."""
+    place = tmp_path / os.fsdecode(b"cg\\ \xff\r\xc2\x85x")
+    place.mkdir()
+    mountinfo = tmp_path / "proc/self/mountinfo"
+    mountinfo.parent.mkdir(parents=True)
+    escaped = b"/cg\\134\\040\xff\r\xc2\x85x"
+    mountinfo.write_bytes(b"30 1 0:26 / " + escaped + b" rw shared:4 - cgroup2 cgroup2 rw\n")
+
+    assert detect(tmp_path).unified == place
+    assert procfs.mount_points(tmp_path) == (os.fsdecode(b"/cg\\ \xff\r\xc2\x85x"),)
+
+
+def test_cgroups_of_any_name_are_walked_and_opened(tmp_path: Path) -> None:
+    """What a walk finds is what opens it again; what no cgroup is called is refused."""
+    name = bytes(number for number in range(1, 256) if number not in b"/\n")
+    (tmp_path / os.fsdecode(name) / "below").mkdir(parents=True)
+    hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=tmp_path)
+    spelt = f"/{names.shown(name)}"
+
+    assert cgroupfs.subtree(hierarchy, spelt) == (spelt, f"{spelt}/below")
+    assert cgroupfs.exists(hierarchy, spelt)
+    assert cgroupfs.cgroup_id(hierarchy, spelt) == (tmp_path / os.fsdecode(name)).stat().st_ino
+    for wrong in ("/a\\x00", "/a\n", "/a//b", "/../a", "a", "/a/\ud800"):
+        with pytest.raises(InputError):
+            cgroupfs.relative(wrong)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.toolkit.host.sysroots import CPU, cpu, write
 from tests.unit.toolkit.host.test_btf import FLAG, INT, STRUCT, Image
+from toolkit.host import virtualization
 from toolkit.host.btf import KERNEL_BTF
 from toolkit.host.environment import cgroup_mode, read_environment, throttle_model
 from toolkit.host.kernel_config import read_kernel_config
@@ -124,6 +125,23 @@ def test_a_release_with_a_path_in_it_is_not_followed(tmp_path: Path) -> None:
         ({"proc/cpuinfo": "flags : fpu hypervisor"}, "hypervisor"),
         ({"proc/cpuinfo": "processor : 0", "sys/class/dmi/id/sys_vendor": "QEMU"}, "qemu"),
         ({"proc/sysinfo": "VM00 Control Program: z/VM    7.3.0"}, "zvm"),
+        # An arm64 machine of Amazon's without a hypervisor, and one with.
+        (
+            {
+                "proc/cpuinfo": "Features : fp asimd",
+                "sys/class/dmi/id/sys_vendor": "Amazon EC2",
+                "sys/class/dmi/id/product_name": "c7g.metal",
+            },
+            "none",
+        ),
+        (
+            {
+                "proc/cpuinfo": "Features : fp asimd",
+                "sys/class/dmi/id/sys_vendor": "Amazon EC2",
+                "sys/class/dmi/id/product_name": "c7g.large",
+            },
+            "kvm",
+        ),
         ({"proc/device-tree/hypervisor/compatible": "linux,kvm"}, "kvm"),
         ({}, "none"),
     ],
@@ -131,3 +149,33 @@ def test_a_release_with_a_path_in_it_is_not_followed(tmp_path: Path) -> None:
 def test_virtualization(tmp_path: Path, files: dict[str, str | int], kind: str) -> None:
     """The CPU's flag comes before the firmware's names; without a flag the firmware, s390's and Arm's files tell."""
     assert read_virtualization(SysTree(write(tmp_path, files))) == kind
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ("echo none; exit 1", "none"),
+        ("echo amazon", "amazon"),
+        # What makes no sense is as good as no command.
+        ("echo; exit 1", "from files"),
+        ("echo 'Failed: x'; exit 1", "from files"),
+        ("echo kvm; exit 127", "from files"),
+        (None, "from files"),
+    ],
+)
+def test_the_running_machine_is_systemds_to_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, kind: str
+) -> None:
+    """The command's word counts, also against our files; without the command, or with its failure, the files do."""
+    if script is not None:
+        program = tmp_path / virtualization.COMMAND[0]
+        program.write_text(f'#!/bin/sh\n[ "$1" = --vm ] || exit 9\n{script}\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(virtualization, "_from_files", lambda _tree: "from files")
+    virtualization._asked.cache_clear()
+    try:
+        assert read_virtualization(SysTree(Path("/"))) == kind
+        assert read_virtualization(SysTree(tmp_path)) == "from files", "a saved tree is not this machine"
+    finally:
+        virtualization._asked.cache_clear()

@@ -72,3 +72,12 @@ def test_this_process() -> None:
 
     grown = sum(used for (kind, _), used in after.items() if kind is ANON)
     assert grown - sum(used for (kind, _), used in before.items() if kind is ANON) >= 15 << 20
+
+
+@pytest.mark.parametrize("end", ["\r", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_a_file_name_forges_no_mapping(end: str) -> None:
+    """The kernel escapes blanks, tabs, line ends and ``=`` alone: no other separator begins a line or a word."""
+    name = f"x{end}7f00{end}default{end}huge{end}"
+    honest = "7f0000000000 default file=/x mapped=3 N0=3 kernelpagesize_kB=4"
+
+    assert parse_numa_maps(honest.replace("/x", f"/{name}")) == parse_numa_maps(honest)

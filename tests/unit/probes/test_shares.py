@@ -1,0 +1,107 @@
+"""What a piece adds to the ledger: the arithmetic of the program, for intervals that user space cut."""
+
+from __future__ import annotations
+
+from probes import tally
+from probes.published import Bound, Published
+from probes.records import (
+    EVENT_PIECE,
+    PIECE_COUNTED,
+    PIECE_ENDED,
+    PIECE_FROM_IDLE,
+    PIECE_TICK,
+    PODS_IDENT,
+    Piece,
+)
+from probes.shares import Shares
+from probes.trails import Stay
+from toolkit.model.cpuset import CpuSet
+
+CLAIM = 1
+
+
+def shares(cpus: int = 0, since_ns: int = 0, grace_until_ns: int = 0) -> Shares:
+    """A claim on one CPU; CPU 1 is watched."""
+    published = Published()
+    bound = Bound(
+        at_ns=0,
+        cpus=CpuSet.of([cpus]),
+        since_ns=since_ns,
+        grace=CpuSet.of([1]) if grace_until_ns else CpuSet(),
+        grace_until_ns=grace_until_ns,
+    )
+    published.claim(CLAIM, bound)
+    published.watch(CpuSet.of([1]), 0)
+    return Shares(published)
+
+
+def piece(flags: int = 0, begin: int = 100, end: int = 200, start: int = 50, cpu: int = 1) -> Piece:
+    return Piece(EVENT_PIECE, 1, begin, end, start, 7, 0, 0, 9, 10, 10, cpu, 0, 0, 0, 0, 0, 2, flags, b"x")
+
+
+def test_time_outside_is_charged_to_the_claim_in_which_it_was_spent() -> None:
+    """Before and after it was nobody's; on a watched CPU that is an intruder."""
+    sums = shares()
+    details = sums.add(piece(), [Stay(0, 3, 100, 130), Stay(CLAIM, 7, 130, 160), Stay(0, 3, 160, 200)])
+
+    row = sums.rows[CLAIM, 1]
+    assert (row.ns, row.out_ns, row.out_switches, row.out_longest_ns, row.switches) == (30, 30, 1, 30, 0)
+    assert [(one.start_ns, one.end_ns, one.ident) for one in details] == [(130, 160, CLAIM)]
+    (intruder,) = sums.intruders.values()
+    assert (intruder.ns, intruder.in_pods) == (70, 0)
+
+
+def test_a_stay_inside_the_set_is_no_offence() -> None:
+    """What ended, ended there: switch, tick and wake-up belong to where the task was last."""
+    sums = shares(cpus=1)
+    flags = PIECE_ENDED | PIECE_TICK | PIECE_FROM_IDLE
+    assert not sums.add(piece(flags), [Stay(0, 0, 100, 130), Stay(CLAIM, 7, 130, 200)])
+
+    row = sums.rows[CLAIM, 1]
+    assert (row.ns, row.switches, row.samples, row.idle_wakes, row.standstill_ns, row.out_ns) == (70, 1, 1, 1, 9, 0)
+
+
+def test_a_stay_is_counted_once() -> None:
+    """The program counted it before, or will count it after: only its time is added."""
+    counted, unfinished, finished = shares(), shares(), shares()
+    counted.add(piece(PIECE_COUNTED | PIECE_ENDED), [Stay(CLAIM, 7, 100, 200)])
+    unfinished.add(piece(), [Stay(CLAIM, 7, 100, 200)])
+    finished.add(piece(PIECE_ENDED), [Stay(CLAIM, 7, 100, 200)])
+
+    assert [one.rows[CLAIM, 1].out_switches for one in (counted, unfinished, finished)] == [0, 0, 1]
+    assert finished.rows[CLAIM, 1].out_longest_ns == 150  # the stay began before this piece of it
+
+
+def test_joining_and_change_are_transition() -> None:
+    """Time before the joining was complete, before the claim existed, or on the old set during a change."""
+    for sums, stay in (
+        (shares(), Stay(CLAIM, 7, 100, 200, joining=True)),
+        (shares(since_ns=500), Stay(CLAIM, 7, 100, 200)),
+        (shares(grace_until_ns=300), Stay(CLAIM, 7, 100, 200)),
+    ):
+        assert not sums.add(piece(), [stay])
+        assert (sums.rows[CLAIM, 1].transition_ns, sums.rows[CLAIM, 1].out_ns) == (100, 0)
+    half = shares(grace_until_ns=160)
+    half.add(piece(), [Stay(CLAIM, 7, 100, 200)])
+    assert (half.rows[CLAIM, 1].transition_ns, half.rows[CLAIM, 1].out_ns) == (60, 40)
+
+
+def test_a_foreign_pod_s_task_is_one_from_its_joining_on() -> None:
+    """System before, foreign pod after; while it joins it is not the pod's yet."""
+    sums = shares()
+    sums.add(
+        piece(),
+        [Stay(0, 3, 100, 120), Stay(PODS_IDENT, 7, 120, 150, joining=True), Stay(PODS_IDENT, 7, 150, 200)],
+    )
+
+    assert sorted((one.in_pods, one.ns) for one in sums.intruders.values()) == [(0, 20), (0, 30), (1, 50)]
+
+
+def test_added_rows_are_those_of_the_claim() -> None:
+    """Each CPU's row gets its own share."""
+    sums = shares()
+    sums.add(piece(), [Stay(CLAIM, 7, 100, 200)])
+    rows = sums.added_to(CLAIM, [tally.row({"ns": 5}), tally.row({"ns": 5})])
+
+    assert [row.ns for row in rows] == [5, 105]
+    assert [row.ns for row in sums.added_to(2, [tally.row({}), tally.row({})])] == [0, 0]

@@ -1,0 +1,194 @@
+"""An interval, cut where its task was moved: every moment counts for where the task was then."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.records import (
+    EVENT_COMPLETE,
+    EVENT_MOVE,
+    EVENT_PIECE,
+    PIECE_INCOMPLETE,
+    PIECE_MEMBER,
+    PIECE_UNANNOUNCED,
+    MoveEvent,
+    Piece,
+)
+from probes.trails import KEEP_NS, MAX_MOVES, Trails
+
+PATIENCE = 75
+LONG_AGO = -(10**9)
+LATER = 10**9
+
+
+def move(at_ns: int, to: int, before: int, tid: int = 10, whole: int = 1, life: int = 0) -> MoveEvent:
+    return MoveEvent(EVENT_MOVE, whole, at_ns, at_ns, 900 + to, tid, 10, life, before, to, 0)
+
+
+def joining(at_ns: int, to: int) -> MoveEvent:
+    return replace(move(at_ns, to, 0), incomplete=1)
+
+
+def completed(at_ns: int, to: int, joined_ns: int) -> MoveEvent:
+    return MoveEvent(EVENT_COMPLETE, 1, at_ns, joined_ns, 0, 10, 10, 0, to, to, 0)
+
+
+def piece(
+    begin: int,
+    end: int,
+    now_in: int,
+    record: tuple[int, int] | None = None,
+    flags: int = 0,
+    tid: int = 10,
+    life: int = 0,
+    joined_ns: int = 0,
+) -> Piece:
+    flags |= PIECE_MEMBER if record else 0
+    ident, at_ns = record or (0, 0)
+    ids = (tid, 10, 1, life, 0, ident, now_in, 0, 2, flags)
+    return Piece(EVENT_PIECE, 1, begin, end, begin, 900 + now_in, at_ns, joined_ns, 0, *ids, b"x")
+
+
+def parts(trails: Trails, one: Piece, heard_ns: int = LATER) -> list[tuple[int, int, int]] | None:
+    stays = trails.cut(one, heard_ns)
+    return None if stays is None else [(stay.ident, stay.from_ns, stay.to_ns) for stay in stays]
+
+
+def trails_of(*events: MoveEvent) -> Trails:
+    trails = Trails(PATIENCE)
+    for event in events:
+        trails.add(event)
+    return trails
+
+
+def test_a_stay_inside_an_interval_is_exactly_as_long_as_it_was() -> None:
+    """Moved in at 20 and out at 60, by whomever, while it ran from 0 to 100."""
+    trails = trails_of(move(20, 1, 0), move(60, 0, 1))
+
+    assert parts(trails, piece(0, 100, 0, (0, 60))) == [(0, 0, 20), (1, 20, 60), (0, 60, 100)]
+
+
+def test_a_hop_between_two_claims_is_cut_where_it_was() -> None:
+    """Each claim has its own time."""
+    trails = trails_of(move(LONG_AGO, 1, 0), move(40, 2, 1))
+
+    assert parts(trails, piece(0, 100, 2, (2, 40))) == [(1, 0, 40), (2, 40, 100)]
+
+
+def test_the_word_of_a_joining_may_come_after_the_interval() -> None:
+    """The kernel moves first and reports afterwards; until the patience is over nobody can say."""
+    one = piece(0, 100, 1)
+
+    assert parts(Trails(PATIENCE), one, heard_ns=100 + PATIENCE) is None
+    assert parts(trails_of(move(100 + PATIENCE, 1, 0)), one) == [(0, 0, 100)]
+
+
+def test_without_a_word_it_was_there_all_the_time() -> None:
+    """Nobody moved it in: it was there, however it came."""
+    assert parts(Trails(PATIENCE), piece(0, 100, 1)) == [(1, 0, 100)]
+
+
+def test_a_joining_forgives_only_what_came_just_before_it() -> None:
+    """A word that comes later than the patience belongs to something else."""
+    assert parts(trails_of(move(101 + PATIENCE, 1, 0)), piece(0, 100, 1)) == [(1, 0, 100)]
+
+
+def test_a_member_that_is_moved_out_stays_one_until_the_word() -> None:
+    """Its record says claim 1, its cgroup none, and the word follows: the interval is the claim's."""
+    trails = trails_of(move(LONG_AGO, 1, 0), move(101, 0, 1))
+
+    assert parts(trails, piece(0, 100, 0, (1, LONG_AGO))) == [(1, 0, 100)]
+
+
+def test_a_fork_is_known_by_its_record_alone() -> None:
+    """Forks are not reported; the record says since when."""
+    trails = trails_of(move(50, 0, 1))
+
+    assert parts(trails, piece(0, 100, 0, (0, 50))) == [(1, 0, 50), (0, 50, 100)]
+    assert parts(Trails(PATIENCE), piece(0, 100, 2, (1, LONG_AGO))) == [(2, 0, 100)]
+
+
+def test_a_record_that_runs_ahead_of_its_event_waits_for_it() -> None:
+    """The program writes the record, then sends the event: in between the history is not complete."""
+    one = piece(0, 100, 1, (1, 60))
+
+    assert parts(Trails(PATIENCE), one, heard_ns=100) is None
+    assert parts(trails_of(move(60, 1, 2)), one, heard_ns=100) == [(2, 0, 60), (1, 60, 100)]
+
+
+def test_moves_of_the_thread_and_of_its_process_are_one_history() -> None:
+    """A thread is moved alone, then with its process."""
+    trails = trails_of(move(30, 1, 0, tid=11, whole=0), move(70, 2, 0))
+
+    assert parts(trails, piece(0, 100, 2, (2, 70), tid=11)) == [(0, 0, 30), (1, 30, 70), (2, 70, 100)]
+
+
+def test_a_thread_that_nobody_announced_has_its_process_s_history() -> None:
+    """The leader was moved alone: a worker without a record of its own goes with it, others do not."""
+    trails = trails_of(move(30, 1, 0, tid=10, whole=0))
+    worker = piece(0, 100, 1, (1, 30), PIECE_UNANNOUNCED, tid=12)
+
+    assert parts(trails, worker) == [(0, 0, 30), (1, 30, 100)]
+    assert parts(trails, piece(0, 100, 0, tid=13)) == [(0, 0, 100)]
+
+
+def test_a_thread_id_that_is_used_again_has_no_past() -> None:
+    """The moves of the task that had the id before are not its own."""
+    trails = trails_of(move(30, 1, 0, tid=11, whole=0, life=0), move(40, 0, 1, tid=11, whole=0, life=0))
+
+    assert parts(trails, piece(0, 100, 0, tid=11, life=1)) == [(0, 0, 100)]
+
+
+def test_a_cpuset_that_follows_completes_the_joining() -> None:
+    """Between the identity and the cpuset it is joining; before it was elsewhere."""
+    trails = trails_of(joining(20, 1), completed(20 + PATIENCE, 1, 20))
+    stays = trails.cut(piece(0, 200, 1, (1, 20 + PATIENCE)), LATER)
+
+    assert stays is not None
+    assert [(stay.ident, stay.to_ns, stay.joining) for stay in stays] == [
+        (0, 20, False),
+        (1, 95, True),
+        (1, 200, False),
+    ]
+
+
+def test_without_the_cpuset_it_is_a_member_from_the_first() -> None:
+    """It waits for the patience, then nothing is forgiven; a cpuset that comes later changes nothing."""
+    trails = trails_of(joining(20, 1))
+    one = piece(0, 60, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20)
+
+    assert trails.cut(one, 20 + PATIENCE) is None
+    trails.add(completed(21 + PATIENCE, 1, 20))
+    stays = trails.cut(one, LATER)
+    assert stays is not None
+    assert not any(stay.joining for stay in stays)
+
+
+def test_a_storm_of_moves_is_counted_where_it_is_forgotten() -> None:
+    """Memory does not grow; the run is incomplete by what was dropped. Old moves go without a word."""
+    trails = Trails(PATIENCE)
+    for at_ns in range(MAX_MOVES + 5):
+        trails.add(move(at_ns, at_ns % 2, 1 - at_ns % 2))
+    assert trails.forgotten == 5
+    trails.add(move(KEEP_NS * 3, 1, 0))
+    assert trails.forgotten == 5
+
+
+@given(st.lists(st.integers(-50, 150), unique=True), st.integers(0, 3))
+def test_the_parts_are_the_interval(times: list[int], first: int) -> None:
+    """However often a task was moved: no time is lost, none counted twice, and each part is where the last move led."""
+    idents = [first, *((first + 1 + index) % 4 for index in range(len(times)))]
+    events = [move(at, idents[index + 1], idents[index]) for index, at in enumerate(sorted(times))]
+    where = idents[sum(at < 100 for at in times)]
+    stays = parts(trails_of(*events), piece(0, 100, where))
+
+    assert stays is not None
+    assert stays[0][1] == 0
+    assert stays[-1][2] == 100
+    assert all(one[2] == two[1] for one, two in itertools.pairwise(stays))
+    for ident, begin, _ in stays:
+        assert ident == idents[sum(at <= begin for at in times)]

@@ -1,0 +1,21 @@
+"""The one list of verbs: what ``pinproof --help`` offers is what ``pinproof doctor`` speaks of."""
+
+from __future__ import annotations
+
+VERBS: dict[str, str] = {
+    "plan": "plan",
+    "simulate": "simulate",
+    "run": "run",
+    "conformance": "conformance",
+    "watch": "watch",
+    "inject": "inject",
+    "judge": "judge",
+    "report": "report",
+    "compare": "compare",
+    "rules": "rules",
+    "explain": "explain",
+    "topology": "topology",
+    "doctor": "doctor",
+    "cleanup": "cleanup",
+}
+"""Verb -> module under :mod:`toolkit.cli` that defines a click command of the same name."""
