@@ -52,6 +52,16 @@ def plan(seed: int, site: Site, seconds: float = 2.0) -> Plan:
         script += _life(dice, site, f"a{number}", claims, dice.randint(0, last_us // 3), last_us)
     if dice.random() < 0.5:
         script += _remade(dice, site, dice.randint(last_us // 4, last_us // 2))
+    remade_us = next((one.at_us for one in script if one.verb == "rmdir"), last_us)
+    for name in CLAIMS:
+        # Who stays at home all the time: what is not seen to run cannot be judged.
+        keeper = (site.inside_cpu, 100, 3000)
+        end = remade_us - 1 * MS if name == "remade" else last_us
+        script += [
+            Action(at_us=0, verb="spawn", actor=f"home-{name}", args=keeper),
+            Action(at_us=1, verb="write", actor=f"home-{name}", args=(site.door(name),)),
+            Action(at_us=end, verb="kill", actor=f"home-{name}"),
+        ]
     stops = ()
     if dice.random() < 0.4:
         stops = ((dice.uniform(0.1, seconds / 2), dice.uniform(0.1, 3.0)),)
