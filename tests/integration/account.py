@@ -116,7 +116,11 @@ def truth(deeds: Iterable[Deed], places: tuple[Place, ...]) -> dict[tuple[str, s
         row = found.setdefault((one.claim, name), Outside())
         begin = one.entered
         row.least_ns += max(0, end.before.clock[cpu] - begin.after.clock[cpu])
-        row.most_ns += end.after.clock[cpu] - begin.before.clock[cpu] + begin.before_birth_ns
+        ended = end.after.clock[cpu]
+        if end.action.verb == "kill":
+            # perf lets go of a task before it has exited: what it does after that takes at most as long as we waited.
+            ended = end.before.clock[cpu] + end.after.ns - end.before.ns
+        row.most_ns += ended - begin.before.clock[cpu] + begin.before_birth_ns
         row.stays += 1
         row.tids |= one.tids
 
