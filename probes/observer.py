@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from probes import gather, lifecycle, loaded
+from probes.file_reader import FileReader
+from probes.identity import Identities
 from probes.joins import JoinLog, Resolution, drop_dead, record_members
 from probes.ledger import Ledger
 from probes.listener import Listener
@@ -70,6 +72,7 @@ class Observer:
         self._found: deque[Violation] = deque()
         self._news = threading.Condition()
         self._undecided: deque[Detail] = deque()
+        self.identities = Identities(self)
         self._free = list(range(self.options.max_claims))
         self._stack = ExitStack()
 
@@ -92,6 +95,7 @@ class Observer:
             if self.hotplug.blind:
                 self.blind(self.hotplug.blind)
             stack.enter_context(Listener(self))
+            stack.enter_context(FileReader(self))
             self._stack = stack.pop_all()
         return self
 
@@ -117,6 +121,7 @@ class Observer:
         deadline = time.monotonic() + self.options.pending_ms / 1000 * 2
         lifecycle.look_for_cpus(self)
         with self.lock:
+            self.identities.look()
             window.close()
         window.wait_for_events()
         # The kernel's word about a task that was just being moved in may still be on its way.
@@ -165,6 +170,7 @@ class Observer:
                 claim=claim, cgroup_id=number, slot=slot, ident=self.ledger.new_ident(), cpus=cpus, since_ns=since
             )
             self.ledger.publish(slot, cpus, since)
+            self.ledger.claimed.claim(claim.cgroup, slot, subject.ident)
             self.ledger.add_root(number, slot, subject.ident)
             self.names[subject.ident] = claim.name
             self.subjects[claim.name] = subject
@@ -172,6 +178,8 @@ class Observer:
             if not record_members(self.ledger.threads, tids, subject.ident, since):
                 self.ledger.members_lost += 1
             self._watch()
+            subject.checked_ns = since
+            self.identities.verify(subject)  # it may have been made anew since its id was read
             if self.window is not None:
                 self.window.claim_added(subject, since)
 
@@ -179,8 +187,12 @@ class Observer:
         """Stop watching a claim; what it did in the open window stays in the evidence."""
         with self.lock:
             subject = self.require(name)
+            self.identities.look()
+            if self.window is not None:
+                self.window.last_look(subject)
             start = time.monotonic_ns()
-            self.ledger.remove_root(subject.cgroup_id)
+            self.ledger.claimed.forget(subject.claim.cgroup)
+            self.ledger.remove_root(subject.cgroup_id, subject.ident)
             if self.window is not None:
                 self.window.claim_removed(subject, start)
             del self.subjects[name]
@@ -225,6 +237,17 @@ class Observer:
         """Let a claim's tasks end and begin anew inside the block, in the same cgroup or in a new one of its name."""
         self.require(name)
         return lifecycle.restarting(self, name, cause)
+
+    def ending(self, name: str, cause: str = "toolkit") -> AbstractContextManager[None]:
+        """Let a claim's tasks end inside the block, and the claim with them; its cgroup may go in the block or later."""
+        self.require(name)
+        return lifecycle.ending(self, name, cause)
+
+    def read_last(self, name: str) -> None:
+        """Read a claim's counters and control files now, because its cgroup is about to be deleted."""
+        with self.lock:
+            if self.window is not None and name in self.subjects:
+                self.window.last_look(self.subjects[name])
 
     def record_transition(self, transition: Transition) -> None:
         """Add a transition that somebody else saw (times relative to the window)."""

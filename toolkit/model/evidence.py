@@ -139,6 +139,10 @@ class BandwidthUse:
     period_us: int | None = None
     burst_us: int | None = None
     bpf_usage_ns: int | None = None
+    lives: int = 1
+    """How many cgroups of this name the counters are summed over: it was deleted and made again in between."""
+    unread_ns: int = 0
+    """CPU time by the ledger, in neither usage: used between a cgroup's last reading and its end."""
 
 
 @stage_value
@@ -218,6 +222,11 @@ class Coverage:
     """How long it took, at both ends together, from the first cgroup's CPU time to the ledger's own moment: what runs
     meanwhile is in one account only."""
     proc_scans: int = 0
+    file_readings: int = 0
+    """How often all control files were read while the window was open, its two ends not counted."""
+    file_gap_ns: int = 0
+    """The longest time between two readings of the control files, the ends of the window counted as readings: what was
+    changed and put back meanwhile was not seen. 0 in runs from before it was measured."""
     cgroup_moves_dropped: int = 0
     affinity_changes_dropped: int = 0
     """Events that were not told, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""
@@ -292,6 +301,10 @@ class Evidence:
     thread_masks: tuple[ThreadMask, ...] = ()
     files_before: tuple[CgroupFiles, ...] = ()
     files_after: tuple[CgroupFiles, ...] = ()
+    """Of a cgroup that ended while we watched: the last reading before its end."""
+    files_during: tuple[CgroupFiles, ...] = ()
+    """Readings in between (``at_ns`` since the window opened) that differ from the one before them, of the same cgroup;
+    what it said before may have changed at any time since the reading before."""
     bandwidth: tuple[BandwidthUse, ...] = ()
     usage_bins: tuple[UsageBin, ...] = ()
     transitions: tuple[Transition, ...] = ()
