@@ -75,7 +75,8 @@ class Account:
         return ZERO, self.done if self.last is None else _sum(self.done, self._now())
 
     def _now(self) -> CpuStat:
-        assert self.base is not None and self.last is not None
+        assert self.base is not None
+        assert self.last is not None
         return _difference(self.base.stat, self.last.stat)
 
     def _end(self) -> None:

@@ -239,7 +239,7 @@ class Observer:
         return lifecycle.restarting(self, name, cause)
 
     def ending(self, name: str, cause: str = "toolkit") -> AbstractContextManager[None]:
-        """Let a claim's tasks end inside the block, and the claim with them; its cgroup may go in the block or later."""
+        """Let a claim's tasks end inside the block, and the claim with them; its cgroup goes in the block or later."""
         self.require(name)
         return lifecycle.ending(self, name, cause)
 

@@ -68,6 +68,8 @@ class Conditions:
 
     :param stopped_ns: how long the period timer's CPU may have stood still.
     :param overrun_ns: how long the group ran on CPUs that stood still.
+    :param lives: how many groups of this name there were one after the other: each began with a full pool, and ended
+        within a period.
     """
 
     window_ns: int
@@ -76,11 +78,12 @@ class Conditions:
     slice_ns: int = DEFAULT_SLICE_US * NS_PER_US
     stopped_ns: int = 0
     overrun_ns: int = 0
+    lives: int = 1
 
     @property
     def edges_ns(self) -> int:
         """Slices in hand and ticks not yet accounted, on all CPUs, at both edges together."""
-        return self.cpus * (self.slice_ns + 2 * self.tick_ns)
+        return self.lives * self.cpus * (self.slice_ns + 2 * self.tick_ns)
 
 
 def upper_ns(limit: Limit, conditions: Conditions, nr_periods: int | None) -> int:
@@ -90,20 +93,21 @@ def upper_ns(limit: Limit, conditions: Conditions, nr_periods: int | None) -> in
     pool = whole * quota + min(2 * quota, max(quota, rest * conditions.cpus))
     if nr_periods is not None:
         pool = min(pool, quota * (nr_periods + 1))
+    pool += (conditions.lives - 1) * (2 * quota + limit.burst_us * NS_PER_US)
     return pool + limit.burst_us * NS_PER_US + conditions.edges_ns
 
 
 def demanded_ns(limit: Limit, conditions: Conditions) -> int:
     """Return the CPU time that a load which always wants more than the limit must have had."""
     quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
-    return conditions.window_ns // period * quota - conditions.edges_ns
+    return (conditions.window_ns // period - 2 * (conditions.lives - 1)) * quota - conditions.edges_ns
 
 
 def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, *, sleeps: bool) -> int:
     """Return the CPU time that so many throttled periods prove, if the limit is the one in force."""
     quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
     stopped_periods = -(-conditions.stopped_ns // period)
-    periods = max(0, nr_throttled - 1 - stopped_periods)
+    periods = max(0, nr_throttled - conditions.lives - stopped_periods)
     if not sleeps:
         return quota * periods - conditions.edges_ns
     charged = max(0, quota - conditions.cpus * conditions.slice_ns)
@@ -113,7 +117,8 @@ def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, 
 def most_periods(limit: Limit, conditions: Conditions) -> float:
     """Return the most period timers that the window can hold."""
     period = limit.period_us * NS_PER_US
-    return conditions.window_ns / period * (1 + PERIODS_SLACK_RATIO) + PERIODS_SLACK + conditions.stopped_ns / period
+    slack = PERIODS_SLACK * conditions.lives
+    return conditions.window_ns / period * (1 + PERIODS_SLACK_RATIO) + slack + conditions.stopped_ns / period
 
 
 def burst_ns(limit: Limit, bins: Iterable[UsageBin]) -> tuple[float, int]:

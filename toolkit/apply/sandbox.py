@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +67,8 @@ class LiveSandbox:
         self.hierarchy = hierarchy
         self.cleaned = cleaned
         """What the clean-up of dead runs, made before this one, did."""
+        self.before_delete: Callable[[str], None] = lambda _claim: None
+        """Told of a claim whose tasks are gone before its cgroup is: its counters can still be read."""
         self._root = root
         self._run_id = run_id
         self._runtime = runtime
@@ -133,6 +135,7 @@ class LiveSandbox:
         began = time.monotonic_ns()
         one = self._find(claim)
         self.stop(claim)
+        self.before_delete(claim)
         self._remove_cgroup(one.cgroup)
         del self._containers[claim]
         return Change(began, time.monotonic_ns())
@@ -177,7 +180,7 @@ class LiveSandbox:
         """End all tasks of a container. Its empty cgroup stays; with runc and crun it is a new one with another id."""
         began = time.monotonic_ns()
         one = self._find(claim)
-        self._runtime.stop(one.request, one.cgroup, one.started)
+        self._runtime.stop(one.request, one.cgroup, one.started, lambda: self.before_delete(claim))
         one.started = ()
         if not cgroupfs.exists(self.hierarchy, one.cgroup):
             cgroups.make(self.hierarchy, one.cgroup, one.request.cgroup)
