@@ -108,10 +108,11 @@ RULE = Rule(
             another quota or period in the file, also for a time (read once a second); more periods than the promised
             period allows; more usage than the pool can have held (over the window, in any stretch of bins, at an
             ancestor); throttled before the promised quota was used up (each throttled period proves a whole quota of
-            usage, however busy the host is); an ancestor with less bandwidth that throttled it. Undecided: the load asks for
-            more than the quota but got less without being throttled (the host was busy; run delay and steal are told),
-            a window so short that half or twice the quota would look the same, sched_ext, levels or files that were not
-            read. A load that asks for less than the quota passes if it was not held back.
+            usage, however busy the host is); an ancestor with less bandwidth that throttled it.
+            Undecided: the load asks for more than the quota but got less without being throttled (the host was busy;
+            run delay and steal are told), a window so short that half or twice the quota would look the same,
+            sched_ext, levels or files that were not read. A load that asks for less than the quota passes if it was not
+            held back.
         """),
         tolerance=prose("""
             Q quota, P period, B burst, n CPUs used, s slice (sched_cfs_bandwidth_slice_us), t tick, W = k*P + r.
