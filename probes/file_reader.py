@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PERIOD_S = 1.0
 LOOK_S = 0.1
+COUNTERS_A_ROUND = 100
+"""Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent."""
 
 
 class FileReader:
@@ -25,6 +27,7 @@ class FileReader:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._stop = threading.Event()
+        self._turn = 0
         self._thread = threading.Thread(target=self._run, name="pinproof-files", daemon=True)
 
     def __enter__(self) -> FileReader:
@@ -59,10 +62,12 @@ class FileReader:
             subjects = list(observer.subjects.values())
         cgroups = dict.fromkeys(level for subject in subjects for level in lineage(subject.claim.cgroup))
         window.files.read(cgroups)
-        for subject in subjects:
+        first, count = self._turn, len(subjects)
+        self._turn = (first + COUNTERS_A_ROUND) % max(1, count)
+        for index, subject in enumerate(subjects):
             with observer.lock:
                 if window.closed or observer.subjects.get(subject.name) is not subject:
                     continue
                 observer.identities.verify(subject)
-                if not subject.gone:
+                if not subject.gone and (index - first) % count < COUNTERS_A_ROUND:
                     window.read_counters(subject, None)
