@@ -1,4 +1,7 @@
-"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed."""
+"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed.
+
+Longer than 300 lines: one object that owns everything of a window, and the order in which an edge is read.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@
         live.set_cpus("db", CpuSet.of([1]))
 
 Everything is below ``/pinproof-<run_id>``; :mod:`toolkit.apply.runs` writes the journal first and undoes everything.
+
+Longer than 300 lines: one object with everything that can be done to a container.
 """
 
 from __future__ import annotations

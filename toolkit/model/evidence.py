@@ -2,6 +2,8 @@
 
 All times are CLOCK_MONOTONIC nanoseconds (what ``bpf_ktime_get_ns`` and ``time.monotonic_ns`` read), made relative to
 the start of the observation where a field says ``_at_ns``. Counters are sums over the observation.
+
+Longer than 300 lines: the values of one file of a run, and what each field means.
 """
 
 from __future__ import annotations
