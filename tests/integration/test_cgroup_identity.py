@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,12 +18,15 @@ import pytest
 from probes.claimed_paths import KEPT_EVENTS
 from probes.ledger import Ledger
 from probes.observer import Observer
+from tests.integration.apply_support import container, request
 from tests.integration.probe_lab import Planter, cgroup, join, remove, wait_for
+from toolkit.apply.sandbox import sandbox
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.sandbox import WorkloadKind
 from toolkit.store import load_run
 from validators.agreement import disagreements
 
@@ -206,6 +210,37 @@ def test_a_removed_claim_leaves_its_name_to_nobody(ledger: Ledger, place: str) -
         remake(place)
         assert tuple(ledger.roots.keys()) == ()
         assert tuple(ledger.claimed.paths.keys()) == ()
+
+
+def test_a_restart_by_a_runtime_keeps_what_the_old_container_used(ledger: Ledger) -> None:
+    """runc deletes the cgroup with the container: read before, so that both lives' CPU time is known and agrees."""
+    if shutil.which("runc") is None:
+        pytest.skip("runc is not installed")
+    spinner = container("a", WorkloadKind.SPIN, cpus=CpuSet.of([IN]))
+    with sandbox(request(spinner), run_id=f"lives-{os.getpid()}", runtime="runc") as live:
+        (one,) = live.value.containers
+        with Observer(claims(one.cgroup), ledger=ledger) as observer:
+            observer.open_window()
+            live.before_delete = observer.read_last
+
+            def used_ns() -> int:
+                return cgroupfs.read_cpu_stat(live.hierarchy, one.cgroup).usage_ns or 0
+
+            old = used_ns()
+            wait_for(lambda: used_ns() > old + 300_000_000, "the old container ran")
+            with observer.restarting("a"):
+                live.restart("a")
+            wait_for(lambda: used_ns() > 300_000_000, "the new container ran")
+            evidence = observer.close_window()
+
+    (own,) = [row for row in evidence.bandwidth if row.level == 0]
+    assert own.lives >= 2
+    assert own.usage_ns is not None
+    assert own.usage_ns >= 600_000_000
+    assert own.unread_ns < 30_000_000
+    assert disagreements(claims(one.cgroup), evidence) == ()
+    assert {row.cause for row in evidence.transitions} == {"toolkit"}
+    assert {"cgroup-gone", "cgroup-made", "restart"} <= {row.what for row in evidence.transitions}
 
 
 def samples(pid: int) -> bool:
