@@ -97,7 +97,7 @@ def test_late_readers_lose_dates_not_events() -> None:
         number.to_bytes(8, "little") + (1000 + number).to_bytes(8, "little") + (2 - number % 2).to_bytes(8, "little")
         for number in (*range(KEPT_EVENTS, total), *range(5, KEPT_EVENTS))
     )
-    news = decode(b"\1\0\0\0\2\0\0\0" + total.to_bytes(8, "little") + events, 2)
+    news = decode(b"\1\0\0\0\2\0\0\0" + bytes(8) + total.to_bytes(8, "little") + events, 2)
 
     assert (news.total, news.undated, len(news.events)) == (total, 3, KEPT_EVENTS)
     assert [event.at_ns for event in news.events] == list(range(5, total))
