@@ -121,6 +121,9 @@ def window_spots(
             for name, count in sorted(window.masks.dropped.items())
         ),
     ]
+    if window.files.dropped:
+        text = f"{window.files.dropped} changes of control files were not kept: too many"
+        spots.append(BlindSpot(text=text, witnesses=(Witness.FILES,)))
     if counted - judged > skew:
         text = f"{counted - judged} of {counted} softirqs on watched CPUs passed no tracepoint"
         spots.append(BlindSpot(text=text, witnesses=(Witness.INTERRUPTS,), cpus=ledger.interrupts.cpus))

@@ -30,14 +30,10 @@ def evidence(observer: Observer, window: Window) -> Evidence:
     use, bandwidth, delays = [], [], {}
     for subject in window.all_subjects():
         use += tally.cpu_use(subject.name, window.rows(subject), observer.sampled)
-    for subject in observer.subjects.values():
-        bandwidth += bandwidth_use(
-            subject.claim,
-            window.first.stats,
-            edge.stats,
-            window.first.files,
-            window.usage_since_first_read(subject),
-        )
+    present = {subject.name: subject for subject in window.all_subjects()}
+    for subject in present.values():
+        used = window.usage_since_first_read(subject)
+        bandwidth += bandwidth_use(subject.claim, window.lives.accounts, window.first.files, used)
         before, after = window.first.run_delay.get(subject.name, {}), edge.run_delay.get(subject.name, {})
         if after:
             delays[subject.name] = run_delay(before, after)
@@ -55,7 +51,8 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         intruders=_intruders(observer, intruders, window.start_ns),
         thread_masks=window.masks.values(),
         files_before=tuple(window.first.files.values()),
-        files_after=tuple(edge.files.values()),
+        files_after=window.files_at_end(edge),
+        files_during=window.files.changes(window.start_ns),
         bandwidth=tuple(bandwidth),
         usage_bins=tuple(row for bins in window.bins.values() for row in bins.values()),
         transitions=tuple(window.transitions),
@@ -117,6 +114,8 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         window_skew_ns=edge.turn_ns,
         witness_skew_ns=sum(end.at_ns + end.turn_ns - end.stats_at_ns for end in (first, edge)),
         proc_scans=window.masks.scans,
+        file_readings=window.files.readings,
+        file_gap_ns=window.files.gap_ns(edge.at_ns),
         cgroup_moves_dropped=edge.dropped[0] - first.dropped[0],
         affinity_changes_dropped=edge.dropped[1] - first.dropped[1],
         softirqs_judged=softirqs[0],

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from probes import compiler, kernel_structs, records
+from probes import claimed_paths, compiler, kernel_structs, records
 from probes.actions import Actions
 from probes.bpfsys import Map, possible_cpus, program_info, run_program
 from probes.interrupts import Interrupts
@@ -28,11 +28,13 @@ from probes.options import ObserveOptions
 from toolkit.errors import HostUnsupportedError
 from toolkit.model.cpuset import EMPTY, CpuSet
 
-SOURCES = ("ledger.bpf.c", "interrupts.bpf.c", "affinity.bpf.c")
+SOURCES = ("ledger.bpf.c", "interrupts.bpf.c", "affinity.bpf.c", "cgroups.bpf.c")
 _IRQ_PROGRAMS = tuple(f"on_{what}_{end}" for what in ("irq", "vector", "softirq") for end in ("entry", "exit"))
 _PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_CPU_CLOCK = 1, 0
 _RAW_TRACEPOINTS = {
     "cgroup_attach_task": "on_attach",
+    "cgroup_mkdir": "on_cgroup_mkdir",
+    "cgroup_rmdir": "on_cgroup_rmdir",
     "sched_process_fork": "on_fork",
     "sched_process_exit": "on_exit",
     "task_rename": "on_rename",
@@ -145,6 +147,9 @@ class Ledger:
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
         self.idents = table("idents", 4, 4)
         self._notes = table("notes", 4, 4)
+        self.claimed = claimed_paths.ClaimedPaths(
+            table("claimed_paths", claimed_paths.PATH_BYTES, claimed_paths.VALUE_BYTES), table("path_events", 4, 8)
+        )
         leaf = tables[b"irq_state"].Leaf  # of a per-CPU map: an array of the record
         self._irq_state = table("irq_state", 4, ctypes.sizeof(getattr(leaf, "_type_", leaf)), cpus)
         sums = table("irqs", records.IrqKey.LAYOUT.size, records.IrqSums.LAYOUT.size)
@@ -268,13 +273,26 @@ class Ledger:
         self.roots.update(struct.pack("=Q", cgroup_id), root)
         self.bump()
 
-    def remove_root(self, cgroup_id: int, cpuset_id: int | None = None) -> None:
-        """Take a cgroup out; when this returns no CPU counts for its slot any more."""
-        self.roots.delete(struct.pack("=Q", cgroup_id))
-        if cpuset_id is not None:
-            self.roots.delete(struct.pack("=Q", cpuset_id | records.CPUSET_SPACE))
+    def remove_root(self, cgroup_id: int, ident: int) -> None:
+        """Take a claim's cgroup out; when this returns no CPU counts for its slot any more."""
+        self.drop_root(cgroup_id)
         self.bump()
         self.split()
+        # That of its v1 cpuset, and one that was made just before its name was forgotten: every program that ran then
+        # has ended by now.
+        for key, value in self.roots.items():
+            if records.CLAIM_ROOT.unpack(value)[1] == ident:
+                self.roots.delete(key)
+                self.bump()
+
+    def drop_root(self, cgroup_id: int) -> None:
+        """Forget a cgroup that was deleted: nobody can be in it."""
+        self.roots.delete(struct.pack("=Q", cgroup_id))
+
+    def drop_cpuset(self, cpuset_id: int | None) -> None:
+        """Forget a cgroup of the v1 cpuset hierarchy that was deleted."""
+        if cpuset_id is not None:
+            self.drop_root(cpuset_id | records.CPUSET_SPACE)
 
     def forget_ident(self, ident: int) -> None:
         """Let the records of a removed claim's members count no more."""
@@ -332,6 +350,8 @@ class Ledger:
         What only grows stays (idents, windows, loss since the programs were loaded): a window is measured by
         differences, and numbers that are never used twice keep late records apart.
         """
+        for path in tuple(self.claimed.paths.keys()):  # first: a new cgroup of the name must not become a root again
+            self.claimed.paths.delete(path)
         for root in tuple(self.roots.keys()):
             self.roots.delete(root)
         self.set_cpuset_hierarchy(0)

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from probes import gather, lifecycle, loaded
 from probes.blindness import Blindness
+from probes.file_reader import FileReader
+from probes.identity import Identities
 from probes.ledger import Ledger
 from probes.listener import Listener
 from probes.members import drop_dead, record_members
@@ -75,6 +77,7 @@ class Observer:
         self._found: deque[Violation] = deque()
         self._news = threading.Condition()
         self._pieces: deque[Piece] = deque()
+        self.identities = Identities(self)
         self._free = list(range(self.options.max_claims))
         self._stack = ExitStack()
 
@@ -95,6 +98,7 @@ class Observer:
             self.presence = lifecycle.Presence(self.ledger.online())
             self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
             stack.enter_context(Listener(self))
+            stack.enter_context(FileReader(self))
             self._stack = stack.pop_all()
         return self
 
@@ -119,6 +123,7 @@ class Observer:
         window = self._window()
         lifecycle.last_look_for_cpus(self)
         with self.lock:
+            self.identities.look()
             window.close()
         # What was sent while the window was open has to be heard; and where a task was just being moved, the kernel's
         # word may still be on its way. However long the counting took: the patience begins when it has ended.
@@ -175,11 +180,14 @@ class Observer:
                 watched_ns=since,
             )
             self.publish(subject, cpus)
+            self.ledger.claimed.claim(claim.cgroup, slot, subject.ident, in_cpuset=cpuset_id is not None)
             self.ledger.add_root(number, slot, subject.ident, cpuset_id)
             self.names[subject.ident] = claim.name
             self.subjects[claim.name] = subject
             self.found_members(subject)
             self._watch()
+            subject.checked_ns = since
+            self.identities.verify(subject)  # it may have been made anew since its id was read
             if self.window is not None:
                 self.window.claim_added(subject, since)
 
@@ -187,8 +195,12 @@ class Observer:
         """Stop watching a claim; what it did in the open window stays in the evidence."""
         with self.lock:
             subject = self.require(name)
+            self.identities.look()
+            if self.window is not None:
+                self.window.last_look(subject)
             start = time.monotonic_ns()
-            self.ledger.remove_root(subject.cgroup_id, subject.cpuset_id)
+            self.ledger.claimed.forget(subject.claim.cgroup)
+            self.ledger.remove_root(subject.cgroup_id, subject.ident)
             self.ledger.forget_ident(subject.ident)
             if self.window is not None:
                 self.window.claim_removed(subject, start)
@@ -200,10 +212,11 @@ class Observer:
             if outer is not None:
                 self.found_members(outer)
 
-    def found_members(self, subject: Subject) -> None:
-        """Write down which threads are in a claim's cgroup now."""
+    def found_members(self, subject: Subject, since_ns: int | None = None) -> None:
+        """Write down which threads are in a claim's cgroup now; ``since_ns``: since the claim exists, unless given."""
         tids = cgroupfs.tids(self.hierarchy, subject.claim.cgroup)
-        if not record_members(self.ledger.threads, tids, subject.ident, subject.since_ns):
+        since_ns = subject.since_ns if since_ns is None else since_ns
+        if not record_members(self.ledger.threads, tids, subject.ident, since_ns):
             self.ledger.members_lost += 1
 
     def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
@@ -264,6 +277,17 @@ class Observer:
         """Let a claim's tasks end and begin anew inside the block, in the same cgroup or in a new one of its name."""
         self.require(name)
         return lifecycle.restarting(self, name, cause)
+
+    def ending(self, name: str, cause: str = "toolkit") -> AbstractContextManager[None]:
+        """Let a claim's tasks end inside the block, and the claim with them; its cgroup goes in the block or later."""
+        self.require(name)
+        return lifecycle.ending(self, name, cause)
+
+    def read_last(self, name: str) -> None:
+        """Read a claim's counters and control files now, because its cgroup is about to be deleted."""
+        with self.lock:
+            if self.window is not None and name in self.subjects:
+                self.window.last_look(self.subjects[name])
 
     def record_transition(self, transition: Transition) -> None:
         """Add a transition that somebody else saw (times relative to the window)."""

@@ -49,6 +49,14 @@ class Subject:
     """The set that a change under way leads to."""
     cpuset_id: int | None = None
     """Number of its cgroup in the v1 hierarchy of the cpuset controller, where it has one there."""
+    events: int = 0
+    """Events of its cgroup (made, deleted) that have been taken note of."""
+    gone: bool = False
+    """Whether there is no cgroup of its name at present."""
+    checked_ns: int = 0
+    """When its cgroup was last looked at and was the known one."""
+    cause: str = "host"
+    """Who makes and deletes its cgroup at present."""
     rows: list[Row] | None = field(default=None)
     """Final counters of a claim that was removed while the window was open."""
 

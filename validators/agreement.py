@@ -96,7 +96,7 @@ def _cpu_time(evidence: Evidence, rows: list[CpuUse], own: BandwidthUse | None) 
     if own.bpf_usage_ns is None:
         return "the ledger has no CPU time over the cgroup's window, there is no second witness"
     difference = own.bpf_usage_ns - own.usage_ns
-    allowed = cpu_time_tolerance_ns(evidence, rows, own.usage_ns)
+    allowed = cpu_time_tolerance_ns(evidence, rows, own.usage_ns) + _lives_ns(evidence, rows, own)
     least = -allowed - idle_wakes_ns(evidence, rows)
     if least <= difference <= allowed:
         return ""
@@ -104,6 +104,19 @@ def _cpu_time(evidence: Evidence, rows: list[CpuUse], own: BandwidthUse | None) 
         f"CPU time by the ledger {own.bpf_usage_ns / 1e6:.1f} ms, by the cgroup {own.usage_ns / 1e6:.1f} ms "
         f"(allowed {least / 1e6:+.1f} to {allowed / 1e6:+.1f} ms)"
     )
+
+
+def _lives_ns(evidence: Evidence, rows: list[CpuUse], own: BandwidthUse) -> float:
+    """Return how far the accounts may differ because the cgroup was read a last time before it was deleted.
+
+    That reading and the ledger's beside it are each up to one tick or one sampler period old on each CPU.
+    """
+    ends = own.lives - 1 + (own.unread_ns > 0)
+    if not ends:
+        return 0.0
+    hz = evidence.coverage.sampler_hz
+    cpus = len({row.cpu for row in rows if row.run_ns > 0}) or 1
+    return ends * cpus * (2 * view.tick_ns(evidence) + (view.NANOSECONDS / hz if hz > 0 else 0.0))
 
 
 def _rows(claims: ClaimSet, claim: Claim, own: BandwidthUse | None, use: dict[str, list[CpuUse]]) -> str:

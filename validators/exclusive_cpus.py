@@ -32,6 +32,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         cpus,
         lambda other, cpu: _shares(claim, other, cpu),
         _changed_hands(claim, evidence),
+        claim,
     )
     strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
     violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Canary, Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators import view
+from validators import file_history, view
 from validators.agreement import disagreements
 from validators.contradictions import contradictions
 from validators.witness import Witness
 
 ALL = frozenset(Witness)
 LEDGER = frozenset({Witness.SWITCHES})
+FILES = frozenset({Witness.FILES})
 
 MISSING_SWITCHES_RATIO = 1e-4
 """Judged/kernel switches must reach 0.9999 beyond the read skew (issue "main job", completeness)."""
@@ -54,6 +55,7 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
         Doubt(witnesses=ALL, text=f"the evidence contradicts itself: {text}") for text in contradictions(evidence)
     ]
     found += [Doubt(witnesses=LEDGER, text=text) for text in (*_loss(evidence), *_controls(evidence))]
+    found += [Doubt(witnesses=FILES, text=text) for text in _files(evidence)]
     found += [
         Doubt(witnesses=frozenset(split.witnesses), text=split.text, claim=split.claim)
         for split in disagreements(claims, evidence)
@@ -102,6 +104,13 @@ def _window(evidence: Evidence) -> list[str]:
         for event in sorted(evidence.hotplug, key=lambda event: (event.at_ns, event.cpu))
     ]
     return found
+
+
+def _files(evidence: Evidence) -> list[str]:
+    gap_ns = evidence.coverage.file_gap_ns
+    if gap_ns <= file_history.GAP_LIMIT_NS:
+        return []
+    return [f"the control files were not read for {gap_ns / 1e9:.1f} s: what was put back meanwhile was not seen"]
 
 
 def _loss(evidence: Evidence) -> list[str]:

@@ -44,6 +44,11 @@ class Coverage:
     """How long it took, at both ends together, from the first cgroup's CPU time to the ledger's own moment: what runs
     meanwhile is in one account only."""
     proc_scans: int = 0
+    file_readings: int = 0
+    """How often all control files were read while the window was open, its two ends not counted."""
+    file_gap_ns: int = 0
+    """The longest time between two readings of the control files, the ends of the window counted as readings: what was
+    changed and put back meanwhile was not seen. 0 in runs from before it was measured."""
     cgroup_moves_dropped: int = 0
     affinity_changes_dropped: int = 0
     """Events that were not told, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""

@@ -2,6 +2,8 @@
 
 All times are CLOCK_MONOTONIC nanoseconds (what ``bpf_ktime_get_ns`` and ``time.monotonic_ns`` read), made relative to
 the start of the observation where a field says ``_at_ns``. Counters are sums over the observation.
+
+Longer than 300 lines: the values of one file of a run, and what each field means.
 """
 
 from __future__ import annotations
@@ -145,6 +147,10 @@ class BandwidthUse:
     period_us: int | None = None
     burst_us: int | None = None
     bpf_usage_ns: int | None = None
+    lives: int = 1
+    """How many cgroups of this name the counters are summed over: it was deleted and made again in between."""
+    unread_ns: int = 0
+    """CPU time by the ledger, in neither usage: used between a cgroup's last reading and its end."""
 
 
 @stage_value
@@ -251,6 +257,10 @@ class Evidence:
     thread_masks: tuple[ThreadMask, ...] = ()
     files_before: tuple[CgroupFiles, ...] = ()
     files_after: tuple[CgroupFiles, ...] = ()
+    """Of a cgroup that ended while we watched: the last reading before its end."""
+    files_during: tuple[CgroupFiles, ...] = ()
+    """Readings in between (``at_ns`` since the window opened) that differ from the one before them, of the same cgroup;
+    what it said before may have changed at any time since the reading before."""
     bandwidth: tuple[BandwidthUse, ...] = ()
     usage_bins: tuple[UsageBin, ...] = ()
     transitions: tuple[Transition, ...] = ()

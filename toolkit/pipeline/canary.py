@@ -114,6 +114,7 @@ def separate(
         thread_masks=tuple(row for row in evidence.thread_masks if row.claim not in NAMES),
         files_before=tuple(row for row in evidence.files_before if row.cgroup not in cgroups),
         files_after=tuple(row for row in evidence.files_after if row.cgroup not in cgroups),
+        files_during=tuple(row for row in evidence.files_during if row.cgroup not in cgroups),
         bandwidth=tuple(row for row in evidence.bandwidth if row.claim not in NAMES),
         usage_bins=tuple(row for row in evidence.usage_bins if row.claim not in NAMES),
         transitions=tuple(row for row in evidence.transitions if row.claim not in NAMES),

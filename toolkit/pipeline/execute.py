@@ -240,6 +240,7 @@ def _act(
     ignored: str = "",
 ) -> None:
     """Do what the scenario wants done while the window is open. :param ignored: whose resize is told but not done."""
+    live.before_delete = opened.observer.read_last
     live.start_all(one.claim for one in request.containers if one.claim.partition("/")[0] in late)
     for claim in work.scenario.restarts:
         with opened.observer.restarting(claim):

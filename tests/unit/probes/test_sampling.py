@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from probes.compiler import import_bcc, source_text
+from probes.lives import Lives, Reading
 from probes.sampling.bandwidth import bandwidth_use, lineage
 from probes.sampling.bins import MAX_BINS, Bins
 from probes.sampling.system import read_run_delay, read_system, run_delay
@@ -39,9 +40,12 @@ def stat(at_ns: int, usage_ns: int | None, throttled: int | None = 0) -> CpuStat
 def test_bandwidth_rows_have_their_own_window_and_no_guess() -> None:
     """Deltas by level; what went backwards (a new cgroup of the same name) or is not told stays unknown."""
     claim = Claim(name="db", cgroup="/a/b")
-    before, after = {"/a/b": stat(10, 100), "/a": stat(11, 500)}, {"/a/b": stat(1010, 350), "/a": stat(1015, 400)}
+    lives = Lives()
+    for cgroup, first, last in (("/a/b", stat(10, 100), stat(1010, 350)), ("/a", stat(11, 500), stat(1015, 400))):
+        lives.start(cgroup, Reading(stat=first, ids=(1, 1)), None)
+        lives.read(cgroup, Reading(stat=last, ids=(1, 1)), None)
 
-    own, parent = bandwidth_use(claim, before, after, {}, 240)
+    own, parent = bandwidth_use(claim, lives.accounts, {}, 240)
 
     assert (own.level, own.window_ns, own.usage_ns, own.bpf_usage_ns) == (0, 1000, 250, 240)
     assert (parent.level, parent.window_ns, parent.usage_ns, parent.bpf_usage_ns) == (1, 1004, None, None)
