@@ -82,6 +82,6 @@ clean: ## remove what was built or cached here; installed packages stay
 	find toolkit probes validators tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: soak
-soak: root setup-test ## hours: the full counts (1,000 starts and changes, 10 minutes of switches, 30 minutes of churn)
-	@PINPROOF_SOAK=1 $(BIN)/python -m pytest tests/integration/test_no_false_alarm.py tests/integration/test_churn.py tests/integration/test_random_plants.py -s $(ARGS)
+soak: root setup-test ## hours: the full counts (1,000 starts and changes, 10 minutes of switches, 30 minutes of churn, of random plots)
+	@PINPROOF_SOAK=1 $(BIN)/python -m pytest tests/integration/test_no_false_alarm.py tests/integration/test_churn.py tests/integration/test_random_plots.py -s $(ARGS)
 	@PINPROOF_SOAK=1 $(BIN)/python -m pytest -m slow tests/integration $(ARGS)

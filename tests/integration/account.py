@@ -54,12 +54,28 @@ class Deed:
     most: int = 0
     stays: int = 0
     tids: tuple[int, ...] = ()
+    child: int = 0
+    """Thread id of the last vforked child, and what it used on the CPU that it was sent to."""
+    child_least: int = 0
+    child_most: int = 0
 
 
 def deed(action: Action, answer: dict[str, Any]) -> Deed:
     """Read the director's answer to one line."""
     before, after = (Stamp(ns=answer[key]["ns"], clock=tuple(answer[key]["clock"])) for key in ("before", "after"))
-    rest = {key: answer.get(key, 0) for key in ("error", "before_birth_ns", "tid", "new_tid", "least", "most", "stays")}
+    names = (
+        "error",
+        "before_birth_ns",
+        "tid",
+        "new_tid",
+        "least",
+        "most",
+        "stays",
+        "child",
+        "child_least",
+        "child_most",
+    )
+    rest = {key: answer.get(key, 0) for key in names}
     return Deed(action=action, before=before, after=after, tids=tuple(answer.get("tids", ())), **rest)
 
 
@@ -91,72 +107,150 @@ class Place:
     claim: str
     procs: str
     forbidden: int
+    cpuset: str = ""
+    """Where cpusets are in a hierarchy of their own: the file by which a joining is completed."""
+
+
+PATIENCE_NS = 75_000_000
+BLURRED_NS = 15_000_000
+"""So near to the patience nobody can say from outside whether a joining was completed in time."""
 
 
 @dataclass(slots=True)
 class _Actor:
+    cpu: int = -1
+    """That it is pinned to; where it changes its own mask, the one to which it returns."""
     claim: str = ""
     entered: Deed | None = None
+    """What it used since then counts at most; since ``surely``, at least."""
+    surely: Deed | None = None
     tids: set[int] = field(default_factory=set)
-    hops: str = ""
+    asked: Deed | None = None
+    """Hops, changes of its mask, or a vfork that were handed to it."""
+    hopped: tuple[int, int, int] = (0, 0, 0)
+    """What its own sums said when they were read last."""
 
 
 def truth(deeds: Iterable[Deed], places: tuple[Place, ...]) -> dict[tuple[str, str], Outside]:
     """Return the time outside by (claim, actor). A script kills whom it wants accounted for."""
-    by_file = {place.procs: place for place in places}
-    by_claim = {place.claim: place for place in places}
-    by_dir = {place.procs.rsplit("/", 1)[0]: place for place in places}
-    actors: dict[str, _Actor] = {}
-    found: dict[tuple[str, str], Outside] = {}
+    books = _Books(places)
+    for one in deeds:
+        books.enter(one)
+    return books.found
 
-    def leave(name: str, one: _Actor, end: Deed) -> None:
-        if not one.claim or one.entered is None:
+
+class _Books:
+    """Where each actor is by what was done so far, and what it used where it must not."""
+
+    def __init__(self, places: tuple[Place, ...]) -> None:
+        self._by_file = {place.procs: place for place in places}
+        self._by_claim = {place.claim: place for place in places}
+        self._by_dir = {place.procs.rsplit("/", 1)[0]: place for place in places}
+        self._actors: dict[str, _Actor] = {}
+        self.found: dict[tuple[str, str], Outside] = {}
+
+    def enter(self, done: Deed) -> None:
+        """Take one deed into account."""
+        name, verb, args = done.action.actor, done.action.verb, done.action.args
+        if verb == "spawn":
+            self._actors[name] = _Actor(cpu=int(args[0]))
+        one = self._actors.get(name)
+        if one is None:
             return
-        cpu = by_claim[one.claim].forbidden
-        row = found.setdefault((one.claim, name), Outside())
-        begin = one.entered
-        row.least_ns += max(0, end.before.clock[cpu] - begin.after.clock[cpu])
+        one.tids |= {done.tid, *done.tids} - {0}
+        if verb == "write" and not done.error:
+            self._write(name, one, done)
+        elif verb in ("fork", "clone"):
+            self._born(one, done)
+        elif verb == "exec":
+            one.tids.add(done.new_tid)  # what the thread was called that executed
+        elif verb == "pin":
+            one.cpu = int(args[0])
+        elif verb in ("hops", "flips", "vfork"):
+            one.asked = done
+        elif verb == "wait" and one.asked:
+            self._answered(name, one, one.asked, done)
+            one.asked = None
+        elif verb == "kill":
+            self._leave(name, one, done)
+            one.claim = ""
+
+    def _row(self, claim: str, name: str, one: _Actor) -> Outside:
+        row = self.found.setdefault((claim, name), Outside())
+        row.tids |= one.tids
+        return row
+
+    def _write(self, name: str, one: _Actor, done: Deed) -> None:
+        file, here = str(done.action.args[0]), self._by_claim.get(one.claim)
+        if here is None or file != here.cpuset:
+            self._leave(name, one, done)
+            place = self._by_file.get(file)
+            one.claim, one.entered, one.surely = (place.claim if place else ""), done, done
+            return
+        # The second of the two attaches of a joining: forgives what came before it, if it comes within the patience.
+        assert one.entered is not None
+        late_ns = done.after.ns - one.entered.before.ns - PATIENCE_NS
+        if late_ns <= BLURRED_NS:
+            one.surely = done
+        if late_ns <= -BLURRED_NS:
+            one.entered = done
+
+    def _leave(self, name: str, one: _Actor, end: Deed) -> None:
+        if not one.claim or one.entered is None or one.surely is None:
+            return
+        cpu, begin = self._by_claim[one.claim].forbidden, one.entered
+        row = self._row(one.claim, name, one)
         ended = end.after.clock[cpu]
-        if end.action.verb == "kill":
+        if end.action.verb == "kill" and ended > begin.before.clock[cpu]:
             # perf lets go of a task before it has exited: what it does after that takes at most as long as we waited.
             ended = end.before.clock[cpu] + end.after.ns - end.before.ns
+        row.least_ns += max(0, end.before.clock[cpu] - one.surely.after.clock[cpu])
         row.most_ns += ended - begin.before.clock[cpu] + begin.before_birth_ns
         row.stays += 1
-        row.tids |= one.tids
 
-    for one_deed in deeds:
-        name, verb, args = one_deed.action.actor, one_deed.action.verb, one_deed.action.args
-        if verb == "spawn":
-            actors[name] = _Actor()
-        if name not in actors:
-            continue
-        one = actors[name]
-        one.tids |= {one_deed.tid, *one_deed.tids} - {0}
-        if verb == "write" and not one_deed.error:
-            leave(name, one, one_deed)
-            place = by_file.get(str(args[0]))
-            one.claim, one.entered = (place.claim if place else ""), one_deed
-        elif verb in ("fork", "clone"):
-            place = by_dir.get(str(args[1])) if verb == "clone" else by_claim.get(one.claim)
-            child = actors[str(args[0])] = _Actor(claim=place.claim if place else "", tids={one_deed.new_tid})
-            zero = Stamp(ns=one_deed.before.ns, clock=(0, 0))
-            # It counts from where the director opened its clock; what it ran before is at most what it was asked then.
-            child.entered = Deed(
-                action=one_deed.action, before=zero, after=zero, error=0, before_birth_ns=one_deed.before_birth_ns
-            )
-        elif verb == "exec":
-            one.tids.add(one_deed.new_tid)  # what the thread was called that executed
-        elif verb == "hops":
-            one.hops = by_file[str(args[0])].claim
-        elif verb == "wait" and one.hops:
-            # Its own sums, over all that it hopped so far.
-            row = found.setdefault((one.hops, name), Outside())
-            row.least_ns, row.most_ns, row.stays = one_deed.least, one_deed.most, one_deed.stays
-            row.tids |= one.tids
-        elif verb == "kill":
-            leave(name, one, one_deed)
-            one.claim = ""
-    return found
+    def _born(self, parent: _Actor, done: Deed) -> None:
+        name, *where = map(str, done.action.args)
+        place = self._by_dir.get(where[0]) if done.action.verb == "clone" else self._by_claim.get(parent.claim)
+        # It counts from where the director opened its clock; what it ran before is at most what it was asked then.
+        zero = Stamp(ns=done.before.ns, clock=(0, 0))
+        birth = Deed(action=done.action, before=zero, after=zero, error=0, before_birth_ns=done.before_birth_ns)
+        child = _Actor(cpu=parent.cpu, claim=place.claim if place else "", tids={done.new_tid})
+        child.entered = child.surely = birth
+        self._actors[name] = child
+
+    def _answered(self, name: str, one: _Actor, asked: Deed, done: Deed) -> None:
+        place, verb = self._by_claim.get(one.claim), asked.action.verb
+        if verb == "hops":
+            self._hopped(name, one, asked, done)
+        elif place is not None and verb == "flips":
+            # Its clock on the other CPU says how long; each time is a stay.
+            self._row(one.claim, name, one).stays += int(asked.action.args[2])
+        elif place is not None and verb == "vfork" and place.forbidden == int(asked.action.args[0]):
+            row = self.found.setdefault((one.claim, f"{name}/vfork"), Outside())
+            row.tids.add(done.child)
+            row.least_ns += done.child_least
+            row.most_ns += done.child_most
+            row.stays += 1
+
+    def _hopped(self, name: str, one: _Actor, asked: Deed, done: Deed) -> None:
+        """Its own sums say what it used behind the first door; the rest was behind the second."""
+        self._leave(name, one, asked)
+        least, most, stays = (
+            new - old for new, old in zip((done.least, done.most, done.stays), one.hopped, strict=True)
+        )
+        one.hopped = (done.least, done.most, done.stays)
+        first, second = (self._by_file.get(str(door)) for door in asked.action.args[:2])
+        if first is not None and first.forbidden == one.cpu:
+            row = self._row(first.claim, name, one)
+            row.least_ns, row.most_ns, row.stays = row.least_ns + least, row.most_ns + most, row.stays + stays
+        if second is not None and second.forbidden == one.cpu:
+            ended = done.after.clock[one.cpu]
+            row = self._row(second.claim, name, one)
+            row.least_ns += max(0, ended - asked.after.clock[one.cpu] - most)
+            row.most_ns += max(0, ended - asked.before.clock[one.cpu] - least)
+            row.stays += stays
+        here = Deed(action=done.action, before=done.after, after=done.after, error=0)
+        one.claim, one.entered, one.surely = (second.claim if second else ""), here, here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

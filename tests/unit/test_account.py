@@ -1,13 +1,9 @@
-"""The planner of random plants and the account of what they did: pure, so that the judge of the probes is judged."""
+"""The account of what a director did: pure, so that the judge of the probes is judged."""
 
 from __future__ import annotations
 
 from tests.integration.account import Action, Deed, Place, Seen, Stamp, differences, truth
-from tests.integration.plant_plan import Site, plan
 
-SITE = Site(
-    directories={name: f"/cg/{name}" for name in ("db", "web", "remade")}, outside="/cg", inside_cpu=0, outside_cpu=1
-)
 PLACES = (Place(claim="db", procs="/cg/db/cgroup.procs", forbidden=1),)
 
 
@@ -24,39 +20,6 @@ STAY = [
     done("write", 3000, 3020, "/cg/cgroup.procs"),
     done("kill", 9000, 9000),
 ]
-
-
-def test_a_seed_is_a_plan() -> None:
-    """The same seed makes the same plan, another seed another one."""
-    assert plan(3, SITE) == plan(3, SITE)
-    assert plan(3, SITE).script != plan(4, SITE).script
-
-
-def test_a_plan_is_in_order_and_complete() -> None:
-    """Times rise; nobody acts before it is there or after its end; everybody is killed."""
-    for seed in range(200):
-        alive: set[str] = set()
-        script = plan(seed, SITE).script
-        assert [one.at_us for one in script] == sorted(one.at_us for one in script), seed
-        for one in script:
-            if one.verb == "spawn":
-                alive.add(one.actor)
-            elif one.actor != "-":
-                assert one.actor in alive, (seed, one)
-            if one.verb in ("fork", "clone"):
-                alive.add(str(one.args[0]))
-            if one.verb == "kill":
-                alive.remove(one.actor)
-        assert not alive, seed
-
-
-def test_all_kinds_of_plants_come() -> None:
-    """Over some seeds every verb is used, claims stay clean, and observers are stopped."""
-    plans = [plan(seed, SITE) for seed in range(60)]
-    verbs = {one.verb for each in plans for one in each.script}
-    assert verbs >= {"spawn", "write", "fork", "clone", "uring", "hops", "rmdir", "mkdir", "kill"}
-    assert any(each.stops for each in plans)
-    assert any(all("/cg/db" not in str(one) for one in each.script if "home-" not in one.actor) for each in plans)
 
 
 def test_a_stay_lies_between_its_readings() -> None:
