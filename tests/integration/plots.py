@@ -246,14 +246,24 @@ def _joins_in_two_steps(scene: _Scene) -> None:
 
 def _remade(scene: _Scene) -> None:
     """The cgroup is deleted and made again, some times; who comes into the new one may escape."""
-    spot = scene.stage.spots[REMADE]
+    spot, begin_us = scene.stage.spots[REMADE], scene.now_us
+    # Somebody at home before and after, for long enough that its mask is read.
+    scene.now_us = 0
+    scene.spawn(scene.actor("b"), spot.home, spins=False)
+    scene.act("write", scene.actor("b"), spot.door)
+    scene.now_us = begin_us + 300 * MS
+    scene.act("kill", scene.actor("b"))
     for number in range(scene.dice.randint(1, 3)):
         actor, escapes = scene.actor(f"r{number}"), scene.dice.random() < 0.5
         scene.act("rmdir", "-", spot.directory, after_us=5 * MS)
         scene.act("mkdir", "-", spot.directory, after_us=scene.dice.choice((0, scene.stay_us(), 100 * MS)))
         scene.spawn(actor, 1 - spot.home if escapes else spot.home, spins=scene.dice.random() < 0.5)
         scene.act("write", actor, spot.door, after_us=scene.dice.choice((0, scene.stay_us())))
-        scene.act("kill", actor, after_us=scene.dice.randint(5 * MS, 150 * MS))
+        scene.act("kill", actor, after_us=scene.dice.randint(5 * MS, 60 * MS))
+    scene.spawn(scene.actor("a"), spot.home, spins=False)
+    scene.act("write", scene.actor("a"), spot.door)
+    scene.now_us = max(scene.now_us, LAST_US)
+    scene.act("kill", scene.actor("a"))
 
 
 SCENES: tuple[Callable[[_Scene], None], ...] = (
@@ -291,12 +301,13 @@ def plot(seed: int, stage: Stage) -> Plot:
         write(scene)
         script += scene.actions
     for name, spot in stage.spots.items():
-        if name not in (REMADE, FOREIGN):
-            script += [
-                Action(at_us=0, verb="spawn", actor=f"R{name}", args=(spot.home, 200, 1500)),
-                Action(at_us=10 * MS, verb="write", actor=f"R{name}", args=(spot.door,)),
-                Action(at_us=LAST_US, verb="kill", actor=f"R{name}"),
-            ]
+        if name == REMADE and _remade in chosen or name == FOREIGN:
+            continue
+        script += [
+            Action(at_us=0, verb="spawn", actor=f"R{name}", args=(spot.home, 200, 1500)),
+            Action(at_us=10 * MS, verb="write", actor=f"R{name}", args=(spot.door,)),
+            Action(at_us=LAST_US, verb="kill", actor=f"R{name}"),
+        ]
     script.sort(key=lambda action: action.at_us)
     script.append(Action(at_us=script[-1].at_us + REST_US, verb="rest"))
     names = tuple(sorted(write.__name__.strip("_") for write in chosen))

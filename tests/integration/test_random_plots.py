@@ -91,6 +91,8 @@ def test_random_plots(director: Path, tmp_path: Path) -> None:
             where = f"seed {seed} ({'watch' if by_verb else 'inside'}{', stopped' if stopped else ''}; {one.scenes})"
             for line in found:
                 print(f"{where}: {line}", flush=True)
+            if found:
+                (tmp_path / f"{seed}.txt").write_text("".join(f"{each}\n" for each in deeds))
             wrong += [f"{where}: {line}" for line in found]
             number += 1
     share = count["undecided"] / max(1, count["windows"])
