@@ -103,7 +103,8 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
     else:
         judged = sum(state.judged for state in states if state.window == window.number)
         seen = CpuSet.of(cpu for cpu, state in enumerate(states) if state.window == window.number)
-    told = (observer.blind_spots, observer.ledger.interrupts.blind_spots, observer.ledger.actions.blind_spots)
+    ledger = observer.ledger
+    told = (observer.blind_spots, ledger.blind_spots, ledger.interrupts.blind_spots, ledger.actions.blind_spots)
     spots = list(dict.fromkeys(spot for spots in told for spot in spots))
     hidden = untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
     if hidden.names:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from probes.options import MAX_LEVELS
 from probes.records import Row
+from toolkit.errors import InputError
+from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
@@ -52,3 +56,19 @@ class Subject:
     def name(self) -> str:
         """The claim's name."""
         return self.claim.name
+
+
+def check_places(claims: Iterable[Claim]) -> None:
+    """Refuse claims about cgroups that the ledger cannot tell from others.
+
+    :raises InputError: the root, or a cgroup so deep that the programs, which look at a limited number of ancestors,
+        would not find it: its tasks would be nobody's.
+    """
+    for claim in claims:
+        path = cgroupfs.relative(claim.cgroup)
+        if path in ("", "."):
+            raise InputError(f"claim {claim.name}", "the root cgroup", "a cgroup below it: every task would be in it")
+        level = path.count("/") + 1
+        if level >= MAX_LEVELS:
+            found = f"cgroup {claim.cgroup[:80]}… is {level} levels below the root"
+            raise InputError(f"claim {claim.name}", found, f"at most {MAX_LEVELS - 1}: the programs look no deeper")

@@ -8,12 +8,12 @@
  * never a torn copy), and an interrupt on every CPU drops the answers that this CPU keeps (`generation`). When that has
  * returned, the new mask binds everywhere; no barrier and no shared cache line is needed where it is asked for.
  *
- * Settings (-D): MAX_CLAIMS, MAX_CGROUPS (entries of `roots`), and the OFF_* offsets taken from the kernel's BTF.
+ * Settings (-D): MAX_CLAIMS, MAX_LEVELS (cgroup levels in which a claim can sit; its descendants may be deeper),
+ * MAX_CGROUPS (entries of `roots`), and the OFF_* offsets taken from the kernel's BTF.
  */
 #define CPU_WORDS     16                /* 1024 CPUs */
 #define MASK_BUFFERS  4                 /* per slot; a reader would have to sleep through four publications */
 #define WATCHED_SLOT  MAX_CLAIMS        /* pseudo slot: the set of watched CPUs */
-#define MAX_LEVELS    24                /* cgroup levels in which a claim can sit; its descendants may be deeper */
 #define CACHE_SIZE    16                /* power of two */
 
 enum place {
