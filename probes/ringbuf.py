@@ -59,6 +59,9 @@ class Ring:
         at, heard = self._position[0], 0
         with self._in_order:
             end = self._produced[0]
+        if not at <= end <= at + self._size:
+            self._position[0] = end
+            raise RingBrokenError(f"{end - at} bytes were written into a ring of {self._size}")
         while at != end:
             with self._in_order:
                 length = self._lengths[(at & self._size - 1) >> 2]
@@ -66,7 +69,7 @@ class Ring:
                 break
             bytes_ = length & ~DISCARD
             step = (bytes_ + HEADER_BYTES + 7) // 8 * 8
-            if not at < end or step > min(end - at, self._size):
+            if step > end - at:
                 self._position[0] = end
                 raise RingBrokenError(f"a record of {bytes_} bytes at {at}, where {end - at} were written")
             if not length & DISCARD:

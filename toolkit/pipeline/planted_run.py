@@ -8,7 +8,7 @@ nothing exclusive.
 from __future__ import annotations
 
 import contextlib
-import tempfile
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +20,7 @@ from toolkit.allocation.state_files import cpu_state_file
 from toolkit.apply import changes
 from toolkit.apply import sandbox as apply
 from toolkit.apply.change import Change
+from toolkit.apply.journal import runs_directory
 from toolkit.errors import HostUnsupportedError
 from toolkit.host.topology import read_topology
 from toolkit.inject.catalogue import Fault, FaultId, fault_named
@@ -93,7 +94,7 @@ def run(
     shared = online - own
     with (
         apply.sandbox(request(own, shared, loads), run_id=run_id, root=root) as live,
-        _state_file(own, shared) as state,
+        _state_file(runs_directory(root) / run_id, own, shared) as state,
     ):
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = claim_set(places, own, shared, live.value.root)
@@ -191,10 +192,14 @@ def _reading(path: Path, online: CpuSet, evidence: Evidence) -> StateReading:
 
 
 @contextlib.contextmanager
-def _state_file(own: CpuSet, shared: CpuSet) -> Iterator[Path]:
-    """A state file that agrees with the sandbox."""
+def _state_file(run: Path, own: CpuSet, shared: CpuSet) -> Iterator[Path]:
+    """A state file that agrees with the sandbox, in the run's own directory: who cleans up after a kill takes it too."""
     state = CpuState(policy_name="static", default=shared, entries={"guaranteed": {"db": own}})
-    with tempfile.TemporaryDirectory(prefix="pinproof-") as folder:
-        path = Path(folder) / "cpu_manager_state"
+    folder = run / "state"
+    folder.mkdir(mode=0o700)
+    try:
+        path = folder / "cpu_manager_state"
         path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
         yield path
+    finally:
+        shutil.rmtree(folder)
