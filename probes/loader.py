@@ -94,7 +94,7 @@ def _converse(
         except TimeoutError:
             raise HostUnsupportedError(f"the probes' compiler hangs: {step} took more than {STEP_S:.0f} s") from None
         except ConnectionResetError:
-            data, fds = b"", []
+            continue  # it closed before it read our request; what it said before is still to come
         if not data:
             raise HostUnsupportedError(_how_it_ended(helper.wait(), step, said()))
         answer = json.loads(data)

@@ -193,7 +193,7 @@ def _reading(path: Path, online: CpuSet, evidence: Evidence) -> StateReading:
 
 @contextlib.contextmanager
 def _state_file(run: Path, own: CpuSet, shared: CpuSet) -> Iterator[Path]:
-    """A state file that agrees with the sandbox, in the run's own directory: who cleans up after a kill takes it too."""
+    """A state file that agrees with the sandbox, in the run's own directory, which a clean-up takes too."""
     state = CpuState(policy_name="static", default=shared, entries={"guaranteed": {"db": own}})
     folder = run / "state"
     folder.mkdir(mode=0o700)
