@@ -103,6 +103,7 @@ def main() -> None:
     except OSError as error:
         # What the verbs foresee is an InputError by now; this is a full disk behind standard output, and the like.
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else "output: "
+        _drop_output()
         code = _end(where + (error.strerror or str(error)), InputError.exit_code)
     except MemoryError:
         code = _end("not enough memory", HostUnsupportedError.exit_code)
@@ -137,6 +138,14 @@ def _end(message: str, code: int) -> int:
 
 def _quiet() -> int:
     """Nobody reads standard output any more (``| head``): end as a program does that SIGPIPE kills."""
+    _drop_output()
+    return NO_READER
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere: Python would try again when it ends, and end with a code of its own."""
+    with suppress(OSError):
+        sys.stdout.flush()
+        return
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return NO_READER
