@@ -72,7 +72,7 @@ package: setup-test ## build the wheel, install it in an empty environment, and 
 SUITE ?= trixie
 .PHONY: distro
 distro: root ## SUITE=bookworm|trixie: the README's two commands in a fresh Debian of that release (root, minutes)
-	@sh .ci/distro $(SUITE) $(ARGS)
+	@sh .ci/distro $(SUITE)
 
 .PHONY: ansible-check
 ansible-check: setup-test ## ansible-lint (production profile) and the syntax of the playbooks
