@@ -77,12 +77,12 @@ def test_members_are_found(order: str) -> None:
 def test_functions_are_found_by_their_number() -> None:
     """A function has the number of its own type, not that of a struct or prototype of the same name."""
     image = sample()
-    image.add(13, "", 1)  # 6: a prototype
-    image.add(STRUCT, "run", 0)  # 7
-    image.add(12, "run", 6)  # 8: the function
+    image.add(13, "", 1)  # 7: a prototype
+    image.add(STRUCT, "run", 0)  # 8
+    image.add(12, "run", 7)  # 9: the function
     btf = Btf(image.data())
 
-    assert (btf.function_id("run"), btf.function_id("task"), btf.function_id("absent")) == (8, None, None)
+    assert (btf.function_id("run"), btf.function_id("task"), btf.function_id("absent")) == (9, None, None)
 
 
 def test_what_is_not_there_is_not_found() -> None:
