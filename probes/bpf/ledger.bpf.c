@@ -202,6 +202,13 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 
 int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
+        struct cpu_state *st = my_state();
+
+        if (st) {
+                *(volatile u32 *)&st->busy = 1;
+                charge(st, bpf_ktime_get_ns(), 0, 0);   /* while its record says where it was */
+                *(volatile u32 *)&st->busy = 0;
+        }
         handle_exit((void *)ctx->args[0]);
         return 0;
 }

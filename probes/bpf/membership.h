@@ -232,12 +232,20 @@ static __always_inline void handle_fork(struct cpu_state *st, void *parent, void
         write_member(st, tid, 0, &fresh);
 }
 
-/* raw tracepoint sched_process_exit(task), in the context of the task */
+/*
+ * raw tracepoint sched_process_exit(task), in the context of the task. What it ran up to here has been counted; the rest
+ * is its way out, and counts for the cgroup in which it dies.
+ */
 static __always_inline void handle_exit(void *task)
 {
         u64 id = bpf_get_current_pid_tgid();
         u32 tid = id, tgid = id >> 32;
+        struct member *m = membership(tid, tgid);
+        u64 *note = note_of(tid);
 
+        /* Between two joinings: the record says so to whoever settles the rest; the next task of this id replaces it. */
+        if (m && m->incomplete && bpf_ktime_get_ns() - m->joined_ns <= PATIENCE_NS)
+                return;
         if (tid == tgid) {
                 void *signal = read_kernel(void *, task, OFF_TASK_STRUCT_SIGNAL);
 
@@ -246,8 +254,6 @@ static __always_inline void handle_exit(void *task)
                 processes.delete(&tid);
         }
         threads.delete(&tid);
-        u64 *note = note_of(tid);
-
         if (note)
                 *note |= NOTE_DEAD;
 }
