@@ -106,7 +106,7 @@ def window_spots(
             if lapse.start_ns <= end_ns and (lapse.end_ns is None or lapse.end_ns >= window.start_ns)
         ),
         *(BlindSpot(text=text, witnesses=(Witness.INTERRUPTS,)) for text in ledger.interrupts.blind_spots),
-        *(BlindSpot(text=text) for text in ledger.interrupts.accounted),
+        *(BlindSpot(text=text) for text in (*ledger.interrupts.accounted, *ledger.blind_spots)),
         *(BlindSpot(text=text, witnesses=(Witness.ACTIONS,)) for text in ledger.actions.blind_spots),
         *hidden_spots(hidden.threads, observer.watched, observer.claims.pods_root),
         *_unsampled(ledger.online() - observer.sampled),

@@ -29,7 +29,8 @@ def evidence(observer: Observer, window: Window) -> Evidence:
     offences, intruders = window.collect()
     use, bandwidth, delays = [], [], {}
     for subject in window.all_subjects():
-        use += tally.cpu_use(subject.name, window.rows(subject), observer.sampled)
+        cuts = {cpu: count for (ident, cpu), count in window.shares.cuts.items() if ident == subject.ident}
+        use += tally.cpu_use(subject.name, window.rows(subject), observer.sampled, cuts)
     present = {subject.name: subject for subject in window.all_subjects()}
     for subject in present.values():
         used = window.usage_since_first_read(subject)

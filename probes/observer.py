@@ -26,7 +26,7 @@ from probes.options import ObserveOptions
 from probes.owners import CgroupNames
 from probes.published import Bound, Published
 from probes.records import EVENT_OUTSIDE, EVENT_PIECE, FOREVER_NS, PODS_IDENT, Detail, MoveEvent, Piece, comm
-from probes.subjects import ALL_CPUS, Subject, Violation
+from probes.subjects import ALL_CPUS, Subject, Violation, check_place
 from probes.trails import Trails
 from probes.window import Window
 from toolkit.errors import InputError
@@ -45,7 +45,7 @@ class Observer:
 
     :param ledger: loaded already, by :func:`probes.loaded.loaded`: observers that use it one after the other compile
         nothing and know nothing of each other. ``None``: this observer loads one for itself.
-    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc, no headers.
+    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     :raises InputError: a claim's cgroup does not exist, or is the root.
     """
 
@@ -85,6 +85,8 @@ class Observer:
         """Load and attach the programs, publish the claims, start listening."""
         self.hierarchy = loaded.unified_hierarchy(self.root)
         assert self.hierarchy.unified is not None
+        for claim in self.claims.claims:  # before anything is compiled
+            check_place(claim)
         self.cgroups = CgroupNames(self.hierarchy.unified)
         with ExitStack() as stack:
             if not self._borrowed:
@@ -155,8 +157,7 @@ class Observer:
 
     def add_claim(self, claim: Claim) -> None:
         """Watch one more claim from now on. A claim inside another's cgroup is judged instead of the outer one."""
-        if cgroupfs.relative(claim.cgroup) in ("", "."):
-            raise InputError(f"claim {claim.name}", "the root cgroup", "a cgroup below it: every task would be in it")
+        check_place(claim)
         if claim.name in self.subjects:
             raise InputError(f"claim {claim.name}", "watched already", "a name of its own")
         number = cgroupfs.cgroup_id(self.hierarchy, claim.cgroup)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from probes.options import MAX_LEVEL
 from probes.records import Row
+from toolkit.errors import InputError
+from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
@@ -64,3 +67,18 @@ class Subject:
     def name(self) -> str:
         """The claim's name."""
         return self.claim.name
+
+
+def check_place(claim: Claim) -> None:
+    """Refuse a claim about a cgroup that the ledger cannot tell from others.
+
+    :raises InputError: the root, or a cgroup so deep that the programs, which look at a limited number of ancestors,
+        would not find it: its tasks would be nobody's.
+    """
+    path = cgroupfs.relative(claim.cgroup)
+    if path in ("", "."):
+        raise InputError(f"claim {claim.name}", "the root cgroup", "a cgroup below it: every task would be in it")
+    level = path.count("/") + 1
+    if level > MAX_LEVEL:
+        found = f"cgroup {claim.cgroup[:80]}… is {level} levels below the root"
+        raise InputError(f"claim {claim.name}", found, f"at most {MAX_LEVEL}: the programs look no deeper")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -68,7 +69,10 @@ def write_output(path: Path, text: str) -> Path:
     """
     try:
         if not path.exists() or path.is_file() or path.is_dir():
-            return write_atomically(path.resolve(), text)
+            target = path.resolve()
+            if target.is_symlink():  # a loop of links: Python 3.13 and later resolve it to itself
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            return write_atomically(target, text)
         # By its own name: what /dev/stdout leads to has no path where it is a pipe.
         with path.open("w", encoding="utf-8") as file:
             file.write(text)

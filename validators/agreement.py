@@ -14,6 +14,8 @@ the interrupt, measured 7-20 µs in a quiet guest, where leaving idle goes throu
 latency that the kernel tells on hardware, 50 µs in a guest, for each interval that began on an idle CPU. The task
 clock leaves out interrupt time and steal where the kernel accounts for them, the ledger's clock does not: 2 % and the
 steal that was measured.
+A task that is moved while it runs takes what it ran since the last tick with it (``cgroup_account_cputime`` charges the
+cgroup that it is in by then), where the ledger cuts at the move: one tick for each such move.
 Source: design.md section 2, "two witnesses"; kernel/sched/cputime.c and fair.c (update_curr); field.md K23, K31.
 """
 
@@ -87,6 +89,7 @@ def cpu_time_tolerance_ns(evidence: Evidence, rows: list[CpuUse], usage_ns: int)
         + switches * SWITCH_EDGE_NS
         + usage_ns * IRQ_TIME_RATIO
         + view.steal_ns(evidence)
+        + view.tick_ns(evidence) * sum(row.cuts for row in rows)
     )
 
 

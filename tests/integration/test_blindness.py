@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from probes.loaded import loaded
 from probes.observer import Observer
 from tests.integration.probe_lab import cgroup, join, wait_for
 from toolkit.model.blind_spots import EVERY_WITNESS, Witness
@@ -216,7 +217,8 @@ def half_root(tmp_path: Path) -> Path:
 def spots_after(root: Path, path: str, fault: Callable[[Observer], None]) -> dict[str, set[Witness]]:
     """Return what a window did not see, by text, with a fault in its middle."""
     claim = Claim(name="sleeper", cgroup=path, cpus=CpuSet.parse("0"))
-    with Observer(ClaimSet(claims=(claim,)), root=root) as observer:
+    with loaded() as ledger, Observer(ClaimSet(claims=(claim,)), root=root, ledger=ledger) as observer:
+        ledger._root = root  # BTF is not read through links that lead out of a root: loaded from the real one
         observer.open_window()
         window = observer.window
         assert window is not None

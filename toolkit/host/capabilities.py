@@ -14,7 +14,6 @@ import os
 import resource
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +74,6 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
         _memlock(),
         _btf(root),
         _bcc(),
-        _headers(root),
         _cgroup(hierarchy),
         *views(hierarchy, root),
         _controller(hierarchy, "cpuset"),
@@ -179,17 +177,6 @@ def _bcc() -> Capability:
         cause = f"{getattr(module, '__file__', 'bcc')} is another project's bcc: pip uninstall bcc"
         return _fact("bcc", False, cause, remedy, _OBSERVE)
     return _fact("bcc", True, f"version {getattr(module, '__version__', 'unknown')}", remedy, _OBSERVE)
-
-
-def _headers(root: Path) -> Capability:
-    from probes.headers import HOW_TO_GET, find_headers
-
-    try:
-        with tempfile.TemporaryDirectory(prefix="pinproof-doctor-") as workdir:
-            origin = find_headers(root, Path(workdir)).origin
-    except (HostUnsupportedError, OSError) as error:
-        return _fact("kernel-headers", False, str(error), HOW_TO_GET, _OBSERVE)
-    return _fact("kernel-headers", True, origin, HOW_TO_GET, _OBSERVE)
 
 
 def _hierarchy(root: Path) -> Hierarchy | None:

@@ -45,6 +45,7 @@ class CpuUse:
     ``idle_wakes``: how many of ``switches`` ended an interval that had begun on an idle CPU.
     ``standstill_ns``: of ``run_ns``, what ran while the CPU took no timer interrupt (the sampler came more than half a
     period late); 0 on CPUs without a sampler.
+    ``cuts``: how often a task was moved in or out while it ran there.
     """
 
     claim: str
@@ -60,6 +61,7 @@ class CpuUse:
     samples: int = 0
     out_of_set_samples: int = 0
     standstill_ns: int = 0
+    cuts: int = 0
 
 
 @stage_value

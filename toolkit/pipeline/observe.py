@@ -36,7 +36,6 @@ class Window:
     run_id: str
     duration_s: float | None
     root: Path = Path("/")
-    workdir: Path | None = None
     canary_escape: bool = False
     standing: Standing | None = None
     stopped: Sequence[int] = ()
@@ -130,7 +129,7 @@ def observation(
 
     :param report: told of each violation's first details while the window is open.
 
-    :raises HostUnsupportedError: no root, no BPF, no headers, a pure v1 host.
+    :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     :raises InputError: claims that cannot be watched here.
     """
     check_claims(claims, "claims", window.root, window.standing.ledger.options.max_claims if window.standing else None)
@@ -142,11 +141,17 @@ def observation(
         Observer(
             replace(claims, claims=claims.claims + pair.claims),
             root=window.root,
-            options=None if ledger else ObserveOptions(workdir=window.workdir),
+            options=None if ledger else options_for(len(claims.claims) + len(pair.claims)),
             ledger=ledger,
         ) as observer,
     ):
         yield Observation(observer, pair, window.root, environment, report, window.stopped)
+
+
+def options_for(claims: int) -> ObserveOptions:
+    """Return options for at least so many claims."""
+    usual = ObserveOptions()
+    return replace(usual, max_claims=max(usual.max_claims, claims))
 
 
 def _canaries(claims: ClaimSet, online: CpuSet, window: Window) -> AbstractContextManager[canary.CanaryPair]:

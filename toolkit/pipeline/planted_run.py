@@ -7,16 +7,19 @@ nothing exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit.allocation.checkpoint_cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu_state import CpuState
 from toolkit.allocation.state_files import cpu_state_file
-from toolkit.apply import changes, journal
+from toolkit.apply import changes
 from toolkit.apply import sandbox as apply
 from toolkit.apply.change import Change
+from toolkit.apply.journal import runs_directory
 from toolkit.errors import HostUnsupportedError
 from toolkit.host.topology import read_topology
 from toolkit.inject.catalogue import Fault, FaultId, fault_named
@@ -91,8 +94,10 @@ def run(
         raise HostUnsupportedError("an exclusive CPU and a shared one are needed: this machine has one CPU online")
     own = CpuSet.of([max(online)])
     shared = online - own
-    with apply.sandbox(request(own, shared, loads), run_id=run_id, root=root) as live:
-        state = _state_file(run_id, root, own, shared)
+    with (
+        apply.sandbox(request(own, shared, loads), run_id=run_id, root=root) as live,
+        _state_file(runs_directory(root) / run_id, own, shared) as state,
+    ):
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = claim_set(places, own, shared, live.value.root)
         if injection.fault is FaultId.IRQ_MOVED:
@@ -188,9 +193,15 @@ def _reading(path: Path, online: CpuSet, evidence: Evidence) -> StateReading:
     )
 
 
-def _state_file(run_id: str, root: Path, own: CpuSet, shared: CpuSet) -> Path:
-    """Make a state file that agrees with the sandbox, in the run's own directory, which goes with the run."""
+@contextlib.contextmanager
+def _state_file(run: Path, own: CpuSet, shared: CpuSet) -> Iterator[Path]:
+    """A state file that agrees with the sandbox, in the run's own directory, which a clean-up takes too."""
     state = CpuState(policy_name="static", default=shared, entries={"guaranteed": {"db": own}})
-    path = journal.runs_directory(root) / run_id / "cpu_manager_state"
-    path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
-    return path
+    folder = run / "state"
+    folder.mkdir(mode=0o700)
+    try:
+        path = folder / "cpu_manager_state"
+        path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
+        yield path
+    finally:
+        shutil.rmtree(folder)
