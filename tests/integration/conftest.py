@@ -9,6 +9,7 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.loaded import loaded
+from tests.integration.membership_lab import compile_mover
 from tests.integration.probe_lab import compile_planter
 
 
@@ -27,3 +28,9 @@ def ledger() -> Iterator[Ledger]:
 def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled foreign program."""
     return compile_planter(tmp_path_factory.mktemp("planter"))
+
+
+@pytest.fixture(scope="session")
+def mover(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled program that moves between cgroups."""
+    return compile_mover(tmp_path_factory.mktemp("mover"))

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.probe_lab import SOURCE, Planter, TaskClock, cgroup
+from tests.integration.probe_lab import SOURCE, Planter, TaskClock
 from toolkit.host import cgroupfs
+from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.verdict import Outcome
-
-HOME = "/"
-"""Where a mover is at the begin: in no claim."""
+from validators.contradictions import contradictions
+from validators.registry import judge
 
 
 def compile_mover(folder: Path) -> Path:
@@ -125,19 +125,15 @@ def total(evidence: Evidence, name: str = "db") -> CpuUse:
 
 
 def complete(evidence: Evidence) -> None:
-    """Assert that nothing was lost, and that the offenders add up to the rows."""
+    """Assert that nothing was lost, that the offenders add up to the rows, and that the witnesses agree."""
     coverage = evidence.coverage
     assert (coverage.lost_events, coverage.map_full, coverage.missed_runs) == (0, 0, 0)
     assert sum(row.total_ns for row in evidence.offenders) == sum(row.out_of_set_ns for row in evidence.cpu_use)
+    assert contradictions(evidence) == ()
 
 
-def verdict(claims: object, evidence: Evidence, rule: str) -> Outcome:
+def verdict(claims: ClaimSet, evidence: Evidence, rule: str) -> Outcome:
     """Judge; return the worst outcome of a rule."""
-    from validators.registry import judge  # noqa: PLC0415 - slow to import, and not everyone judges
-
-    found = [one.outcome for one in judge(claims, evidence) if one.rule == rule]  # type: ignore[arg-type]
+    found = [one.outcome for one in judge(claims, evidence) if one.rule == rule]
     order = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED, Outcome.SKIPPED)
     return min(found, key=order.index)
-
-
-__all__ = ["HOME", "Account", "Mover", "Stays", "cgroup", "compile_mover", "complete", "cpuset", "home", "procs", "total"]

@@ -16,7 +16,7 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.observer import Observer
-from tests.integration.membership_lab import Mover, Stays, compile_mover, complete, home, procs, total, verdict
+from tests.integration.membership_lab import Mover, Stays, complete, home, procs, total, verdict
 from tests.integration.probe_lab import TaskClock, cgroup, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
@@ -26,12 +26,6 @@ from toolkit.model.verdict import Outcome
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
-
-
-@pytest.fixture(scope="module")
-def mover(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled program."""
-    return compile_mover(tmp_path_factory.mktemp("mover"))
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +120,7 @@ def test_moved_between_two_claims(observer: Observer, place: str, mover: Path) -
 
 
 @pytest.mark.parametrize("where", ["both outside", "one inside"])
-def test_process_is_moved_whole_while_its_threads_spin(
-    observer: Observer, place: str, mover: Path, where: str
-) -> None:
+def test_process_is_moved_whole_while_its_threads_spin(observer: Observer, place: str, mover: Path, where: str) -> None:
     """The kernel names only the leader; its threads were moved as well, and those on a CPU of the claim did no wrong."""
     second = OUT if where == "both outside" else IN
     script = f"pin {OUT} ready thread {{ pin {OUT} forever }} thread {{ pin {second} forever }} pin {IN} wait"

@@ -6,7 +6,7 @@
  *   ready               print "ready", wait for a line       tell      print the account, wait for a line
  *   pin CPU             burn US  spin (wall clock)            nap US    sleep         forever   spin until killed
  *   enter FILE          join by writing 0 to FILE, the account begins
- *   leave FILE          the same, and the account ends        done      the account ends where the task is
+ *   leave FILE          the same, and the account ends        start, done   begin and end it where the task is
  *   put FILE TEXT       write TEXT                            name COMM    call itself so
  *   times N { ... }     repeat                                wait      for all children and threads
  *   fork { ... }        wait for the child                    spawn { ... }   do not wait
@@ -286,6 +286,8 @@ static void run(char **w)
                         begin_high = on_cpu();
                         put(*++w, "0");
                         begin_low = on_cpu();
+                } else if (!strcmp(*w, "start")) {
+                        begin_high = begin_low = on_cpu();
                 } else if (!strcmp(*w, "leave")) {
                         leave(*++w);
                 } else if (!strcmp(*w, "done")) {
