@@ -1,4 +1,4 @@
-"""Moved by others while they spin: each moment is judged by where the task was then, whoever moved it and however short.
+"""Moved by others while they spin: each moment is judged by where the task was then, whoever moved it, however short.
 
 Who spins never switches, so nothing cuts its interval but what the ledger knows of the moves.
 """
@@ -121,7 +121,7 @@ def test_moved_between_two_claims(observer: Observer, place: str, mover: Path) -
 
 @pytest.mark.parametrize("where", ["both outside", "one inside"])
 def test_process_is_moved_whole_while_its_threads_spin(observer: Observer, place: str, mover: Path, where: str) -> None:
-    """The kernel names only the leader; its threads were moved as well, and those on a CPU of the claim did no wrong."""
+    """The kernel names only the leader; its threads were moved, too, and those on a CPU of the claim did no wrong."""
     second = OUT if where == "both outside" else IN
     script = f"pin {OUT} ready thread {{ pin {OUT} forever }} thread {{ pin {second} forever }} pin {IN} wait"
     with Mover(mover, script) as run, TaskClock(run.process.pid, OUT) as clock:
