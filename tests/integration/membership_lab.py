@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.probe_lab import SOURCE, Planter, TaskClock
+from tests.integration.probe_lab import SOURCE, Planter, TaskClock, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -58,7 +58,16 @@ def cpuset(path: str, cpus: CpuSet) -> Iterator[Path]:
         for pid in (directory / "cgroup.procs").read_text().split():
             with contextlib.suppress(OSError):
                 (root / "cgroup.procs").write_text(pid)
+        wait_for(lambda: removed(directory), f"{directory} removed")
+
+
+def removed(directory: Path) -> bool:
+    """Remove a cgroup; say whether it is gone."""
+    try:
         directory.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 @dataclass(slots=True)

@@ -148,7 +148,8 @@ def test_cpuset_first_healthy_from_outside(observer: Observer, place: Place, mov
 @wide
 def test_cpuset_first_escaping(observer: Observer, place: Place, mover: Path) -> None:
     """The cpuset first: with the identity the joining is complete, and what comes outside from then on is outside."""
-    child = f"fork {{ pin {OUT} put {place.cpuset} 0 burn 1000 enter {place.identity} burn 1000 leave {home(os.getpid())} }}"
+    stay = f"enter {place.identity} burn 1000 leave {home(os.getpid())}"
+    child = f"fork {{ pin {OUT} put {place.cpuset} 0 burn 1000 {stay} }}"
     evidence, account, _ = play(observer, mover, f"pin {IN} times 30 {{ {child} }}")
     use = total(evidence)
     assert account.stays == 30
