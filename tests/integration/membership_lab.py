@@ -138,7 +138,8 @@ def complete(evidence: Evidence) -> None:
     coverage = evidence.coverage
     assert (coverage.lost_events, coverage.map_full, coverage.missed_runs) == (0, 0, 0)
     assert sum(row.total_ns for row in evidence.offenders) == sum(row.out_of_set_ns for row in evidence.cpu_use)
-    assert list(contradictions(evidence)) == []
+    wrong = list(contradictions(evidence))
+    assert not wrong, wrong
 
 
 def verdict(claims: ClaimSet, evidence: Evidence, rule: str) -> Outcome:

@@ -52,9 +52,9 @@ def place(observer: Observer) -> Iterator[str]:
 
 
 WORK = {
-    "workers": f"workers {OUT} 10",
+    "workers": f"workers {OUT} 3",
     "poller": f"poller {OUT} 40000 nap 60000",
-    "workers of a thread": f"thread {{ pin {IN} workers {OUT} 10 }} wait",
+    "workers of a thread": f"thread {{ pin {IN} workers {OUT} 3 }} wait",
 }
 AFTER = {
     "stays": "nap 1000",
@@ -84,7 +84,7 @@ def test_kernel_made_threads_are_their_process(
         run.end()
     use = total(evidence)
     complete(evidence)
-    # 20 µs for each of the ten requests, or 5 %.
+    # 20 µs for each of the requests, or 5 %.
     assert on_cpu > 5_000_000
     assert use.out_of_set_ns == pytest.approx(on_cpu, rel=0.05, abs=200_000), (use, on_cpu)
     assert use.transition_ns == 0
@@ -98,7 +98,7 @@ def test_workers_live_on_when_their_process_is_moved(observer: Observer, place: 
     with cgroup(f"pinproof-ring-other-{os.getpid()}") as other:
         observer.add_claim(Claim(name="web", cgroup=other, cpus=CpuSet.of([OUT, IN])))
         first, second = (other, place) if way == "to the claim that forbids it" else (place, other)
-        script = f"pin {IN} ready workers {OUT} 10 tell workers {OUT} 10 tell"
+        script = f"pin {IN} ready workers {OUT} 4 tell workers {OUT} 4 tell"
         with Mover(mover, script) as run, TaskClock(run.process.pid, OUT) as clock:
             procs(first).write_text(str(run.process.pid))
             observer.open_window()
@@ -122,7 +122,7 @@ def test_workers_live_on_when_their_process_is_moved(observer: Observer, place: 
 
 def test_workers_at_home_are_no_offence(observer: Observer, place: str, mover: Path) -> None:
     """The same work on the claim's CPU."""
-    script = f"put {procs(place)} 0 pin {IN} workers {IN} 10 poller {IN} 20000 nap 40000"
+    script = f"put {procs(place)} 0 pin {IN} workers {IN} 3 poller {IN} 20000 nap 40000"
     with Mover(mover, f"pin {IN} ready {script} tell") as run:
         observer.open_window()
         run.go()

@@ -14,7 +14,7 @@
  *   into DIR { ... }    clone3(CLONE_INTO_CGROUP), wait       vfork ARG...;   vfork, run a mover of these words, wait
  *   tid N { ... }       clone3(set_tid), wait                 tidinto N DIR { ... }   both
  *   exec WORD ...       become a mover of these words
- *   workers CPU N       N reads of 1 MiB of urandom by io_uring workers on CPU
+ *   workers CPU N       N reads of 4 MiB of urandom by io_uring workers on CPU
  *   poller CPU US       an io_uring poller on CPU that spins for US
  *
  * The account: {"low_ns", "high_ns", "stays", "tid"}. Time on a CPU by perf's task clock. A move is somewhere inside a
@@ -220,13 +220,31 @@ static struct ring set_up(struct io_uring_params *p)
         return r;
 }
 
+static struct io_uring_sqe *next_request(struct ring *r, int opcode)
+{
+        unsigned k = *r->tail & *r->mask;
+
+        memset(&r->sqes[k], 0, sizeof(r->sqes[k]));
+        r->sqes[k].opcode = opcode;
+        r->array[k] = k;
+        return &r->sqes[k];
+}
+
+static void submit(struct ring *r, unsigned flags)
+{
+        __sync_synchronize();
+        *r->tail += 1;
+        if (syscall(SYS_io_uring_enter, r->fd, 1, 1, flags, 0, 0) < 0)
+                fail("io_uring_enter");
+}
+
 /* The ring stays: its workers live on with the process. */
 static void workers(int cpu, int count)
 {
         struct io_uring_params p = { 0 };
         struct ring r = set_up(&p);
         int file = open("/dev/urandom", O_RDONLY);
-        char *buffer = malloc(1 << 20);
+        char *buffer = malloc(4 << 20);
         cpu_set_t set;
 
         CPU_ZERO(&set);
@@ -234,20 +252,14 @@ static void workers(int cpu, int count)
         if (syscall(SYS_io_uring_register, r.fd, IORING_REGISTER_IOWQ_AFF, &set, 8) < 0)
                 fail("IORING_REGISTER_IOWQ_AFF");
         for (int i = 0; i < count; i++) {
-                unsigned tail = *r.tail, k = tail & *r.mask;
+                struct io_uring_sqe *request = next_request(&r, IORING_OP_READ);
 
-                memset(&r.sqes[k], 0, sizeof(r.sqes[k]));
-                r.sqes[k].opcode = IORING_OP_READ;
-                r.sqes[k].flags = IOSQE_ASYNC;
-                r.sqes[k].fd = file;
-                r.sqes[k].addr = (unsigned long)buffer;
-                r.sqes[k].len = 1 << 20;
-                r.sqes[k].off = -1;
-                r.array[k] = k;
-                __sync_synchronize();
-                *r.tail = tail + 1;
-                if (syscall(SYS_io_uring_enter, r.fd, 1, 1, IORING_ENTER_GETEVENTS, 0, 0) < 0)
-                        fail("io_uring_enter");
+                request->flags = IOSQE_ASYNC;
+                request->fd = file;
+                request->addr = (unsigned long)buffer;
+                request->len = 4 << 20;
+                request->off = -1;
+                submit(&r, IORING_ENTER_GETEVENTS);
         }
 }
 
@@ -255,8 +267,11 @@ static void poller(int cpu, int us)
 {
         struct io_uring_params p = { .flags = IORING_SETUP_SQPOLL | IORING_SETUP_SQ_AFF, .sq_thread_cpu = cpu,
                                      .sq_thread_idle = us / 1000 };
+        struct ring r = set_up(&p);
 
-        set_up(&p);     /* it looks for work for so long, then sleeps */
+        /* When it has found something to do it looks for more for so long, then sleeps. */
+        next_request(&r, IORING_OP_NOP);
+        submit(&r, IORING_ENTER_SQ_WAKEUP);
 }
 
 static void run(char **w)
