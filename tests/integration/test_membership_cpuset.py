@@ -14,7 +14,7 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.observer import Observer
-from tests.integration.membership_lab import Account, Mover, complete, cpuset, home, procs, total, verdict
+from tests.integration.membership_lab import Account, Mover, complete, consistent, cpuset, home, procs, total, verdict
 from tests.integration.probe_lab import TaskClock, cgroup
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
@@ -97,6 +97,7 @@ def test_cpuset_is_joined_late(observer: Observer, place: Place, mover: Path, co
     assert use.transition_ns >= account.low_ns * 0.95
     assert use.transition_switches >= count
     assert use.run_ns >= use.transition_ns + count * 900_000
+    consistent(evidence)
 
 
 @narrow

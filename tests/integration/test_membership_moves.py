@@ -16,7 +16,7 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.observer import Observer
-from tests.integration.membership_lab import Mover, Stays, complete, home, procs, total, verdict
+from tests.integration.membership_lab import Mover, Stays, complete, consistent, home, procs, total, verdict
 from tests.integration.probe_lab import TaskClock, cgroup, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
@@ -87,6 +87,7 @@ def test_moved_in_while_spinning(observer: Observer, place: str, mover: Path, co
     assert {(row.tid, row.cpu, row.comm) for row in evidence.offenders} == {(int(pid), OUT, "mover")}
     claims = ClaimSet(claims=(claim("db", place, IN),))
     assert verdict(claims, evidence, "cpuset-containment") is Outcome.FAILED
+    consistent(evidence)
 
 
 def test_moved_between_two_claims(observer: Observer, place: str, mover: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.observer import Observer
-from tests.integration.membership_lab import Account, Mover, complete, home, procs, total, verdict
+from tests.integration.membership_lab import Account, Mover, complete, consistent, home, procs, total, verdict
 from tests.integration.probe_lab import TaskClock, cgroup
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -66,6 +66,7 @@ def test_enters_and_leaves(observer: Observer, place: str, mover: Path) -> None:
     assert {row.tid for row in evidence.offenders} == {pid}
     claims = ClaimSet(claims=(Claim(name="db", cgroup=place, cpus=CpuSet.of([IN])),))
     assert verdict(claims, evidence, "cpuset-containment") is Outcome.FAILED
+    consistent(evidence)
 
 
 def test_enters_and_leaves_at_home(observer: Observer, place: str, mover: Path) -> None:

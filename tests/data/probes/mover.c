@@ -230,11 +230,12 @@ static struct io_uring_sqe *next_request(struct ring *r, int opcode)
         return &r->sqes[k];
 }
 
+/* Waits until all is done that was submitted: nobody takes completions away, so they are counted from the begin. */
 static void submit(struct ring *r, unsigned flags)
 {
         __sync_synchronize();
         *r->tail += 1;
-        if (syscall(SYS_io_uring_enter, r->fd, 1, 1, flags, 0, 0) < 0)
+        if (syscall(SYS_io_uring_enter, r->fd, 1, *r->tail, flags, 0, 0) < 0)
                 fail("io_uring_enter");
 }
 
@@ -271,7 +272,7 @@ static void poller(int cpu, int us)
 
         /* When it has found something to do it looks for more for so long, then sleeps. */
         next_request(&r, IORING_OP_NOP);
-        submit(&r, IORING_ENTER_SQ_WAKEUP);
+        submit(&r, IORING_ENTER_SQ_WAKEUP | IORING_ENTER_GETEVENTS);
 }
 
 static void run(char **w)
