@@ -124,18 +124,23 @@ class Trails:
         return sorted(found, key=lambda step: step.at_ns)
 
     def _settle(self, stays: list[Stay], steps: list[_Step], heard_ns: int) -> tuple[Stay, ...] | None:
-        """Mark what was spent between the two attaches of a joining; ``None`` where the second may still come."""
+        """Mark what was spent between the two attaches of a joining; ``None`` where the second may still come.
+
+        A completion names the joining that it completes: it forgives no earlier one.
+        """
         done: list[Stay] = []
         for stay in stays:
+            completed = any(
+                step.completes
+                and step.ident == stay.ident
+                and step.joined_ns <= stay.from_ns < step.at_ns <= step.joined_ns + self._patience_ns
+                for step in steps
+            )
             join = next((step for step in reversed(steps) if step.at_ns <= stay.from_ns), None)
-            if join is None or not join.awaiting or join.ident != stay.ident:
-                done.append(stay)
-                continue
-            limit = join.joined_ns + self._patience_ns
-            word = next((step for step in steps if step.completes and join.joined_ns < step.at_ns <= limit), None)
-            if word is None and heard_ns <= limit:
+            awaiting = join is not None and join.awaiting and join.ident == stay.ident
+            if not completed and awaiting and join is not None and heard_ns <= join.joined_ns + self._patience_ns:
                 return None
-            done.append(stay if word is None else replace(stay, joining=True))
+            done.append(replace(stay, joining=True) if completed else stay)
         return tuple(done)
 
 

@@ -11,6 +11,7 @@ import pytest
 from probes.ledger import Ledger
 from probes.loaded import loaded
 from tests.integration.lost_support import CLAIMS
+from tests.integration.membership_lab import compile_mover
 from tests.integration.probe_lab import cgroup, compile_planter, compile_program
 
 
@@ -44,3 +45,9 @@ def empty_claims(tmp_path: Path) -> Iterator[Path]:
         path = tmp_path / "claims.yaml"
         path.write_text(CLAIMS.replace("PLACE", place))
         yield path
+
+
+@pytest.fixture(scope="session")
+def mover(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled program that moves between cgroups."""
+    return compile_mover(tmp_path_factory.mktemp("mover"))

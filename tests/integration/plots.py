@@ -301,7 +301,7 @@ def plot(seed: int, stage: Stage) -> Plot:
         write(scene)
         script += scene.actions
     for name, spot in stage.spots.items():
-        if name == REMADE and _remade in chosen or name == FOREIGN:
+        if (name == REMADE and _remade in chosen) or name == FOREIGN:
             continue
         script += [
             Action(at_us=0, verb="spawn", actor=f"R{name}", args=(spot.home, 200, 1500)),

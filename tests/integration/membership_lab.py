@@ -1,0 +1,153 @@
+"""A program that moves between cgroups by a script of words, and the truth about how long it was where.
+
+The truth is perf's: how long a task was on a CPU between two moves. It runs by the probes' clock and knows nothing of
+cgroups.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.probe_lab import SOURCE, Planter, TaskClock, wait_for
+from toolkit.host import cgroupfs
+from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.verdict import Outcome
+from validators.contradictions import contradictions
+from validators.registry import judge
+
+
+def compile_mover(folder: Path) -> Path:
+    """Compile the program; one that lies beside its source is taken."""
+    source = SOURCE.with_name("mover.c")
+    if source.with_suffix("").exists():
+        return source.with_suffix("")
+    target = folder / "mover"
+    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-pthread", "-o", str(target), str(source)], check=True)
+    return target
+
+
+def procs(path: str) -> Path:
+    """Return the file of a cgroup that moves whole processes."""
+    return cgroupfs.identity_dir(cgroupfs.detect(), path) / "cgroup.procs"
+
+
+def home(pid: int) -> Path:
+    """Return the same of the cgroup in which a process is, to come back to it."""
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    return procs(next(line.removeprefix("0::") for line in lines if line.startswith("0::")))
+
+
+@contextlib.contextmanager
+def cpuset(path: str, cpus: CpuSet) -> Iterator[Path]:
+    """Make a cgroup of this name in the v1 hierarchy of the cpuset controller; yields its ``cgroup.procs``."""
+    root = cgroupfs.detect().controller_dir("cpuset")
+    directory = root / path.strip("/")
+    directory.mkdir()
+    try:
+        (directory / "cpuset.mems").write_text((root / "cpuset.mems").read_text())
+        (directory / "cpuset.cpus").write_text(str(cpus))
+        yield directory / "cgroup.procs"
+    finally:
+        for pid in (directory / "cgroup.procs").read_text().split():
+            with contextlib.suppress(OSError):
+                (root / "cgroup.procs").write_text(pid)
+        wait_for(lambda: removed(directory), f"{directory} removed")
+
+
+def removed(directory: Path) -> bool:
+    """Remove a cgroup; say whether it is gone."""
+    try:
+        directory.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class Account:
+    """Time on a CPU in a number of stays.
+
+    A move is somewhere inside a ``write(2)``: ``low_ns`` is from the end of the one to the begin of the other,
+    ``high_ns`` from the begin of the one to the end of the other.
+    """
+
+    low_ns: int = 0
+    high_ns: int = 0
+    stays: int = 0
+    tid: int = 0
+
+    def agrees(self, seen_ns: int) -> bool:
+        """Say whether what was seen is right: to 5 %, or 20 µs a stay."""
+        slack = max(0.05 * self.high_ns, 20_000 * self.stays)
+        return self.low_ns - slack <= seen_ns <= self.high_ns + slack
+
+
+class Mover(Planter):
+    """The program: it stops at ``ready`` and ``tell``, and goes on when told."""
+
+    def __init__(self, program: Path, script: str) -> None:
+        super().__init__(program, *script.split())
+
+    def account(self) -> Account:
+        """Wait until it tells."""
+        return Account(**json.loads(self._line()))
+
+
+class Stays:
+    """The account of moves that the test makes: ``move`` writes, and the clocks are read right before and after."""
+
+    def __init__(self, *clocks: TaskClock) -> None:
+        self._clocks = clocks
+        self._begin = (0, 0)
+        self.account = Account()
+
+    def _read(self) -> int:
+        return sum(clock.read_ns() for clock in self._clocks)
+
+    def enter(self, move: Callable[[], object]) -> None:
+        """Move in."""
+        before = self._read()
+        move()
+        self._begin = (before, self._read())
+
+    def leave(self, move: Callable[[], object]) -> None:
+        """Move out."""
+        low = self._read()
+        move()
+        self.account.low_ns += low - self._begin[1]
+        self.account.high_ns += self._read() - self._begin[0]
+        self.account.stays += 1
+
+
+def total(evidence: Evidence, name: str = "db") -> CpuUse:
+    """Sum a claim's rows over the CPUs."""
+    rows = [row for row in evidence.cpu_use if row.claim == name]
+    fields = [field for field in CpuUse.__dataclass_fields__ if field not in ("claim", "cpu")]
+    return CpuUse(claim=name, cpu=-1, **{field: sum(getattr(row, field) for row in rows) for field in fields})
+
+
+def complete(evidence: Evidence) -> None:
+    """Assert that nothing was lost, and that the offenders add up to the rows."""
+    coverage = evidence.coverage
+    assert (coverage.lost_events, coverage.map_full, coverage.missed_runs) == (0, 0, 0)
+    assert sum(row.total_ns for row in evidence.offenders) == sum(row.out_of_set_ns for row in evidence.cpu_use)
+
+
+def consistent(evidence: Evidence) -> None:
+    """Assert that the numbers do not contradict each other: that would fail ``evidence-health``."""
+    wrong = list(contradictions(evidence))
+    assert not wrong, wrong
+
+
+def verdict(claims: ClaimSet, evidence: Evidence, rule: str) -> Outcome:
+    """Judge; return the worst outcome of a rule."""
+    found = [one.outcome for one in judge(claims, evidence) if one.rule == rule]
+    order = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED, Outcome.SKIPPED)
+    return min(found, key=order.index)

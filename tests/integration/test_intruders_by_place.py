@@ -1,0 +1,246 @@
+"""Who was on an exclusive CPU without a claim: by where the task was at that moment, not by its first microsecond.
+
+A runtime starts a pod's process outside of the pod's cgroup, moves it in, and lets it become another program.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from probes.ledger import Ledger
+from probes.observer import Observer
+from tests.integration.membership_lab import Account, Mover, Stays, complete, home, procs, verdict
+from tests.integration.probe_lab import TaskClock, cgroup, wait_for
+from toolkit.host import cgroupfs
+from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from toolkit.model.verdict import Outcome
+
+ONLINE = sorted(os.sched_getaffinity(0))
+IN, OUT = ONLINE[0], ONLINE[-1]
+"""``OUT`` is exclusively another's."""
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that nobody may use")]
+POD, SYSTEM = OwnerClass.FOREIGN_POD, OwnerClass.SYSTEM
+
+
+@dataclass(frozen=True)
+class Node:
+    """The pods' root with an exclusive container's cgroup, and two pods without a claim."""
+
+    observer: Observer
+    claims: ClaimSet
+    evil: str
+    other: str
+    db: str
+
+    def exclusive(self, evidence: Evidence) -> Outcome:
+        return verdict(self.claims, evidence, "exclusive-cpus")
+
+
+@pytest.fixture(scope="module")
+def node(ledger: Ledger) -> Iterator[Node]:
+    """One observer for all windows of this module."""
+    with cgroup(f"pinproof-pods-{os.getpid()}") as root:
+        for name in ("db", "evil", "other"):
+            cgroupfs.identity_dir(cgroupfs.detect(), f"{root}/{name}").mkdir()
+        db = Claim(name="db", cgroup=f"{root}/db", cpus=CpuSet.of([OUT]), isolation=Isolation.CONTAINER)
+        claims = ClaimSet(claims=(db,), pods_root=root)
+        with Observer(claims, ledger=ledger) as observer:
+            yield Node(observer, claims, f"{root}/evil", f"{root}/other", f"{root}/db")
+
+
+@pytest.fixture(autouse=True)
+def beside() -> Iterator[None]:
+    """The test itself is no intruder."""
+    os.sched_setaffinity(0, {IN})
+    yield
+    os.sched_setaffinity(0, set(ONLINE))
+
+
+def play(node: Node, mover: Path, script: str) -> tuple[Evidence, Account, int, int]:
+    """Play a script in a window; returns the account, perf's time on ``OUT``, and the program's pid."""
+    with Mover(mover, f"pin {IN} ready {script} pin {IN} tell") as run, TaskClock(run.process.pid, OUT) as clock:
+        node.observer.open_window()
+        run.go()
+        account = run.account()
+        on_cpu = clock.read_ns()
+        evidence = node.observer.close_window()
+        run.end()
+        complete(evidence)
+        return evidence, account, on_cpu, run.process.pid
+
+
+def rows(evidence: Evidence, tid: int, owner: OwnerClass | None = None) -> list[Intruder]:
+    return [row for row in evidence.intruders if row.tid == tid and owner in (None, row.owner)]
+
+
+def total_ns(evidence: Evidence, tid: int, owner: OwnerClass, where: str | None = None) -> int:
+    return sum(row.total_ns for row in rows(evidence, tid, owner) if where in (None, row.cgroup))
+
+
+@pytest.mark.parametrize("first", [OUT, IN], ids=["starts on the exclusive CPU", "starts elsewhere"])
+def test_starting_pod_on_an_exclusive_cpu(node: Node, mover: Path, first: int) -> None:
+    """System before it joined, a foreign pod's after: the rule fails, whichever CPU it began on."""
+    script = f"pin {first} burn 20000 enter {procs(node.evil)} pin {OUT} name hog burn 200000 leave {home(os.getpid())}"
+    evidence, account, on_cpu, pid = play(node, mover, script)
+    pod, before = total_ns(evidence, pid, POD), total_ns(evidence, pid, SYSTEM)
+    assert {row.cgroup for row in rows(evidence, pid, POD)} == {node.evil}
+    assert {row.comm for row in rows(evidence, pid, POD)} == {"hog"}
+    if first == OUT:
+        assert account.agrees(pod), (pod, account)
+        assert before == pytest.approx(on_cpu - pod, rel=0.05, abs=1_000_000)
+        assert before >= 15_000_000
+    else:
+        assert pod == pytest.approx(account.low_ns, rel=0.05)
+    assert node.exclusive(evidence) is Outcome.FAILED
+
+
+def test_system_task_alone_fails_nothing(node: Node, mover: Path) -> None:
+    """The control: what never joins a pod is system, and noise under the policy of Kubernetes."""
+    evidence, _, on_cpu, pid = play(node, mover, f"pin {OUT} burn 100000")
+    assert total_ns(evidence, pid, SYSTEM) == pytest.approx(on_cpu, rel=0.05, abs=100_000)
+    assert rows(evidence, pid, POD) == []
+    assert node.exclusive(evidence) is not Outcome.FAILED
+
+
+def test_joins_and_leaves_a_pod_again_and_again(node: Node, mover: Path) -> None:
+    """Each stay is the pod's, and the time between the stays is not."""
+    stay = f"enter {procs(node.evil)} burn 1000 leave {home(os.getpid())} burn 1000"
+    evidence, account, on_cpu, pid = play(node, mover, f"pin {OUT} times 60 {{ {stay} }}")
+    pod, system = total_ns(evidence, pid, POD), total_ns(evidence, pid, SYSTEM)
+    assert account.agrees(pod), (pod, account)
+    assert pod + system == pytest.approx(on_cpu, rel=0.05)
+
+
+def test_moved_between_pods_by_another_while_it_spins(node: Node, mover: Path) -> None:
+    """Each pod has its own time; a spinner never switches, so nothing but the history can say so."""
+    with Mover(mover, f"pin {OUT} ready forever") as run, TaskClock(run.process.pid, OUT) as clock:
+        pid = run.process.pid
+        procs(node.other).write_text(str(pid))
+        node.observer.open_window()
+        run.go()
+        wait_for(lambda: clock.read_ns() > 10_000_000, "it spins")
+        stays = Stays(clock)
+        for _ in range(20):
+            stays.enter(lambda: procs(node.evil).write_text(str(pid)))
+            time.sleep(0.004)
+            stays.leave(lambda: procs(node.other).write_text(str(pid)))
+            time.sleep(0.001)
+        evidence = node.observer.close_window()
+    seen = total_ns(evidence, pid, POD, node.evil)
+    assert stays.account.agrees(seen), (seen, stays.account)
+    assert total_ns(evidence, pid, SYSTEM) <= 20_000 * 40
+    assert node.exclusive(evidence) is Outcome.FAILED
+
+
+def test_moved_from_the_claim_to_a_foreign_pod(node: Node, mover: Path) -> None:
+    """A task of the claim itself is an intruder from the moment on in which it belongs to another pod."""
+    script = f"put {procs(node.db)} 0 pin {OUT} burn 50000 enter {procs(node.evil)} burn 50000 leave {procs(node.db)}"
+    evidence, account, on_cpu, pid = play(node, mover, script)
+    seen = total_ns(evidence, pid, POD)
+    assert account.agrees(seen), (seen, account)
+    own = sum(row.run_ns for row in evidence.cpu_use if row.claim == "db" and row.cpu == OUT)
+    assert own == pytest.approx(on_cpu - seen, rel=0.05, abs=1_000_000)
+
+
+def free_tid() -> int:
+    """Return a thread id that nobody has and nobody will get soon."""
+    limit = int(Path("/proc/sys/kernel/pid_max").read_text())
+    last = int(Path("/proc/sys/kernel/ns_last_pid").read_text())
+    start = (last + limit // 2) % (limit - 1000) + 500
+    return next(tid for tid in range(start, limit) if not Path(f"/proc/{tid}").exists())
+
+
+def test_a_thread_id_used_twice_is_two_tasks(node: Node, mover: Path) -> None:
+    """A system task, and after its death a foreign pod's task with the same number: two intruders."""
+    tid = free_tid()
+    once = f"tid {tid} {{ name first pin {OUT} burn 30000 }}"
+    again = f"tidinto {tid} {procs(node.evil).parent} {{ name second pin {OUT} burn 60000 }}"
+    evidence, _, on_cpu, _ = play(node, mover, f"{once} {again}")
+    found = {(row.owner, row.comm, row.cgroup == node.evil): row.total_ns for row in rows(evidence, tid)}
+    assert set(found) == {(SYSTEM, "first", False), (POD, "second", True)}
+    assert found[SYSTEM, "first", False] == pytest.approx(on_cpu / 3, rel=0.25)
+    assert sum(found.values()) == pytest.approx(on_cpu, rel=0.05, abs=2_000_000)
+    assert node.exclusive(evidence) is Outcome.FAILED
+
+
+def test_a_thread_id_used_twice_in_one_place_is_two_tasks(node: Node, mover: Path) -> None:
+    """The same class and cgroup: still two tasks, each with its name and its time."""
+    tid, inside = free_tid(), procs(node.evil).parent
+    script = " ".join(f"tidinto {tid} {inside} {{ name t{n} pin {OUT} burn 20000 }}" for n in range(3))
+    evidence, _, _, _ = play(node, mover, script)
+    assert sorted(row.comm for row in rows(evidence, tid)) == ["t0", "t1", "t2"]
+    assert all(row.total_ns >= 10_000_000 for row in rows(evidence, tid))
+
+
+def test_a_thread_id_of_a_dead_member_says_nothing(node: Node, mover: Path) -> None:
+    """A member of the claim dies; a task of nobody's gets its number: no member, and an intruder like any other."""
+    tid = free_tid()
+    member = f"tidinto {tid} {procs(node.db).parent} {{ pin {OUT} burn 30000 }}"
+    evidence, _, on_cpu, _ = play(node, mover, f"{member} tid {tid} {{ name nobody pin {OUT} burn 60000 }}")
+    (row,) = rows(evidence, tid)
+    assert (row.owner, row.comm) == (SYSTEM, "nobody")
+    own = sum(use.run_ns for use in evidence.cpu_use if use.claim == "db" and use.cpu == OUT)
+    assert own + row.total_ns == pytest.approx(on_cpu, rel=0.05, abs=2_000_000)
+    assert own == pytest.approx(on_cpu / 3, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("then", "name"),
+    [("name last burn 30000 nap 1000 burn 1000", "last"), ("exec burn 30000 nap 1000 burn 1000", "mover")],
+    ids=["rename", "exec"],
+)
+def test_the_last_name_is_named(node: Node, mover: Path, then: str, name: str) -> None:
+    """Not the one of its first microsecond: ``runc:[2:INIT]`` is nobody's workload."""
+    script = f"fork {{ name runc:[2:INIT] put {procs(node.evil)} 0 pin {OUT} burn 2000 nap 1000 {then} }}"
+    evidence, _, on_cpu, _ = play(node, mover, script)
+    found = [row for row in evidence.intruders if row.owner is POD]
+    assert {row.comm for row in found} == {name}
+    assert sum(row.total_ns for row in found) >= on_cpu * 0.9
+
+
+def test_the_last_name_of_an_offender_is_named(node: Node, mover: Path) -> None:
+    """The same for who leaves its claim's CPUs."""
+    script = f"fork {{ name runc:[2:INIT] put {procs(node.db)} 0 pin {IN} burn 2000 nap 1000 exec burn 20000 nap 100 }}"
+    with Mover(mover, f"pin {IN} ready {script} tell") as run:
+        node.observer.open_window()
+        run.go()
+        run.account()
+        evidence = node.observer.close_window()
+        run.end()
+    assert {row.comm for row in evidence.offenders} == {"mover"}
+
+
+def test_own_workload_is_not_the_toolkit_itself(node: Node, mover: Path) -> None:
+    """What the observer's process starts is a task like any other; its own threads alone are the toolkit."""
+    spinning, stop = threading.Event(), threading.Event()
+
+    def spin() -> None:
+        os.sched_setaffinity(0, {OUT})
+        spinning.set()
+        while not stop.is_set():
+            pass
+
+    with Mover(mover, f"pin {OUT} ready burn 100000 tell") as run:
+        node.observer.open_window()
+        own = threading.Thread(target=spin)
+        own.start()
+        run.go()
+        spinning.wait()
+        run.account()
+        stop.set()
+        own.join()
+        evidence = node.observer.close_window()
+        run.end()
+    assert {row.owner for row in rows(evidence, run.process.pid)} == {SYSTEM}
+    assert own.native_id is not None
+    assert {row.owner for row in rows(evidence, own.native_id)} == {OwnerClass.TOOLKIT}
+    assert node.exclusive(evidence) is not Outcome.FAILED

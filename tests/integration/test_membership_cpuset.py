@@ -1,0 +1,230 @@
+"""Where cpusets are in a v1 hierarchy a task joins twice, its identity and its cpuset, in whichever order.
+
+A joining is complete with the later of the two, if the second comes within the patience; a task that never joins the
+cpuset is a member from the first. Nothing else is forgiven.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes.ledger import Ledger
+from probes.observer import Observer
+from tests.integration.membership_lab import Account, Mover, complete, consistent, cpuset, home, procs, total, verdict
+from tests.integration.probe_lab import TaskClock, cgroup
+from toolkit.host import cgroupfs
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.verdict import Outcome
+
+ONLINE = sorted(os.sched_getaffinity(0))
+IN, OUT = ONLINE[0], ONLINE[-1]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
+    pytest.mark.skipif(cgroupfs.detect().is_v2("cpuset"), reason="a task joins once: cpusets are in the v2 hierarchy"),
+]
+
+
+@pytest.fixture(scope="module")
+def observer(ledger: Ledger) -> Iterator[Observer]:
+    """One observer for all windows of this module."""
+    with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
+        yield opened
+
+
+class Place:
+    """A cgroup in both hierarchies, with the claim that its tasks stay on ``IN``."""
+
+    def __init__(self, path: str, join_cpuset: Path) -> None:
+        self.path, self.cpuset, self.identity = path, join_cpuset, procs(path)
+        self.claims = ClaimSet(claims=(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN])),))
+        mount = cgroupfs.detect().controller_dir("cpuset")
+        mine = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if ":cpuset:" in line)
+        self.cpuset_home = mount / mine.split(":", 2)[2].strip("/") / "cgroup.procs"
+
+
+@pytest.fixture(params=["narrow", "wide"])
+def place(observer: Observer, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Its cpuset is what is claimed (narrow), or everything (wide): then a member can escape."""
+    path = f"/pinproof-cpusets-{os.getpid()}"
+    cpus = [IN] if request.param == "narrow" else ONLINE
+    with cpuset(path, CpuSet.of(cpus)) as file, cgroup(path[1:]):
+        one = Place(path, file)
+        observer.add_claim(one.claims.claims[0])
+        yield one
+        observer.remove_claim("db")
+
+
+narrow = pytest.mark.parametrize("place", ["narrow"], indirect=True)
+wide = pytest.mark.parametrize("place", ["wide"], indirect=True)
+
+
+def play(observer: Observer, mover: Path, script: str) -> tuple[Evidence, Account, int]:
+    """Play a script in a window; returns the account, and perf's time on ``OUT``."""
+    with Mover(mover, f"ready {script} tell") as run, TaskClock(run.process.pid, OUT) as clock:
+        observer.open_window()
+        run.go()
+        account = run.account()
+        on_cpu = clock.read_ns()
+        evidence = observer.close_window()
+        run.end()
+        complete(evidence)
+        return evidence, account, on_cpu
+
+
+def clean(evidence: Evidence, place: Place) -> None:
+    """Assert that nothing was outside."""
+    use = total(evidence)
+    assert (use.out_of_set_ns, use.out_of_set_switches, evidence.offenders) == (0, 0, ())
+    assert verdict(place.claims, evidence, "cpuset-containment") is not Outcome.FAILED
+
+
+@narrow
+@pytest.mark.parametrize(("count", "us"), [(30, 2000), (10, 200), (5, 20_000)])
+def test_cpuset_is_joined_late(observer: Observer, place: Place, mover: Path, count: int, us: int) -> None:
+    """Healthy: what a task runs between its two joinings is transition, and said so."""
+    child = f"fork {{ pin {OUT} enter {place.identity} burn {us} done put {place.cpuset} 0 burn 1000 nap 100 }}"
+    evidence, account, _ = play(observer, mover, f"pin {IN} times {count} {{ {child} }}")
+    clean(evidence, place)
+    use = total(evidence)
+    assert account.stays == count
+    assert use.transition_ns >= account.low_ns * 0.95
+    assert use.transition_switches >= count
+    assert use.run_ns >= use.transition_ns + count * 900_000
+    consistent(evidence)
+
+
+@narrow
+def test_a_child_is_born_between_the_joinings(observer: Observer, place: Place, mover: Path) -> None:
+    """Healthy: the child of a task that is not complete yet joins the cpuset itself, as its parent does."""
+    inner = f"fork {{ burn 500 put {place.cpuset} 0 burn 500 }}"
+    child = f"fork {{ pin {OUT} put {place.identity} 0 {inner} put {place.cpuset} 0 burn 500 nap 100 }}"
+    evidence, _, _ = play(observer, mover, f"pin {IN} times 20 {{ {child} }}")
+    clean(evidence, place)
+
+
+@narrow
+def test_threads_are_there_between_the_joinings(observer: Observer, place: Place, mover: Path) -> None:
+    """Healthy: a process with a thread that spins joins both, one after the other."""
+    joins = f"thread {{ pin {OUT} burn 8000 }} nap 2000 put {place.identity} 0 nap 2000 put {place.cpuset} 0 wait"
+    evidence, _, _ = play(observer, mover, f"pin {IN} times 10 {{ fork {{ {joins} }} }}")
+    clean(evidence, place)
+
+
+@narrow
+def test_cpuset_is_never_joined(observer: Observer, place: Place, mover: Path) -> None:
+    """A task that never joins the cpuset is a member from the first."""
+    child = f"fork {{ pin {OUT} enter {place.identity} burn 3000 done }}"
+    evidence, account, _ = play(observer, mover, f"pin {IN} times 20 {{ {child} }}")
+    use = total(evidence)
+    slack = max(0.05 * account.low_ns, 20 * 200_000)  # perf's last word is before the exit, of which it is a part
+    assert account.low_ns * 0.95 <= use.out_of_set_ns <= account.high_ns + slack, (use, account)
+    assert use.transition_ns == 0
+    assert verdict(place.claims, evidence, "cpuset-containment") is Outcome.FAILED
+
+
+@wide
+def test_cpuset_first_healthy(observer: Observer, place: Place, mover: Path) -> None:
+    """The cpuset first and the identity second, at home: nothing to say."""
+    child = f"fork {{ pin {IN} put {place.cpuset} 0 burn 1000 put {place.identity} 0 burn 1000 nap 100 }}"
+    evidence, _, _ = play(observer, mover, f"pin {IN} times 20 {{ {child} }}")
+    clean(evidence, place)
+    assert total(evidence).transition_ns == 0
+
+
+@narrow
+def test_cpuset_first_healthy_from_outside(observer: Observer, place: Place, mover: Path) -> None:
+    """The same for a task that came from outside: the cpuset takes it home before the identity counts."""
+    child = f"fork {{ pin {OUT} burn 1000 put {place.cpuset} 0 put {place.identity} 0 burn 1000 nap 100 }}"
+    evidence, _, _ = play(observer, mover, f"pin {IN} times 20 {{ {child} }}")
+    clean(evidence, place)
+
+
+@wide
+def test_cpuset_first_escaping(observer: Observer, place: Place, mover: Path) -> None:
+    """The cpuset first: with the identity the joining is complete, and what comes outside from then on is outside."""
+    stay = f"enter {place.identity} burn 1000 leave {home(os.getpid())}"
+    child = f"fork {{ pin {OUT} put {place.cpuset} 0 burn 1000 {stay} }}"
+    evidence, account, _ = play(observer, mover, f"pin {IN} times 30 {{ {child} }}")
+    use = total(evidence)
+    assert account.stays == 30
+    assert account.agrees(use.out_of_set_ns), (use, account)
+
+
+@wide
+def test_cpuset_late_and_escaping(observer: Observer, place: Place, mover: Path) -> None:
+    """Only what lies between the two joinings is forgiven, not what the task does outside when it is complete."""
+    second = f"put {place.cpuset} 0 start burn 3000 leave {home(os.getpid())}"
+    child = f"fork {{ pin {OUT} put {place.identity} 0 burn 2000 {second} }}"
+    evidence, account, _ = play(observer, mover, f"pin {IN} times 20 {{ {child} }}")
+    use = total(evidence)
+    assert account.agrees(use.out_of_set_ns), (use, account)
+    assert use.transition_ns >= 20 * 1_000_000
+
+
+@wide
+def test_cpuset_comes_too_late(observer: Observer, place: Place, mover: Path) -> None:
+    """A cpuset that is joined after the patience completes nothing: all of it was outside."""
+    patience_us = observer.options.pending_ms * 1000
+    late = f"enter {place.identity} burn {2 * patience_us} put {place.cpuset} 0 leave {home(os.getpid())}"
+    evidence, account, _ = play(observer, mover, f"pin {IN} fork {{ pin {OUT} {late} }}")
+    use = total(evidence)
+    assert account.agrees(use.out_of_set_ns), (use, account)
+    assert use.transition_ns == 0
+
+
+@wide
+@pytest.mark.parametrize("through", ["nothing", "the root"])
+def test_second_attach_of_the_cpuset_forgives_nothing(
+    observer: Observer, place: Place, mover: Path, through: str
+) -> None:
+    """A member that joins its cpuset again and again while it is outside is outside all the time."""
+    again = f"put {place.cpuset} 0" if through == "nothing" else f"put {place.cpuset_home} 0 put {place.cpuset} 0"
+    both = f"pin {IN} put {place.cpuset} 0 put {place.identity} 0 pin {OUT}"
+    script = f"{both} times 40 {{ start burn 1000 pin {OUT} {again} done }}"
+    evidence, account, _ = play(observer, mover, script)
+    use = total(evidence)
+    assert account.stays == 40
+    assert use.out_of_set_ns >= account.low_ns * 0.95, (use, account)
+    assert use.transition_ns == 0
+
+
+@narrow
+@pytest.mark.parametrize("ms", [30, 5])
+def test_leaves_without_ever_joining_the_cpuset(observer: Observer, place: Place, mover: Path, ms: int) -> None:
+    """Identity, an escape, and out again within the patience: it was a member for so long."""
+    stay = f"pin {OUT} enter {place.identity} burn {ms * 1000} leave {home(os.getpid())} burn 2000"
+    evidence, account, _ = play(observer, mover, f"times 5 {{ {stay} }}")
+    use = total(evidence)
+    assert account.stays == 5
+    assert account.agrees(use.out_of_set_ns), (use, account)
+    assert verdict(place.claims, evidence, "cpuset-containment") is Outcome.FAILED
+
+
+@wide
+def test_another_cpuset_completes_nothing(observer: Observer, place: Place, mover: Path) -> None:
+    """Joining somebody else's cpuset is no joining of the claim's."""
+    with cpuset(f"{place.path}-other", CpuSet.of(ONLINE)) as other:
+        stay = f"pin {OUT} enter {place.identity} burn 2000 put {other} 0 burn 2000 leave {home(os.getpid())}"
+        evidence, account, _ = play(observer, mover, f"times 20 {{ {stay} }} put {place.cpuset_home} 0")
+    use = total(evidence)
+    assert account.agrees(use.out_of_set_ns), (use, account)
+
+
+@wide
+def test_a_later_cpuset_forgives_no_earlier_stay(observer: Observer, place: Place, mover: Path) -> None:
+    """Out of the identity and in again: the joining that is completed is the second, the first stay was outside."""
+    first = f"enter {place.identity} burn 3000 leave {home(os.getpid())} burn 200"
+    second = f"put {place.identity} 0 burn 1000 put {place.cpuset} 0"
+    child = f"fork {{ pin {OUT} {first} {second} put {home(os.getpid())} 0 put {place.cpuset_home} 0 }}"
+    evidence, account, _ = play(observer, mover, f"pin {IN} times 20 {{ {child} }}")
+    use = total(evidence)
+    # After it is complete it is outside until it has been moved home again: two writes.
+    assert account.low_ns * 0.95 <= use.out_of_set_ns <= account.high_ns * 1.05 + 20 * 300_000, (use, account)
+    assert use.transition_ns >= 20 * 500_000

@@ -1,0 +1,258 @@
+"""Moved by others while they spin: each moment is judged by where the task was then, whoever moved it, however short.
+
+Who spins never switches, so nothing cuts its interval but what the ledger knows of the moves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes.ledger import Ledger
+from probes.observer import Observer
+from tests.integration.membership_lab import Mover, Stays, complete, consistent, home, procs, total, verdict
+from tests.integration.probe_lab import TaskClock, cgroup, wait_for
+from toolkit.host import cgroupfs
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.verdict import Outcome
+
+ONLINE = sorted(os.sched_getaffinity(0))
+IN, OUT = ONLINE[0], ONLINE[-1]
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
+
+
+@pytest.fixture(scope="module")
+def observer(ledger: Ledger) -> Iterator[Observer]:
+    """One observer for all windows of this module."""
+    with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
+        yield opened
+
+
+@pytest.fixture
+def place(observer: Observer) -> Iterator[str]:
+    """A cgroup with the claim that its tasks stay on ``IN``."""
+    with cgroup(f"pinproof-moves-{os.getpid()}") as path:
+        observer.add_claim(claim("db", path, IN))
+        yield path
+        if "db" in observer.subjects:
+            observer.remove_claim("db")
+
+
+@pytest.fixture(autouse=True)
+def beside() -> Iterator[None]:
+    """Who moves is on the other CPU: waking up there cuts nobody's interval."""
+    os.sched_setaffinity(0, {IN})
+    yield
+    os.sched_setaffinity(0, set(ONLINE))
+
+
+def claim(name: str, path: str, *cpus: int) -> Claim:
+    return Claim(name=name, cgroup=path, cpus=CpuSet.of(cpus))
+
+
+def rest(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.0002)
+
+
+@pytest.mark.parametrize(("count", "inside_s"), [(40, 0.002), (200, 0.0003), (3, 0.1), (1, 0.004)])
+def test_moved_in_while_spinning(observer: Observer, place: str, mover: Path, count: int, inside_s: float) -> None:
+    """Each stay is time outside; before, between and after them it is nobody's of ours."""
+    with Mover(mover, f"pin {OUT} ready forever") as run, TaskClock(run.process.pid, OUT) as clock:
+        back, pid = home(run.process.pid), str(run.process.pid)
+        observer.open_window()
+        run.go()
+        wait_for(lambda: clock.read_ns() > 10_000_000, "it spins")
+        stays = Stays(clock)
+        for _ in range(count):
+            stays.enter(lambda: procs(place).write_text(pid))
+            rest(inside_s)
+            stays.leave(lambda: back.write_text(pid))
+            rest(0.003)
+        evidence = observer.close_window()
+    use = total(evidence)
+    complete(evidence)
+    assert stays.account.agrees(use.out_of_set_ns), (use, stays.account)
+    assert use.out_of_set_ns == use.run_ns
+    # Somebody else may want the CPU in between: each of those ends an interval, too.
+    assert count <= use.out_of_set_switches <= count + use.switches
+    assert {(row.tid, row.cpu, row.comm) for row in evidence.offenders} == {(int(pid), OUT, "mover")}
+    claims = ClaimSet(claims=(claim("db", place, IN),))
+    assert verdict(claims, evidence, "cpuset-containment") is Outcome.FAILED
+    consistent(evidence)
+
+
+def test_moved_between_two_claims(observer: Observer, place: str, mover: Path) -> None:
+    """To and fro between a claim that allows the CPU and one that does not: each has its own time, and no other's."""
+    with (
+        cgroup(f"pinproof-other-{os.getpid()}") as other,
+        Mover(mover, f"pin {OUT} ready forever") as run,
+        TaskClock(run.process.pid, OUT) as clock,
+    ):
+        observer.add_claim(claim("web", other, OUT))
+        pid = str(run.process.pid)
+        procs(other).write_text(pid)
+        observer.open_window()
+        run.go()
+        wait_for(lambda: clock.read_ns() > 10_000_000, "it spins")
+        out, stays = clock.read_ns(), Stays(clock)
+        for _ in range(40):
+            stays.enter(lambda: procs(place).write_text(pid))
+            rest(0.002)
+            stays.leave(lambda: procs(other).write_text(pid))
+            rest(0.001)
+        evidence = observer.close_window()
+        out = clock.read_ns()
+        observer.remove_claim("web")
+    db, web = total(evidence), total(evidence, "web")
+    complete(evidence)
+    assert stays.account.agrees(db.out_of_set_ns), (db, stays.account)
+    assert db.out_of_set_ns == db.run_ns
+    assert (web.out_of_set_ns, web.out_of_set_switches) == (0, 0)
+    assert web.run_ns <= (out - db.run_ns) * 1.05 + 10_000_000
+
+
+@pytest.mark.parametrize("where", ["both outside", "one inside"])
+def test_process_is_moved_whole_while_its_threads_spin(observer: Observer, place: str, mover: Path, where: str) -> None:
+    """The kernel names only the leader; its threads were moved, too, and those on a CPU of the claim did no wrong."""
+    second = OUT if where == "both outside" else IN
+    script = f"pin {OUT} ready thread {{ pin {OUT} forever }} thread {{ pin {second} forever }} pin {IN} wait"
+    with Mover(mover, script) as run, TaskClock(run.process.pid, OUT) as clock:
+        back, pid = home(run.process.pid), str(run.process.pid)
+        observer.open_window()
+        run.go()
+        wait_for(lambda: clock.read_ns() > 10_000_000, "they spin")
+        stays = Stays(clock)
+        for _ in range(20):
+            stays.enter(lambda: procs(place).write_text(pid))
+            rest(0.005)
+            stays.leave(lambda: back.write_text(pid))
+            rest(0.005)
+        evidence = observer.close_window()
+    use = total(evidence)
+    complete(evidence)
+    assert stays.account.agrees(use.out_of_set_ns), (use, stays.account)
+    assert {row.cpu for row in evidence.offenders} == {OUT}
+    assert int(pid) not in {row.tid for row in evidence.offenders}
+    assert len({row.tid for row in evidence.offenders}) == (2 if second == OUT else 1)
+
+
+@contextlib.contextmanager
+def threaded(path: str, *names: str) -> Iterator[list[Path]]:
+    """Make threaded cgroups below a cgroup; they are empty at the end, because who was there was killed."""
+    directories = [cgroupfs.identity_dir(cgroupfs.detect(), path) / name for name in names]
+    for directory in directories:
+        directory.mkdir()
+        (directory / "cgroup.type").write_text("threaded")
+    try:
+        yield directories
+    finally:
+        for directory in directories:
+            wait_for(lambda one=directory: not (one / "cgroup.threads").read_text(), f"{directory} empty")
+            directory.rmdir()
+
+
+def test_single_threads_are_moved_in_a_threaded_subtree(observer: Observer, place: str, mover: Path) -> None:
+    """One thread of a process is moved between two claims' threaded cgroups; its siblings stay where they are."""
+    # The claim about `near` forbids OUT, the one about `far` allows it; the one around both allows everything.
+    observer.remove_claim("db")
+    with (
+        threaded(place, "near", "far") as (near, far),
+        Mover(mover, f"pin {IN} ready thread {{ pin {OUT} forever }} wait") as run,
+    ):
+        observer.add_claim(claim("all", place, *ONLINE))
+        observer.add_claim(claim("db", f"{place}/near", IN))
+        observer.add_claim(claim("far", f"{place}/far", OUT))
+        pid = run.process.pid
+        procs(place).write_text(str(pid))
+        observer.open_window()
+        run.go()
+        tasks = Path(f"/proc/{pid}/task")
+        wait_for(lambda: len(list(tasks.iterdir())) == 2, "its thread")
+        tid = next(int(path.name) for path in tasks.iterdir() if path.name != str(pid))
+        with TaskClock(tid, OUT) as clock:
+            wait_for(lambda: clock.read_ns() > 10_000_000, "it spins")
+            stays = Stays(clock)
+            for _ in range(40):
+                stays.enter(lambda: (near / "cgroup.threads").write_text(str(tid)))
+                rest(0.002)
+                stays.leave(lambda: (far / "cgroup.threads").write_text(str(tid)))
+                rest(0.001)
+            evidence = observer.close_window()
+        for name in ("all", "far"):
+            observer.remove_claim(name)
+    use = total(evidence)
+    complete(evidence)
+    assert stays.account.agrees(use.out_of_set_ns), (use, stays.account)
+    assert {(row.claim, row.tid, row.cpu) for row in evidence.offenders} == {("db", tid, OUT)}
+
+
+def test_moved_in_before_the_claim_was_watched(observer: Observer, place: str, mover: Path) -> None:
+    """What was there already when the claim was added is a member from then on, until it is moved out."""
+    with Mover(mover, f"pin {OUT} ready forever") as run, TaskClock(run.process.pid, OUT) as clock:
+        back, pid = home(run.process.pid), str(run.process.pid)
+        observer.remove_claim("db")
+        procs(place).write_text(pid)
+        run.go()
+        wait_for(lambda: clock.read_ns() > 10_000_000, "it spins")
+        observer.add_claim(claim("db", place, IN))
+        stays = Stays(clock)
+        stays.enter(observer.open_window)
+        rest(0.05)
+        stays.leave(lambda: back.write_text(pid))
+        rest(0.05)
+        evidence = observer.close_window()
+    use = total(evidence)
+    complete(evidence)
+    # Where exactly the window began is somewhere inside the call.
+    assert stays.account.low_ns * 0.95 <= use.out_of_set_ns <= stays.account.high_ns * 1.05
+    assert stays.account.low_ns >= 40_000_000
+
+
+def test_children_are_born_while_their_parent_is_moved(observer: Observer, place: str, mover: Path) -> None:
+    """A child is where its parent was at its birth, and stays there when the parent is moved."""
+    burst = f"fork {{ pin {OUT} burn 1000 }}"
+    with Mover(mover, f"pin {OUT} ready times 150 {{ {burst} }} tell") as run, TaskClock(run.process.pid, OUT) as clock:
+        back, pid = home(run.process.pid), str(run.process.pid)
+        observer.open_window()
+        run.go()
+        wait_for(lambda: clock.read_ns() > 10_000_000, "it runs")
+        told = threading.Event()
+        waiter = threading.Thread(target=lambda: (run.account(), told.set()))
+        waiter.start()
+        stays = Stays(clock)
+        while not told.is_set():
+            stays.enter(lambda: procs(place).write_text(pid))
+            rest(0.003)
+            stays.leave(lambda: back.write_text(pid))
+            rest(0.003)
+        waiter.join()
+        evidence = observer.close_window()
+    use = total(evidence)
+    complete(evidence)
+    # A child that is alive when its parent moves stays behind: 1 ms of it, at either end.
+    slack = stays.account.stays * 1_100_000
+    assert use.out_of_set_ns == pytest.approx(stays.account.low_ns, abs=slack)
+    assert use.out_of_set_ns > 50_000_000
+    assert len({row.tid for row in evidence.offenders}) > 20
+
+
+def test_moved_out_for_good_is_nobodys(observer: Observer, place: str, mover: Path) -> None:
+    """A task that spins on outside after it was moved out of the claim is not counted any more."""
+    with Mover(mover, f"pin {OUT} ready forever") as run, TaskClock(run.process.pid, OUT) as clock:
+        back, pid = home(run.process.pid), str(run.process.pid)
+        procs(place).write_text(pid)
+        back.write_text(pid)
+        observer.open_window()
+        run.go()
+        wait_for(lambda: clock.read_ns() > 100_000_000, "it spins")
+        evidence = observer.close_window()
+    assert (total(evidence).run_ns, evidence.offenders) == (0, ())

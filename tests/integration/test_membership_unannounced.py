@@ -1,0 +1,134 @@
+"""Threads that no fork event announces: workers and pollers of io_uring have the membership of their process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes.ledger import Ledger
+from probes.observer import Observer
+from tests.integration.membership_lab import Mover, complete, home, procs, total
+from tests.integration.probe_lab import TaskClock, cgroup
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+
+ONLINE = sorted(os.sched_getaffinity(0))
+IN, OUT = ONLINE[0], ONLINE[-1]
+
+
+def ring_allowed() -> bool:
+    """Whether this kernel has io_uring, and lets root use it."""
+    path = Path("/proc/sys/kernel/io_uring_disabled")
+    # Since 6.6; before, it is there unless somebody left it out.
+    return (
+        path.read_text().strip() != "2" if path.exists() else " io_uring_setup\n" in Path("/proc/kallsyms").read_text()
+    )
+
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
+    pytest.mark.skipif(not ring_allowed(), reason="this kernel does not allow io_uring"),
+]
+
+
+@pytest.fixture(scope="module")
+def observer(ledger: Ledger) -> Iterator[Observer]:
+    """One observer for all windows of this module."""
+    with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
+        yield opened
+
+
+@pytest.fixture
+def place(observer: Observer) -> Iterator[str]:
+    """A cgroup with the claim that its tasks stay on ``IN``."""
+    with cgroup(f"pinproof-ring-{os.getpid()}") as path:
+        observer.add_claim(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN])))
+        yield path
+        observer.remove_claim("db")
+
+
+WORK = {
+    "workers": f"workers {OUT} 3",
+    "poller": f"poller {OUT} 40000 nap 60000",
+    "workers of a thread": f"thread {{ pin {IN} workers {OUT} 3 }} wait",
+}
+AFTER = {
+    "stays": "nap 1000",
+    "leaves": "nap 100000 leave {home}",
+    "leaves and returns": "nap 100000 leave {home} nap 100000 put {inside} 0 nap 100000 put {home} 0 put {inside} 0",
+    "returns at once": "leave {home} put {inside} 0 put {home} 0 put {inside} 0",
+}
+
+
+@pytest.mark.parametrize("after", AFTER)
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("born", ["joined", "forked inside"])
+def test_kernel_made_threads_are_their_process(
+    observer: Observer, place: str, mover: Path, born: str, work: str, after: str
+) -> None:
+    """What they run outside is outside, and no later leaving or returning forgives it."""
+    then = AFTER[after].format(home=home(os.getpid()), inside=procs(place))
+    script = f"put {procs(place)} 0 pin {IN} start {WORK[work]} {then}"
+    if born == "forked inside":
+        script = f"put {procs(place)} 0 fork {{ pin {IN} start {WORK[work]} {then} }}"
+    with Mover(mover, f"pin {IN} ready {script} tell") as run, TaskClock(run.process.pid, OUT) as clock:
+        observer.open_window()
+        run.go()
+        run.account()
+        on_cpu = clock.read_ns()
+        evidence = observer.close_window()
+        run.end()
+    use = total(evidence)
+    complete(evidence)
+    # 20 µs for each of the requests, or 5 %.
+    assert on_cpu > 5_000_000
+    assert use.out_of_set_ns == pytest.approx(on_cpu, rel=0.05, abs=200_000), (use, on_cpu)
+    assert use.transition_ns == 0
+    assert {row.cpu for row in evidence.offenders} == {OUT}
+    assert all(row.comm.startswith(("iou-wrk-", "iou-sqp-")) for row in evidence.offenders), evidence.offenders
+
+
+@pytest.mark.parametrize("way", ["to the claim that forbids it", "to the claim that allows it"])
+def test_workers_live_on_when_their_process_is_moved(observer: Observer, place: str, mover: Path, way: str) -> None:
+    """The workers that are there already have the process's new claim from the move on, and the old one before."""
+    with cgroup(f"pinproof-ring-other-{os.getpid()}") as other:
+        observer.add_claim(Claim(name="web", cgroup=other, cpus=CpuSet.of([OUT, IN])))
+        first, second = (other, place) if way == "to the claim that forbids it" else (place, other)
+        script = f"pin {IN} ready workers {OUT} 4 tell workers {OUT} 4 tell"
+        with Mover(mover, script) as run, TaskClock(run.process.pid, OUT) as clock:
+            procs(first).write_text(str(run.process.pid))
+            observer.open_window()
+            run.go()
+            run.account()
+            before = clock.read_ns()
+            procs(second).write_text(str(run.process.pid))
+            run.go()
+            run.account()
+            after = clock.read_ns() - before
+            evidence = observer.close_window()
+            run.end()
+        observer.remove_claim("web")
+    complete(evidence)
+    db, web = total(evidence), total(evidence, "web")
+    truth = after if second == place else before
+    assert truth > 5_000_000
+    assert db.out_of_set_ns == pytest.approx(truth, rel=0.05, abs=200_000), (db, before, after)
+    assert (db.transition_ns, web.out_of_set_ns, web.transition_ns) == (0, 0, 0)
+
+
+def test_workers_at_home_are_no_offence(observer: Observer, place: str, mover: Path) -> None:
+    """The same work on the claim's CPU."""
+    script = f"put {procs(place)} 0 pin {IN} workers {IN} 3 poller {IN} 20000 nap 40000"
+    with Mover(mover, f"pin {IN} ready {script} tell") as run:
+        observer.open_window()
+        run.go()
+        run.account()
+        evidence = observer.close_window()
+        run.end()
+    use = total(evidence)
+    assert (use.out_of_set_ns, evidence.offenders) == (0, ())
+    assert use.run_ns > 20_000_000
