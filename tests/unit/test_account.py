@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.integration.account import Action, Deed, Place, Seen, Stamp, differences, truth
 
 PLACES = (Place(claim="db", procs="/cg/db/cgroup.procs", forbidden=1),)
@@ -47,3 +49,35 @@ def test_differences_are_named() -> None:
     assert differences(expected, [Seen(claim="db", tid=7, ns=3_000_000)])[0].startswith("too much: db")
     stranger = [Seen(claim="db", tid=7, ns=2_000_000), Seen(claim="db", tid=9, ns=30_000)]
     assert differences(expected, stranger)[0].startswith("invented: db: thread 9")
+
+
+def test_hops_are_its_own_sums_and_the_rest_is_behind_the_other_door() -> None:
+    """Behind the first door what it counted itself, since the last time; behind the second one what is left."""
+    places = (*PLACES, Place(claim="web", procs="/cg/web/cgroup.procs", forbidden=1))
+    asked = done("hops", 1000, 1000, "/cg/db/cgroup.procs", "/cg/web/cgroup.procs", "5", "100")
+    made = replace(done("wait", 1500, 3000), least=700_000, most=900_000, stays=5)
+    found = truth([STAY[0], asked, made, done("kill", 3500, 3500)], places)
+    assert (found["db", "a"].least_ns, found["db", "a"].most_ns, found["db", "a"].stays) == (700_000, 900_000, 5)
+    # 2,000 us of hopping less its sums, and 500 us until it was killed.
+    assert (found["web", "a"].least_ns, found["web", "a"].most_ns) == (1_600_000, 1_800_000)
+
+
+def test_a_vforked_child_is_its_own_task() -> None:
+    """It is under the claim of its parent, on the CPU that it was sent to, by its own name."""
+    child = replace(done("wait", 1600, 5000), child=9, child_least=2_900_000, child_most=3_000_000)
+    row = truth([*STAY[:2], done("vfork", 1500, 1500, "1", "3000"), child], PLACES)["db", "a/vfork"]
+    assert (row.least_ns, row.most_ns, row.tids) == (2_900_000, 3_000_000, {9})
+
+
+def test_a_cpuset_that_follows_soon_forgives_what_came_before_it() -> None:
+    """Within the patience, not after it; at its end both are possible."""
+    place = replace(PLACES[0], cpuset="/cpuset/db/cgroup.procs")
+
+    def outside(cpuset_us: int) -> tuple[int, int]:
+        joined = done("write", cpuset_us, cpuset_us, "/cpuset/db/cgroup.procs")
+        (row,) = truth([*STAY[:2], joined, done("kill", 200_000, 200_000)], (place,)).values()
+        return row.least_ns // 1000, row.most_ns // 1000
+
+    assert outside(11_000) == (189_000, 189_000)
+    assert outside(120_000) == (198_990, 199_000)
+    assert outside(76_000) == (124_000, 199_000)
