@@ -22,6 +22,8 @@
  * complete with the later of the two; a cpuset that follows within PATIENCE_NS closes the joining, one that never comes
  * leaves a member from the first. What a task does in between is for user space to settle, too.
  */
+#include "notes.h"
+
 struct member {
         u32 ident;                      /* 0: known to be outside every claim */
         u32 incomplete;                 /* the v1 cpuset has not been joined; counts for PATIENCE_NS after joined_ns */
@@ -34,46 +36,6 @@ BPF_TABLE("hash", u32, struct member, processes, MAX_TASKS);
 BPF_TABLE("hash", u32, struct member, threads, MAX_TASKS);
 /* Moves, pieces, and the first few violations. Full: lost_events is counted, and the run is incomplete. */
 BPF_RINGBUF_OUTPUT(events, RING_PAGES);
-
-/*
- * A note for every thread id that there may be: the number of the latest news (32 bits), the life (8), dead or not (8),
- * the tag (16). Only switches write a tag: a thread that some hosts hide from the tracepoint stays without one. A thread
- * id that is used twice is two tasks: `life` counts them. News are numbered over all tasks, because a process that is
- * moved has many threads and the kernel names one.
- */
-#define NOTES_PER_LINE   128
-#define NOTE_TAG         0xffffULL
-#define NOTE_DEAD        (1ULL << 16)           /* it is exiting: its record is gone, its cgroup is what counts */
-#define NOTE_LIFE_SHIFT  24
-#define NOTE_LIFE        (0xffULL << NOTE_LIFE_SHIFT)
-#define NOTE_KEY(tag, news)  ((u64)(tag) | (u64)(news) << 32)
-#define KEY_OF_NOTE(word)    ((word) & ~NOTE_LIFE)
-
-struct note_line {
-        u64 of[NOTES_PER_LINE];
-};
-
-BPF_ARRAY(notes, struct note_line, NOTE_LINES);
-
-static __always_inline u64 *note_of(u32 tid)
-{
-        int index = tid / NOTES_PER_LINE;
-        struct note_line *line = notes.lookup(&index);
-
-        return line ? &line->of[tid % NOTES_PER_LINE] : 0;
-}
-
-static __always_inline u32 life_of_note(u64 word)
-{
-        return (word & NOTE_LIFE) >> NOTE_LIFE_SHIFT;
-}
-
-static __always_inline u32 life_of(u32 tid)
-{
-        u64 *note = note_of(tid);
-
-        return note ? life_of_note(*note) : 0;
-}
 
 static __always_inline struct member *membership(u32 tid, u32 tgid)
 {
@@ -191,8 +153,8 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         struct member *m = membership(tid, tgid), fresh = { .ident = root ? root->ident : 0 };
         u32 from = m ? m->ident : 0;
 
-        if (from == fresh.ident)
-                return;                 /* nothing changed: a second attach forgives nothing */
+        if (from == fresh.ident && from != PODS_IDENT)
+                return;                 /* nothing changed: a second attach forgives nothing; pods are told apart */
         if (c && c->cpuset_hierarchy && root && root->in_cpuset)
                 fresh.incomplete = !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), fresh.ident);
 

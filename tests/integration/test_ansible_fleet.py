@@ -107,7 +107,7 @@ def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(
 
 
 def test_real_command_on_every_node(fleet: Fleet, home: Path, installed: str, tmp_path: Path) -> None:
-    """The installed command refuses claims about a cgroup that no node has: exit code 2, and its one line is shown."""
+    """The installed command refuses nodes that are pid namespaces of one machine: exit code 4, its one line is shown."""
     claims = tmp_path / "claims.yaml"
     claims.write_text(
         "apiVersion: pinproof/v1\nkind: Claims\nclaims:\n"
@@ -119,8 +119,8 @@ def test_real_command_on_every_node(fleet: Fleet, home: Path, installed: str, tm
 
     assert done.code != 0
     for name in fleet.names:
-        assert done.says(f"{name}: USAGE-ERROR (exit code 2)")
-    assert done.says("no-such-cgroup")
+        assert done.says(f"{name}: UNSUPPORTED (exit code 4)")
+    assert done.says("pid namespace")
     assert len(list((tmp_path / "fetched").glob("*/check-*/claims.yaml"))) == len(fleet.names)
 
 

@@ -153,7 +153,7 @@ def test_a_claim_too_deep_is_refused_and_the_deepest_is_watched(tmp_path: Path, 
 
     refused = watch(f"{place}/{below}/y")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
-    assert "24 levels below the root" in refused.stderr
+    assert "24 levels deep" in refused.stderr
     seen = watch(f"{place}/{below}")
     assert "no task of it was seen to run" not in seen.stdout, seen.stdout + seen.stderr
     assert "cpuset-containment" in seen.stdout

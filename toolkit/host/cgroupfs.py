@@ -3,6 +3,8 @@
 Only reads; :mod:`toolkit.apply` writes. A cgroup is named by its path below the root of every hierarchy (``/a/b``), and
 may vanish at any moment: readers then answer "nothing" (``None`` fields, empty tuples).
 
+Longer than 300 lines: one file system, whose readers share how a name becomes a path in each of its two versions.
+
 Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/{cgroups,cpusets,memory}.rst,
 Documentation/scheduler/sched-bwc.rst.
 """

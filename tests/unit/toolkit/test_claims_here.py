@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from probes.options import MAX_LEVEL
 from tests.unit.validators.evidence_builder import claim_db, claim_set
 from toolkit.claims_file import parse_claims
 from toolkit.claims_here import check_cgroups, check_limits
@@ -29,14 +27,6 @@ def hierarchy(tmp_path: Path) -> Hierarchy:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "kubepods").write_text("")
     return Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
-
-
-def test_the_ledgers_depth_is_what_its_source_says() -> None:
-    """The level is counted from the root, which is level 0 there."""
-    source = (PROJECT / "probes/bpf/claims.h").read_text()
-    found = re.search(r"#define MAX_LEVELS\s+(\d+)", source)
-    assert found is not None
-    assert int(found[1]) == MAX_LEVEL + 1
 
 
 def test_a_claim_that_is_too_deep() -> None:
