@@ -39,7 +39,9 @@ conformance: root setup ## judge this machine: every scenario that fits it, with
 
 .PHONY: test
 test: root setup-test ## all tests that need no other machine: unit and integration (root)
-	@$(BIN)/python -m pytest -m "not slow" tests/unit tests/integration $(ARGS)
+	@if [ -n '$(subst ','\'',$(ARGS))' ]; then $(BIN)/python -m pytest -m "not slow" tests/unit tests/integration $(ARGS); \
+	else $(BIN)/python -m pytest -n auto tests/unit; unit=$$?; \
+		$(BIN)/python -m pytest -m "not slow" tests/integration && exit $$unit; fi
 
 # ---------------------------------------------------------------- parts
 

@@ -107,7 +107,7 @@ def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(
 
 
 def test_real_command_on_every_node(fleet: Fleet, home: Path, installed: str, tmp_path: Path) -> None:
-    """The installed command refuses nodes that are pid namespaces of one machine: exit code 4, its one line is shown."""
+    """The installed command refuses nodes that are pid namespaces of one machine: exit code 4, one line is shown."""
     claims = tmp_path / "claims.yaml"
     claims.write_text(
         "apiVersion: pinproof/v1\nkind: Claims\nclaims:\n"
