@@ -125,6 +125,12 @@ def test_a_broken_claim_has_failed(broken: Said, claim: str) -> None:
     ]
     assert {row["cpu"] for row in verdict["offenders"]} == {OUT}
     assert broken.code == 1
+    measures = verdict["measures"]
+    outside_ns = measures["out_of_set_ns"]
+    # 2 ms of 22, 0.5 of 6, 2 of 22, and a little more for waking up: twice as long is seldom enough.
+    assert claim == "ring" or outside_ns >= 0.04 * WATCH_S * 1e9
+    # Nobody's joining forgives what was done before.
+    assert measures.get("transition_ns", 0) <= 0.05 * outside_ns
 
 
 def test_broken_claims_are_no_contradiction(broken: Said) -> None:
