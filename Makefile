@@ -68,6 +68,12 @@ types: setup-test ## mypy, strict
 package: setup-test ## build the wheel, install it in an empty environment, and use it there
 	@sh .ci/check-wheel
 
+# SUITE: bookworm or trixie. What it does, and what the chroot shares with this machine: .ci/distro.
+SUITE ?= trixie
+.PHONY: distro
+distro: root ## SUITE=bookworm|trixie: the README's two commands in a fresh Debian of that release (root, minutes)
+	@sh .ci/distro $(SUITE)
+
 .PHONY: ansible-check
 ansible-check: setup-test ## ansible-lint (production profile) and the syntax of the playbooks
 	@cd ansible && ansible-lint --offline --profile production $(ARGS)

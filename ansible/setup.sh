@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes this machine ready to run pinproof from this checkout: packages of the distribution, kernel headers for bcc,
-# and .venv. It is what `make conformance` and `make test` call first; nodes of a fleet use the role pinproof_install.
+# Makes this machine ready to run pinproof from this checkout: packages of the distribution, and .venv.
+# It is what `make conformance` and `make test` call first; nodes of a fleet use the role pinproof_install.
 #
 #   ansible/setup.sh run    what `pinproof` needs
 #   ansible/setup.sh test   also what the tests and the linters need
@@ -34,11 +34,10 @@ cannot() {
 	exit 4
 }
 
-# The key names everything that decides what has to be installed; a moved checkout or another kernel sets up again.
+# The key names everything that decides what has to be installed; a moved checkout sets up again.
 stamp_key() {
 	{
 		pwd -P
-		uname -r
 		cat ansible/setup.sh pyproject.toml
 	} | sha256sum | cut -d' ' -f1
 }
@@ -134,40 +133,6 @@ wish() {
 	done
 }
 
-headers_present() {
-	[ -e "/lib/modules/$(uname -r)/build/include/linux" ] && return 0
-	[ -e /sys/kernel/kheaders.tar.xz ] && return 0
-	for folder in /usr/src/linux-headers-* /usr/src/kernels/*; do [ -d "$folder/include" ] && return 0; done
-	return 1
-}
-need_headers() {
-	# Probes use tracepoint arguments and helpers only, so any installed headers serve; the running kernel's are best.
-	case $family in
-	apt)
-		own=linux-headers-$(uname -r)
-		any="linux-headers-$(dpkg --print-architecture) linux-headers-generic"
-		;;
-	dnf)
-		own=kernel-devel-$(uname -r)
-		any=kernel-devel
-		;;
-	*) headers_present || cannot "no kernel headers; install those of kernel $(uname -r) by hand" ;;
-	esac
-	headers_present && [ -e "/lib/modules/$(uname -r)/build/include/linux" ] && return
-	if is_root && [ $family = apt ] && ! headers_present; then fetch_lists; fi
-	if is_root && known "$own"; then
-		install "$own" && return
-	fi
-	headers_present && return
-	for name in $any; do
-		if known "$name" && install "$name"; then
-			note "no headers of the running kernel $(uname -r) in the archive; $name serves as well"
-			return
-		fi
-	done
-	cannot "no kernel headers: neither $own nor any of: $any"
-}
-
 if [ $family = apt ] && is_root && ! ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; then
 	fetch_lists # apt-get update was never run here
 fi
@@ -186,7 +151,6 @@ dnf)
 	;;
 none) say "no apt-get and no dnf: taking what is installed" ;;
 esac
-need_headers
 if [ "$level" = test ]; then
 	case $family in
 	apt)

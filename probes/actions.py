@@ -10,19 +10,23 @@ Source: Documentation/bpf/libbpf/program_types.rst (fexit); include/trace/events
 from __future__ import annotations
 
 import os
-import platform
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from probes import compiler
 from probes.bpfsys import Map
+from probes.builder import Program
+from probes.loader import LoadedPrograms
 from probes.records import ACTION_MOVE, ActionState, Affinity, Move, comm, per_cpu
-from toolkit.errors import HostUnsupportedError
+from toolkit.host import bpf_syscalls
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.actions import AffinityChange, CgroupMove
 from toolkit.model.cpuset import CpuSet
+
+AFFINITY_PROGRAMS = (
+    Program(name="on_affinity", returns_from="sched_setaffinity", optional=True),
+    Program(name="on_sys_exit", optional=True),  # x86 only, and attached only on request
+)
 
 
 class Actions:
@@ -30,33 +34,34 @@ class Actions:
 
     def __init__(self, state: Map, root: Path) -> None:
         self._state, self._root = state, root
-        self._fds: tuple[int, ...] = ()
+        self._link = -1
         self._moves: list[Move] = []
         self._affinities: list[Affinity] = []
         self.affinity_observed = False
         self.blind_spots: list[str] = []
 
-    def attach_affinity(self, module: Any, log: Path, *, trace_syscalls: bool) -> dict[str, int]:
-        """Attach where it costs nobody else; returns the programs: none where this kernel refuses."""
-        try:
-            self._fds = compiler.attach_return(module, "on_affinity", "sched_setaffinity", log)
+    def attach_affinity(self, loaded: LoadedPrograms, *, trace_syscalls: bool) -> dict[str, int]:
+        """Attach where it costs nobody else; returns the program: none where this kernel refuses."""
+        complaint = loaded.left_out.get("on_affinity", "")
+        places = (("on_affinity", ""), *((("on_sys_exit", "sys_exit"),) if trace_syscalls else ()))
+        for name, tracepoint in places:
+            if name not in loaded.programs:
+                continue
+            try:
+                self._link = bpf_syscalls.attach(loaded.programs[name], tracepoint)
+            except OSError as error:
+                complaint = complaint or f"{name}: {error.strerror}"
+                continue
             self.affinity_observed = True
-            return {"on_affinity": self._fds[0]}
-        except HostUnsupportedError as error:
-            complaint = str(error)
-        if trace_syscalls and platform.machine() == "x86_64":
-            program = compiler.load(module, "on_sys_exit", compiler.import_bcc().BPF.RAW_TRACEPOINT, log)
-            compiler.attach_raw_tracepoint(module, "sys_exit", "on_sys_exit")
-            self.affinity_observed = True
-            return {"on_sys_exit": program}
+            return {name: loaded.programs[name]}
         self.blind_spots.append(f"changes of affinity masks are not observed: {complaint}")
         return {}
 
     def close(self) -> None:
-        """Detach the program that bcc does not know of."""
-        for fd in reversed(self._fds):
-            os.close(fd)
-        self._fds = ()
+        """Detach."""
+        if self._link >= 0:
+            os.close(self._link)
+        self._link = -1
 
     def hear(self, data: bytes) -> None:
         """Take one record of the ring."""

@@ -1,4 +1,4 @@
-"""The few bpf(2) commands that bcc's tables do not offer, or offer too slowly: maps as bytes, test runs, program facts.
+"""Maps as bytes, test runs of programs, and what the kernel says about programs.
 
 Source: bpf(2), include/uapi/linux/bpf.h (``union bpf_attr``, ``struct bpf_prog_info``); test runs on a chosen CPU:
 commit 1b4d60ec162f "bpf: Enable BPF_PROG_TEST_RUN for raw_tracepoint"; batches: commit aa2e93b8e58e "bpf: Add generic
@@ -9,33 +9,17 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import os
-import platform
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolkit.errors import HostUnsupportedError
+from toolkit.host.bpf_syscalls import bpf, object_info
 
-_NUMBERS = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY, _MAP_UPDATE_BATCH = 1, 2, 3, 4, 26
-_TEST_RUN, _INFO, _STATS = 10, 15, 32
+_TEST_RUN, _STATS = 10, 32
 _RUN_ON_CPU = 1
 BPF_ANY, BPF_NOEXIST = 0, 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _bpf(command: int, attr: bytes) -> int:
-    number = _NUMBERS.get(platform.machine())
-    if number is None:
-        raise HostUnsupportedError(f"the number of bpf(2) is not known for {platform.machine()}")
-    buffer = ctypes.create_string_buffer(attr.ljust(128, b"\0"), 128)
-    result = int(_libc.syscall(ctypes.c_long(number), ctypes.c_long(command), buffer, ctypes.c_long(128)))
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), f"bpf command {command}")
-    return result
 
 
 def possible_cpus(text: str) -> int:
@@ -63,7 +47,7 @@ class Map:
         """Return the value (all CPUs'), or ``None``."""
         self._key.raw = key
         try:
-            _bpf(_MAP_LOOKUP, self._attr())
+            bpf(_MAP_LOOKUP, self._attr())
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return None
@@ -78,7 +62,7 @@ class Map:
         self._key.raw = key
         self._value.raw = value
         try:
-            _bpf(_MAP_UPDATE, self._attr(flags=flags))
+            bpf(_MAP_UPDATE, self._attr(flags=flags))
         except OSError as error:
             if error.errno == errno.EEXIST:
                 return False
@@ -90,13 +74,13 @@ class Map:
         keys = ctypes.create_string_buffer(struct.pack(f"={entries}I", *range(entries)), entries * 4)
         values = ctypes.create_string_buffer(entries * self.value_size)
         addresses = (ctypes.addressof(keys), ctypes.addressof(values))
-        _bpf(_MAP_UPDATE_BATCH, struct.pack("=QQQQIIQQ", 0, 0, *addresses, entries, self.fd, 0, 0))
+        bpf(_MAP_UPDATE_BATCH, struct.pack("=QQQQIIQQ", 0, 0, *addresses, entries, self.fd, 0, 0))
 
     def delete(self, key: bytes) -> None:
         """Remove an entry; nothing happens where there is none."""
         self._key.raw = key
         try:
-            _bpf(_MAP_DELETE, struct.pack("=IIQ", self.fd, 0, ctypes.addressof(self._key)))
+            bpf(_MAP_DELETE, struct.pack("=IIQ", self.fd, 0, ctypes.addressof(self._key)))
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
@@ -106,7 +90,7 @@ class Map:
         attr = struct.pack("=IIQQQ", self.fd, 0, 0, ctypes.addressof(self._next), 0)
         while True:
             try:
-                _bpf(_MAP_NEXT_KEY, attr)
+                bpf(_MAP_NEXT_KEY, attr)
             except OSError as error:
                 if error.errno == errno.ENOENT:
                     return
@@ -137,7 +121,7 @@ def run_program(fd: int, *args: int, cpu: int | None = None) -> None:
         *(fd, 0, 0, 0, 0, 0, 0, 0, len(context), 0, ctypes.addressof(buffer), 0),
         *((0, 0) if cpu is None else (_RUN_ON_CPU, cpu)),
     )
-    _bpf(_TEST_RUN, attr)
+    bpf(_TEST_RUN, attr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,18 +130,26 @@ class ProgramInfo:
 
     run_time_ns: int
     run_count: int
-    missed_runs: int
+    missed_runs: int | None
+    """``None``: this kernel does not count them."""
+
+
+_RUN_COUNTERS = struct.Struct("=QQ")
+_RUN_COUNTERS_AT, _MISSED_AT = 192, 208
 
 
 def program_info(fd: int) -> ProgramInfo:
-    """Read run statistics and skipped runs (``recursion_misses``) of a program."""
-    info = ctypes.create_string_buffer(256)
-    _bpf(_INFO, struct.pack("=IIQ", fd, 256, ctypes.addressof(info)))
-    # struct bpf_prog_info: run_time_ns, run_cnt, recursion_misses stand at 192, 200, 208.
-    run_time, count, missed = struct.unpack_from("=QQQ", info.raw, 192)
+    """Read run statistics and skipped runs (``recursion_misses``) of a program.
+
+    Source: commit 9ed9e9ba2337 "bpf: Count the number of times recursion was prevented" (Linux 5.12): kernels before it
+    describe a program in fewer bytes.
+    """
+    info = object_info(fd)
+    run_time, count = _RUN_COUNTERS.unpack_from(info, _RUN_COUNTERS_AT)
+    missed = int.from_bytes(info[_MISSED_AT : _MISSED_AT + 8], sys.byteorder) if len(info) >= _MISSED_AT + 8 else None
     return ProgramInfo(run_time_ns=run_time, run_count=count, missed_runs=missed)
 
 
 def enable_statistics() -> int:
     """Switch the kernel's run statistics on; they go off when the returned descriptor is closed."""
-    return _bpf(_STATS, struct.pack("=I", 0))
+    return bpf(_STATS, struct.pack("=I", 0))

@@ -1,11 +1,14 @@
-"""The one place that knows bcc: find it, compile the C sources into one module, load and attach.
+"""The one place that knows bcc: find it, and compile the C sources into one module with its maps.
 
 bcc comes from the distribution (``python3-bpfcc``); the ``bcc`` on PyPI is an unrelated project and is told apart.
 One module holds all probes: bcc shares maps only inside a compilation unit, so own headers are put in textually.
+Instead of a kernel's headers bcc gets ``probes/kernel_tree``. bcc compiles and makes the maps, nothing more: loading is
+:mod:`probes.builder`'s, so that the library's own loader (which ends the process in bcc 0.31) is never asked.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import re
@@ -15,9 +18,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from probes.headers import HOW_TO_GET, header_trees
 from toolkit.errors import HostUnsupportedError
 
+KERNEL_TREE = Path(__file__).resolve().parent / "kernel_tree"
 _INCLUDE = re.compile(r'^#include "([a-z_]+\.h)"$')
 
 GET_BCC = (
@@ -32,10 +35,11 @@ def import_bcc() -> Any:
     """
     try:
         module = importlib.import_module("bcc")
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, AttributeError) as error:  # a broken libbcc raises the last
         raise HostUnsupportedError(f"the BPF Compiler Collection cannot be imported ({error}): {GET_BCC}") from None
     if not (hasattr(module, "BPF") and hasattr(module, "PerfType")):
-        raise HostUnsupportedError(f"the package at {module.__file__} is not the BPF Compiler Collection: {GET_BCC}")
+        where = getattr(module, "__file__", None) or "bcc"
+        raise HostUnsupportedError(f"the package at {where} is not the BPF Compiler Collection: {GET_BCC}")
     return module
 
 
@@ -58,79 +62,37 @@ def _expand(name: str, seen: set[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def build(names: tuple[str, ...], settings: Mapping[str, int], root: Path, workdir: Path) -> Any:
-    """Compile the sources with ``-D`` integers and return bcc's module; headers are tried best first.
+def build(text: str, settings: Mapping[str, int] | None = None) -> Any:
+    """Compile a unit with ``-D`` integers, make its maps, and return bcc's module.
 
-    :raises HostUnsupportedError: no bcc, no headers, or nothing compiles; with the compiler's first complaint.
+    What the compiler says goes to stderr.
+
+    :raises HostUnsupportedError: no bcc.
+    :raises Exception: it does not compile, or a map cannot be made; bcc raises nothing more exact.
     """
     bcc = import_bcc()
-    text = source_text(names)
-    flags = [f"-D{name}={value}" for name, value in sorted(settings.items())] + ["-Wno-macro-redefined", "-w"]
-    complaint = ""
-    for tree in header_trees(root, workdir):
-        log = workdir / "compiler.log"
-        try:
-            with _environment("BCC_KERNEL_SOURCE", str(tree.path)), _stderr_to(log):
-                return bcc.BPF(text=text.encode(), cflags=flags)
-        except Exception as error:  # bcc raises bare Exception
-            first = next((line for line in _read(log).splitlines() if "error:" in line), str(error))
-            complaint = complaint or f"{first} (headers {tree.origin})"
-    if complaint:
-        raise HostUnsupportedError(f"the probes do not compile: {complaint}")
-    raise HostUnsupportedError(f"no kernel headers for bcc under /lib/modules, /usr/src or /sys/kernel: {HOW_TO_GET}")
+    defined = {**(settings or {}), "MACHINE_PAGE_SIZE": os.sysconf("SC_PAGE_SIZE")}
+    flags = [f"-D{name}={value}" for name, value in sorted(defined.items())]
+    with _environment("BCC_KERNEL_SOURCE", str(KERNEL_TREE)):
+        return bcc.BPF(text=text.encode(), cflags=[*flags, "-Wno-macro-redefined", "-w"])
 
 
-def load(module: Any, name: str, kind: int, log: Path) -> int:
-    """Load one program; returns its descriptor.
-
-    :raises HostUnsupportedError: the kernel refuses it; with the end of the verifier's log.
-    """
-    try:
-        with _stderr_to(log):
-            return int(module.load_func(name.encode(), kind).fd)
-    except Exception as error:  # bcc raises bare Exception
-        said = " / ".join(_read(log).strip().splitlines()[-3:])
-        raise HostUnsupportedError(f"the kernel refuses the program {name}: {error} {said}") from None
+def code(module: Any, name: str) -> bytes:
+    """Return a program's instructions, with descriptors of this process where it names maps; empty: no such program."""
+    lib = import_bcc().lib
+    start, size = (ask(module.module, name.encode()) for ask in (lib.bpf_function_start, lib.bpf_function_size))
+    return ctypes.string_at(start, size) if start and size else b""
 
 
-def attach_raw_tracepoint(module: Any, tracepoint: str, function: str) -> None:
-    """Attach a loaded program; one program may be attached to several tracepoints.
-
-    :raises HostUnsupportedError: the kernel has no such tracepoint, or no BPF for tracepoints.
-    """
-    try:
-        with _stderr_to(Path(os.devnull)):  # the library prints what it raises
-            module.attach_raw_tracepoint(tracepoint.encode(), function.encode())
-    except Exception as error:  # bcc raises bare Exception
-        raise HostUnsupportedError(f"raw tracepoint {tracepoint}: {error}; CONFIG_BPF_EVENTS is needed") from None
-
-
-def attach_return(module: Any, name: str, function: str, log: Path) -> tuple[int, int]:
-    """Load a program and attach it to the return of a kernel function; returns both descriptors, the caller's to close.
-
-    bcc's own way is a program name that it acts on while it compiles, and a kernel that refuses spoils everything.
-
-    :raises HostUnsupportedError: this kernel or architecture has no BPF trampolines, or no such function.
-    """
-    bcc = import_bcc()
-    lib, c, symbol = bcc.lib, module.module, name.encode()
-    with _stderr_to(log):
-        program = lib.bcc_func_load(
-            *(c, bcc.BPF.TRACING, b"kretfunc__" + function.encode(), lib.bpf_function_start(c, symbol)),
-            *(lib.bpf_function_size(c, symbol), lib.bpf_module_license(c), lib.bpf_module_kern_version(c)),
-            *(0, None, 0, None, -1),
-        )
-        link = lib.bpf_attach_kfunc(program) if program >= 0 else -1
-    if link < 0:
-        if program >= 0:
-            os.close(program)
-        said = " / ".join(_read(log).strip().splitlines()[-3:])
-        raise HostUnsupportedError(f"the kernel refuses a program at the return of {function}(): {said}")
-    return int(program), int(link)
-
-
-def _read(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+def maps(module: Any) -> dict[str, int]:
+    """Return the descriptors of all maps, by name."""
+    lib, handle = import_bcc().lib, module.module
+    # The Python package declares only the functions that it calls itself.
+    lib.bpf_num_tables.argtypes, lib.bpf_num_tables.restype = (ctypes.c_void_p,), ctypes.c_size_t
+    for ask, answer in ((lib.bpf_table_name, ctypes.c_char_p), (lib.bpf_table_fd_id, ctypes.c_int)):
+        ask.argtypes, ask.restype = (ctypes.c_void_p, ctypes.c_size_t), answer
+    numbers = range(lib.bpf_num_tables(handle))
+    return {lib.bpf_table_name(handle, number).decode(): lib.bpf_table_fd_id(handle, number) for number in numbers}
 
 
 @contextmanager
@@ -144,16 +106,3 @@ def _environment(name: str, value: str) -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = before
-
-
-@contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    """Send what C code prints to a file: clang and the verifier write to descriptor 2."""
-    kept = os.dup(2)
-    try:
-        with log.open("wb") as file:
-            os.dup2(file.fileno(), 2)
-            yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)

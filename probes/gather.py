@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probes import tally
+from probes.blindness import softirq_count, window_spots
 from probes.owners import classify
 from probes.sampling.bandwidth import bandwidth_use
 from probes.sampling.hugetlb import sample_hugetlb
 from probes.sampling.system import run_delay
-from probes.sampling.untraced import untraced
 from probes.window import Edge, Window
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.pci_devices import read_devices
 from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Environment, Evidence, Intruder
-from toolkit.model.interrupts import IrqKind
 
 if TYPE_CHECKING:
     from probes.observer import Observer
@@ -31,15 +29,12 @@ def evidence(observer: Observer, window: Window) -> Evidence:
     offences, intruders = window.collect()
     use, bandwidth, delays = [], [], {}
     for subject in window.all_subjects():
-        use += tally.cpu_use(subject.name, window.rows(subject), observer.sampled)
-    for subject in observer.subjects.values():
-        bandwidth += bandwidth_use(
-            subject.claim,
-            window.first.stats,
-            edge.stats,
-            window.first.files,
-            window.usage_since_first_read(subject),
-        )
+        cuts = {cpu: count for (ident, cpu), count in window.shares.cuts.items() if ident == subject.ident}
+        use += tally.cpu_use(subject.name, window.rows(subject), observer.sampled, cuts)
+    present = {subject.name: subject for subject in window.all_subjects()}
+    for subject in present.values():
+        used = window.usage_since_first_read(subject)
+        bandwidth += bandwidth_use(subject.claim, window.lives.accounts, window.first.files, used)
         before, after = window.first.run_delay.get(subject.name, {}), edge.run_delay.get(subject.name, {})
         if after:
             delays[subject.name] = run_delay(before, after)
@@ -57,7 +52,8 @@ def evidence(observer: Observer, window: Window) -> Evidence:
         intruders=_intruders(observer, intruders, window.start_ns),
         thread_masks=window.masks.values(),
         files_before=tuple(window.first.files.values()),
-        files_after=tuple(edge.files.values()),
+        files_after=window.files_at_end(edge),
+        files_during=window.files.changes(window.start_ns),
         bandwidth=tuple(bandwidth),
         usage_bins=tuple(row for bins in window.bins.values() for row in bins.values()),
         transitions=tuple(window.transitions),
@@ -100,22 +96,10 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
     else:
         judged = sum(state.judged for state in states if state.window == window.number)
         seen = CpuSet.of(cpu for cpu, state in enumerate(states) if state.window == window.number)
-    told = (observer.blind_spots, observer.ledger.interrupts.blind_spots, observer.ledger.actions.blind_spots)
-    spots = list(dict.fromkeys(spot for spots in told for spot in spots))
-    hidden = untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
-    if hidden.names:
-        spots.append(f"this kernel hides threads from its tracepoints: {', '.join(hidden.names[:8])}")
-    unsampled = online - observer.sampled
-    if unsampled:
-        spots.append(
-            f"CPUs {unsampled} carry no sampler: a task that never switches there is seen when the window ends"
-        )
-    if window.masks.dropped:
-        spots.append(f"{window.masks.dropped} thread masks were not kept: too many distinct ones")
-    soft = _softirqs(observer, window, edge)
-    missing = soft.kernel - soft.judged
-    if missing > soft.skew:
-        spots.append(f"{missing} of {soft.kernel} softirqs on watched CPUs passed no tracepoint")
+    hidden = window.hidden or window.untraced(edge)
+    gaps = window.masks.gaps(window.all_subjects(), edge.at_ns) if observer.options.threads else ()
+    softirqs = softirq_count(observer, window, edge)
+    spots = window_spots(observer, window, edge, gaps, softirqs)
     return Coverage(
         switches_judged=judged,
         switches_kernel=max(least, min(most, (least + most) // 2)),
@@ -126,37 +110,22 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
         missed_runs=edge.missed - first.missed,
         cpus_seen=seen,
         cpus_online=online,
-        cpus_unsampled=unsampled,
+        cpus_unsampled=online - observer.sampled,
         sampler_hz=observer.options.sampler_hz,
         window_skew_ns=edge.turn_ns,
         witness_skew_ns=sum(end.at_ns + end.turn_ns - end.stats_at_ns for end in (first, edge)),
         proc_scans=window.masks.scans,
+        file_readings=window.files.readings,
+        file_gap_ns=window.files.gap_ns(edge.at_ns),
         cgroup_moves_dropped=edge.dropped[0] - first.dropped[0],
         affinity_changes_dropped=edge.dropped[1] - first.dropped[1],
-        softirqs_judged=soft.judged,
-        softirqs_kernel=soft.kernel,
-        softirqs_skew=soft.skew,
-        blind_spots=tuple(spots),
+        softirqs_judged=softirqs[0],
+        softirqs_kernel=softirqs[1],
+        softirqs_skew=softirqs[2],
+        blind_spots=tuple(dict.fromkeys(spot.text for spot in spots)),
+        blindness=spots,
+        scan_gaps=gaps,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Softirqs:
-    judged: int
-    kernel: int
-    skew: int
-
-
-def _softirqs(observer: Observer, window: Window, edge: Edge) -> _Softirqs:
-    """Compare the interrupt ledger with the kernel's own count: as for switches the truth lies between two readings."""
-    interrupts = observer.ledger.interrupts
-    (before, after), (last_before, last_after) = window.first.softirqs, edge.softirqs
-    cpus = [cpu for cpu in interrupts.cpus if all(cpu in counts for counts in (before, after, last_before, last_after))]
-    least = sum(max(0, last_before[cpu] - after[cpu]) for cpu in cpus)
-    most = sum(last_after[cpu] - before[cpu] for cpu in cpus)
-    rows = interrupts.rows(window.number) or ()
-    judged = sum(row.count for row in rows if row.kind is IrqKind.SOFT and row.cpu in cpus) if cpus else 0
-    return _Softirqs(judged=judged, kernel=max(least, (least + most) // 2), skew=(most - least + 1) // 2)
 
 
 def _intruders(observer: Observer, found: tally.Intruders, start_ns: int) -> tuple[Intruder, ...]:

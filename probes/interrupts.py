@@ -50,6 +50,7 @@ class Interrupts:
         self._sums, self._cpus, self._attach = sums, cpus, attach
         self._attached = self._asked = self._complete = self._softirqs = False
         self._complaints: list[str] = []
+        self._accounted: list[str] = []
         self.cpus = CpuSet()
 
     @property
@@ -67,6 +68,11 @@ class Interrupts:
         """What cannot be seen of interrupts, where anybody asked."""
         return tuple(self._complaints) if self._asked else ()
 
+    @property
+    def accounted(self) -> tuple[str, ...]:
+        """What is seen otherwise."""
+        return tuple(self._accounted) if self._asked else ()
+
     def watch(self, cpus: CpuSet) -> None:
         """Choose the CPUs; attaches the programs at the first that are not empty."""
         words = (cpus.mask & ((1 << CPU_WORDS * 64) - 1)).to_bytes(CPU_WORDS * 8, "little")
@@ -82,7 +88,7 @@ class Interrupts:
         self._needed(_HANDLERS, "hard interrupts")
         if "PREEMPT_RT" in os.uname().version:
             # They can be preempted there: a pair of tracepoints would measure other tasks too.
-            self._complaints.append("this PREEMPT_RT kernel runs softirqs as tasks: their time is the tasks' time")
+            self._accounted.append("this PREEMPT_RT kernel runs softirqs as tasks: their time is the tasks' time")
         else:
             self._needed(_SOFTIRQS, "soft interrupts")
             self._softirqs = self._complete

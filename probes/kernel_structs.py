@@ -16,7 +16,7 @@ WANTED: dict[str, tuple[str, ...]] = {
     "task_struct": ("pid", "tgid", "flags", "cgroups", "signal", "nr_cpus_allowed", "comm"),
     "signal_struct": ("nr_threads",),
     "css_set": ("dfl_cgrp", "subsys"),
-    "cgroup": ("self", "kn", "root"),
+    "cgroup": ("self", "kn", "root", "level"),
     "cgroup_subsys_state": ("parent", "cgroup"),
     "cgroup_root": ("hierarchy_id",),
     "kernfs_node": ("id",),
@@ -33,10 +33,7 @@ def offsets(root: Path, wanted: dict[str, tuple[str, ...]] | None = None) -> dic
 
     :raises HostUnsupportedError: the kernel has no BTF, or a member is missing.
     """
-    try:
-        return _kernel(root).offsets(wanted or WANTED)
-    except InputError as error:
-        raise HostUnsupportedError(str(error)) from None
+    return _offsets(_kernel(root), wanted or WANTED)
 
 
 def settings(root: Path) -> dict[str, int]:
@@ -44,9 +41,20 @@ def settings(root: Path) -> dict[str, int]:
 
     :raises HostUnsupportedError: as :func:`offsets`.
     """
-    found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in offsets(root).items()}
+    btf = _kernel(root)  # some megabytes: parsed once
+    # Ancestors themselves since 7f203bc89eb6 (Linux 6.1), their ids before.
+    ancestors = "ancestors" if btf.has_member("cgroup", "ancestors") else "ancestor_ids"
+    places = _offsets(btf, WANTED | {"cgroup": (*WANTED["cgroup"], ancestors)})
+    found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()}
     # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.
-    return found | {"CPUSET_SUBSYS": _kernel(root).enumerator(*CPUSET_SUBSYS) or 0}
+    return found | {"CPUSET_SUBSYS": btf.enumerator(*CPUSET_SUBSYS) or 0}
+
+
+def _offsets(btf: Btf, wanted: dict[str, tuple[str, ...]]) -> dict[str, int]:
+    try:
+        return btf.offsets(wanted)
+    except InputError as error:
+        raise HostUnsupportedError(str(error)) from None
 
 
 def _kernel(root: Path) -> Btf:

@@ -9,7 +9,6 @@ Longer than 300 lines: one object that owns all maps, so that what one observer 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import itertools
 import os
@@ -18,27 +17,75 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from probes import compiler, kernel_structs, records
-from probes.actions import Actions
+from probes import claimed_paths, kernel_structs, records
+from probes.actions import AFFINITY_PROGRAMS, Actions
 from probes.bpfsys import Map, possible_cpus, program_info, run_program
+from probes.builder import Program, Request
 from probes.interrupts import Interrupts
-from probes.options import ObserveOptions
+from probes.loader import LoadedPrograms, load
+from probes.options import MAX_LEVELS, ObserveOptions
+from probes.ringbuf import Rings
 from toolkit.errors import HostUnsupportedError
+from toolkit.host import bpf_syscalls
+from toolkit.host.perf_event import run_on_cpu_clock
 from toolkit.model.cpuset import EMPTY, CpuSet
 
-SOURCES = ("ledger.bpf.c", "interrupts.bpf.c", "affinity.bpf.c")
+SOURCES = ("ledger.bpf.c", "interrupts.bpf.c", "affinity.bpf.c", "cgroups.bpf.c")
 _IRQ_PROGRAMS = tuple(f"on_{what}_{end}" for what in ("irq", "vector", "softirq") for end in ("entry", "exit"))
-_PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_CPU_CLOCK = 1, 0
 _RAW_TRACEPOINTS = {
     "cgroup_attach_task": "on_attach",
+    "cgroup_mkdir": "on_cgroup_mkdir",
+    "cgroup_rmdir": "on_cgroup_rmdir",
     "sched_process_fork": "on_fork",
     "sched_process_exit": "on_exit",
     "task_rename": "on_rename",
     "sched_switch": "on_switch",
 }
+_PROGRAMS = (
+    *(Program(name=name) for name in (*_RAW_TRACEPOINTS.values(), "on_control", *_IRQ_PROGRAMS)),
+    Program(name="on_tick", kind="perf_event"),
+    *AFFINITY_PROGRAMS,
+)
 _U32 = struct.Struct("=I")
+
+
+def build_request(root: Path, options: ObserveOptions) -> Request:
+    """Return what the programs are made from.
+
+    :raises HostUnsupportedError: the kernel has no BTF, or more CPUs than the ledger judges.
+    """
+    settings = kernel_structs.settings(root)
+    settings |= {
+        "MAX_CLAIMS": options.max_claims,
+        "MAX_LEVELS": MAX_LEVELS,
+        "SAMPLER_GAP_NS": options.sampler_gap_ns,
+        "MAX_CGROUPS": options.max_claims * 4 + 4,  # two hierarchies, and a cgroup that is made anew
+        "MAX_TASKS": options.max_tasks,
+        "NOTE_LINES": _note_lines(root),
+        "PATIENCE_NS": options.pending_ms * 1_000_000,
+        "MAX_RENAMES": options.max_offenders,
+        "MAX_OFFENDERS": options.max_offenders,
+        "MAX_INTRUDERS": options.max_intruders,
+        "MAX_IRQS": options.max_irqs,
+        "MAX_ACTIONS": options.max_actions,
+        "CPUMASK_BYTES": -(-_possible(root) // 64) * 8,
+        "RING_PAGES": options.ring_pages,
+        "DETAILS": options.details_per_row,
+    }
+    return Request(sources=SOURCES, settings=settings, programs=_PROGRAMS)
+
+
+def _possible(root: Path) -> int:
+    cpus = possible_cpus((root / "sys/devices/system/cpu/possible").read_text(encoding="ascii"))
+    if cpus > records.MAX_CPUS:
+        raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {records.MAX_CPUS}")
+    return cpus
+
+
+def _note_lines(root: Path) -> int:
+    thread_ids = int((root / "proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+    return thread_ids // records.NOTES_PER_LINE + 1
 
 
 class Ledger:
@@ -46,14 +93,13 @@ class Ledger:
 
     def __init__(self, root: Path, options: ObserveOptions) -> None:
         self._root, self._options = root, options
-        self._module: Any = None
+        self._loaded = LoadedPrograms()
         self._detach = contextlib.ExitStack()
         self._control = -1
         self._perf: dict[int, int] = {}
         self._buffer: dict[int, int] = {}
         self._dirty: set[int] = set()
         self._prepared = False
-        self._generation = 0
         self.programs: dict[str, int] = {}
         self.window = 0
         self.epoch = 0
@@ -62,76 +108,52 @@ class Ledger:
         self.members_lost = 0
         """Times that user space could not write a membership down: the map was full."""
         self._on_event: Callable[[bytes], None] | None = None
+        self.blind_spots: tuple[str, ...] = ()
         self._idents = itertools.count(1)
 
-    def open(self, workdir: Path) -> None:
-        """Compile, load and attach.
+    def open(self) -> None:
+        """Compile and load in a helper process, and attach.
 
         :raises HostUnsupportedError: the host lacks something; the message says what and how to get it.
         """
         if os.geteuid() != 0:
             raise HostUnsupportedError("eBPF probes need root (or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): use sudo")
-        options = self._options
-        settings = kernel_structs.settings(self._root)
-        settings |= {
-            "MAX_CLAIMS": options.max_claims,
-            "SAMPLER_GAP_NS": options.sampler_gap_ns,
-            "MAX_CGROUPS": options.max_claims * 4 + 4,  # two hierarchies, and a cgroup that is made anew
-            "MAX_TASKS": options.max_tasks,
-            "MAX_TIDS": self._thread_ids(),
-            "PATIENCE_NS": options.pending_ms * 1_000_000,
-            "MAX_OFFENDERS": options.max_offenders,
-            "MAX_INTRUDERS": options.max_intruders,
-            "MAX_RENAMES": options.max_offenders,
-            "MAX_IRQS": options.max_irqs,
-            "MAX_ACTIONS": options.max_actions,
-            "CPUMASK_BYTES": -(-self._possible() // 64) * 8,
-            "RING_PAGES": options.ring_pages,
-            "DETAILS": options.details_per_row,
-        }
         with contextlib.suppress(ValueError, OSError):  # kernels before 5.11 charge maps to RLIMIT_MEMLOCK
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        self._module = compiler.build(SOURCES, settings, self._root, workdir)
-        bpf = compiler.import_bcc().BPF
-        log = workdir / "verifier.log"
+        options = self._options
+        self._loaded = load(lambda: build_request(self._root, options))
         try:
-            for name in (*_RAW_TRACEPOINTS.values(), "on_control", *_IRQ_PROGRAMS):
-                self.programs[name] = compiler.load(self._module, name, bpf.RAW_TRACEPOINT, log)
-            self.programs["on_tick"] = compiler.load(self._module, "on_tick", bpf.PERF_EVENT, log)
+            self.programs = {name: fd for name, fd in self._loaded.programs.items() if not name.startswith("on_sys_")}
             self._control = self.programs["on_control"]
             self._open_maps()
             self.bump()
-            self._module[b"events"].open_ring_buffer(
-                lambda _context, data, size: self._hand_over(self._event, data, size)
-            )
-            self._module[b"actions"].open_ring_buffer(
-                lambda _context, data, size: self._hand_over(self.actions.hear, data, size)
-            )
+            maps = self._loaded.maps
+            self._rings = Rings({maps["events"]: self._event, maps["actions"]: self.actions.hear})
+            self._detach.callback(self._rings.close)
             self._detach.callback(self.actions.close)
-            self.programs |= self.actions.attach_affinity(self._module, log, trace_syscalls=options.trace_syscalls)
+            self.programs |= self.actions.attach_affinity(self._loaded, trace_syscalls=options.trace_syscalls)
             for tracepoint, function in _RAW_TRACEPOINTS.items():
                 self._attach(tracepoint, function)
             # A defined beginning: nothing that ran before is counted in any window.
             self.new_window()
+            if any(program_info(fd).missed_runs is None for fd in self.programs.values()):
+                # Programs of raw tracepoints are skipped since 05b24ff9b2cf (Linux 6.1), later than they are counted.
+                self.blind_spots = (
+                    "this kernel does not count the runs of programs that it skips: it skips none of ours",
+                )
         except BaseException:
             self.close()
             raise
 
-    def _possible(self) -> int:
-        cpus = possible_cpus((self._root / "sys/devices/system/cpu/possible").read_text(encoding="ascii"))
-        if cpus > records.MAX_CPUS:
-            raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {records.MAX_CPUS}")
-        return cpus
-
-    def _thread_ids(self) -> int:
-        return int((self._root / "proc/sys/kernel/pid_max").read_text(encoding="ascii")) + 1
-
     def _open_maps(self) -> None:
-        cpus = self._possible()
-        tables = self._module
+        cpus = _possible(self._root)
 
         def table(name: str, key: int, value: int, copies: int = 1) -> Map:
-            return Map(tables[name.encode()].map_fd, key, value, copies)
+            fd = self._loaded.maps[name]
+            info = bpf_syscalls.map_info(fd)
+            if (info.key_size, info.value_size) != (key, value):
+                raise RuntimeError(f"map {name} has {info.key_size}+{info.value_size} bytes, not {key}+{value}")
+            return Map(fd, key, value, copies)
 
         self.roots = table("roots", 8, records.CLAIM_ROOT.size)
         self._config = table("config", 4, records.CONFIG.size)
@@ -144,34 +166,37 @@ class Ledger:
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
         self.idents = table("idents", 4, 4)
-        self._notes = table("notes", 4, 4)
-        leaf = tables[b"irq_state"].Leaf  # of a per-CPU map: an array of the record
-        self._irq_state = table("irq_state", 4, ctypes.sizeof(getattr(leaf, "_type_", leaf)), cpus)
+        self._notes = table("notes", 4, records.NOTES_PER_LINE * 8)
+        self.claimed = claimed_paths.ClaimedPaths(
+            table("claimed_paths", claimed_paths.PATH_BYTES, claimed_paths.VALUE_BYTES), table("path_events", 4, 8)
+        )
+        irq_state = bpf_syscalls.map_info(self._loaded.maps["irq_state"]).value_size
+        self._irq_state = table("irq_state", 4, irq_state, cpus)
         sums = table("irqs", records.IrqKey.LAYOUT.size, records.IrqSums.LAYOUT.size)
         self.interrupts = Interrupts(sums, table("irq_cpus", 4, 8), self._attach)
         self.actions = Actions(table("action_state", 4, records.ActionState.LAYOUT.size, cpus), self._root)
         self._zero_row = bytes(self._rows.value_size * cpus)
 
     def _attach(self, tracepoint: str, function: str) -> None:
-        compiler.attach_raw_tracepoint(self._module, tracepoint, function)
+        try:
+            link = bpf_syscalls.attach(self.programs[function], tracepoint)
+        except OSError as error:
+            raise HostUnsupportedError(
+                f"raw tracepoint {tracepoint}: {error.strerror}; CONFIG_BPF_EVENTS is needed"
+            ) from None
+        self._detach.callback(os.close, link)
 
     def _event(self, record: bytes) -> None:
         if self._on_event is not None:
             self._on_event(record)
 
-    def _hand_over(self, hear: Callable[[bytes], None], data: int, size: int) -> int:
-        hear(ctypes.string_at(data, size))
-        return 0
-
     def close(self) -> None:
         """Detach and free everything."""
         for fd in self._perf.values():
-            compiler.import_bcc().lib.bpf_close_perf_event_fd(fd)
+            os.close(fd)
         self._perf.clear()
-        module, self._module = self._module, None
-        if module is not None:
-            self._detach.close()
-            module.cleanup()
+        self._detach.close()
+        self._loaded.close()
         self.programs.clear()
 
     @property
@@ -181,16 +206,11 @@ class Ledger:
 
     def sample(self, cpus: CpuSet) -> CpuSet:
         """Start the CPU-clock sampler on these CPUs; returns those where it runs (a CPU may have gone offline)."""
-        lib = compiler.import_bcc().lib
         for cpu in cpus:
             if cpu in self._perf or not self._options.sampler_hz:
                 continue
-            fd = lib.bpf_attach_perf_event(
-                self.programs["on_tick"],
-                *(_PERF_TYPE_SOFTWARE, _PERF_COUNT_SW_CPU_CLOCK, 0, self._options.sampler_hz, -1, cpu, -1),
-            )
-            if fd >= 0:
-                self._perf[cpu] = fd
+            with contextlib.suppress(OSError):
+                self._perf[cpu] = run_on_cpu_clock(self.programs["on_tick"], cpu, self._options.sampler_hz)
         return CpuSet.of(self._perf)
 
     def sampled(self) -> CpuSet:
@@ -201,12 +221,12 @@ class Ledger:
         """Close the sampler's event of a CPU that went offline: it does not come back by itself."""
         fd = self._perf.pop(cpu, None)
         if fd is not None:
-            compiler.import_bcc().lib.bpf_close_perf_event_fd(fd)
+            os.close(fd)
 
     def poll(self, timeout_ms: int) -> None:
         """Wait for records and hand them over."""
         begin = time.monotonic_ns()
-        self._module.ring_buffer_poll(timeout_ms)
+        self._rings.wait(timeout_ms)
         self.heard_ns = begin
 
     def online(self) -> CpuSet:
@@ -234,9 +254,9 @@ class Ledger:
 
     def bump(self) -> None:
         """Make every CPU look its cached answers up again."""
-        # 16 bits of it are compared. 0 is what a note has that nobody wrote.
-        self._generation = self._generation % 65535 + 1
-        self._everywhere(None, records.CONTROL_FLUSH, self._generation)
+        self._everywhere(None, records.CONTROL_FLUSH)
+        # When no CPU keeps an old answer any more: from here on all tasks are looked up again.
+        self._control_run(records.CONTROL_RENEW)
 
     def set_cpuset_hierarchy(self, number: int) -> None:
         """Say which v1 hierarchy has the cpuset controller (0: none): a joining is complete with it."""
@@ -268,13 +288,26 @@ class Ledger:
         self.roots.update(struct.pack("=Q", cgroup_id), root)
         self.bump()
 
-    def remove_root(self, cgroup_id: int, cpuset_id: int | None = None) -> None:
-        """Take a cgroup out; when this returns no CPU counts for its slot any more."""
-        self.roots.delete(struct.pack("=Q", cgroup_id))
-        if cpuset_id is not None:
-            self.roots.delete(struct.pack("=Q", cpuset_id | records.CPUSET_SPACE))
+    def remove_root(self, cgroup_id: int, ident: int) -> None:
+        """Take a claim's cgroup out; when this returns no CPU counts for its slot any more."""
+        self.drop_root(cgroup_id)
         self.bump()
         self.split()
+        # That of its v1 cpuset, and one that was made just before its name was forgotten: every program that ran then
+        # has ended by now.
+        for key, value in self.roots.items():
+            if records.CLAIM_ROOT.unpack(value)[1] == ident:
+                self.roots.delete(key)
+                self.bump()
+
+    def drop_root(self, cgroup_id: int) -> None:
+        """Forget a cgroup that was deleted: nobody can be in it."""
+        self.roots.delete(struct.pack("=Q", cgroup_id))
+
+    def drop_cpuset(self, cpuset_id: int | None) -> None:
+        """Forget a cgroup of the v1 cpuset hierarchy that was deleted."""
+        if cpuset_id is not None:
+            self.drop_root(cpuset_id | records.CPUSET_SPACE)
 
     def forget_ident(self, ident: int) -> None:
         """Let the records of a removed claim's members count no more."""
@@ -301,7 +334,7 @@ class Ledger:
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
-        self._everywhere(CpuSet.of([cpu]), records.CONTROL_FLUSH, self._generation)
+        self._everywhere(CpuSet.of([cpu]), records.CONTROL_FLUSH)
         self._everywhere(CpuSet.of([cpu]), records.CONTROL_WINDOW, self.window)
 
     def next_epoch(self) -> int:
@@ -332,6 +365,8 @@ class Ledger:
         What only grows stays (idents, windows, loss since the programs were loaded): a window is measured by
         differences, and numbers that are never used twice keep late records apart.
         """
+        for path in tuple(self.claimed.paths.keys()):  # first: a new cgroup of the name must not become a root again
+            self.claimed.paths.delete(path)
         for root in tuple(self.roots.keys()):
             self.roots.delete(root)
         self.set_cpuset_hierarchy(0)
@@ -345,10 +380,10 @@ class Ledger:
             for key in tuple(table.keys()):
                 table.delete(key)
         # A thread's number may be another one's next time: hidden threads are told apart by never having been seen.
-        self._notes.zero(self._thread_ids())
+        self._notes.zero(_note_lines(self._root))
         # A handler that was under way when its CPU ceased to be watched would seem to last for ever.
         self._irq_state.update(_U32.pack(0), bytes(self._irq_state.value_size * self._irq_state.copies))
-        self._module.ring_buffer_consume()
+        self._rings.drain()
         self.interrupts.forget(self.window)
         self.actions.drop_old(self.window)
         self._prepared = False
@@ -371,7 +406,8 @@ class Ledger:
 
     def seen(self, tid: int) -> bool:
         """Say whether the ledger ever saw this thread switched out."""
-        note = self._notes.lookup(_U32.pack(tid)) or b""
+        line = self._notes.lookup(_U32.pack(tid // records.NOTES_PER_LINE)) or b""
+        note = line[tid % records.NOTES_PER_LINE * 8 :][:8]
         return bool(int.from_bytes(note, "little") & records.TAG_MASK)
 
     def name(self, tid: int, life: int, last_ns: int, first: bytes) -> bytes:
@@ -384,7 +420,7 @@ class Ledger:
 
     def missed_runs(self) -> int:
         """Return how many program runs the kernel skipped."""
-        return sum(program_info(fd).missed_runs for fd in self.programs.values())
+        return sum(program_info(fd).missed_runs or 0 for fd in self.programs.values())
 
     def run_time_ns(self) -> int:
         """Return our programs' run time; it stands still unless the kernel's statistics are on."""

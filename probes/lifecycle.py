@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from probes.sampling.bandwidth import read_stats
+from probes.subjects import Subject
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import HotplugEvent, Transition
@@ -30,25 +30,40 @@ def restarting(observer: Observer, name: str, cause: str = "toolkit") -> Iterato
 
     :raises InputError: the claim is not watched, or its cgroup is gone when the block ends.
     """
-    subject = observer.subjects.get(name)
+    subject = observer.require(name)
     start = time.monotonic_ns()
-    yield
-    with observer.lock:
-        if subject is None or observer.subjects.get(name) is not subject:
-            observer.require(name)
-            return
-        number = cgroupfs.cgroup_id(observer.hierarchy, subject.claim.cgroup)
-        if number != subject.cgroup_id:
-            cpuset_id = cgroupfs.cpuset_id(observer.hierarchy, subject.claim.cgroup)
-            observer.ledger.remove_root(subject.cgroup_id, subject.cpuset_id)
-            observer.ledger.add_root(number, subject.slot, subject.ident, cpuset_id)
-            subject.cgroup_id, subject.cpuset_id = number, cpuset_id
-            subject.since_ns = time.monotonic_ns()
-            observer.found_members(subject)
-            if observer.window is not None:
-                # The new cgroup counts from nothing: what it used is measured from here.
-                observer.window.first.stats.update(read_stats(observer.hierarchy, [subject.claim]))
-        _note(observer, Transition(claim=name, what="restart", start_at_ns=start, end_at_ns=0, cause=cause))
+    with _made_by(subject, cause):
+        yield
+        with observer.lock:
+            if observer.require(name) is not subject:
+                return
+            observer.identities.look()
+            observer.identities.verify(subject)
+            cgroupfs.cgroup_id(observer.hierarchy, subject.claim.cgroup)
+            _note(observer, Transition(claim=name, what="restart", start_at_ns=start, end_at_ns=0, cause=cause))
+
+
+@contextmanager
+def ending(observer: Observer, name: str, cause: str = "toolkit") -> Iterator[None]:
+    """Look at a claim a last time, let its tasks end inside the block, and stop watching it."""
+    subject = observer.require(name)
+    window = observer.window
+    if window is not None and not window.closed:
+        if observer.options.threads:
+            window.masks.scan(subject, lambda: window.closed)
+        observer.read_last(name)
+    with _made_by(subject, cause):
+        yield
+    observer.remove_claim(name)
+
+
+@contextmanager
+def _made_by(subject: Subject, cause: str) -> Iterator[None]:
+    subject.cause = cause
+    try:
+        yield
+    finally:
+        subject.cause = "host"
 
 
 def look_for_cpus(observer: Observer) -> None:
@@ -61,6 +76,13 @@ def look_for_cpus(observer: Observer) -> None:
             else:
                 observer.ledger.forget_sampler(event.cpu)
             cpu_changed(observer, event)
+
+
+def last_look_for_cpus(observer: Observer) -> None:
+    """Look before a window closes: what the kernel has told by now is heard, a change that it has not told counts."""
+    observer.hotplug.catch_up()
+    look_for_cpus(observer)
+    look_for_cpus(observer)
 
 
 def cpu_changed(observer: Observer, event: HotplugEvent) -> None:

@@ -1,13 +1,20 @@
-"""The observer's two threads: one hears the programs and keeps the small clocks, one walks /proc."""
+"""The observer's two threads: one hears the programs and keeps the small clocks, one walks /proc.
+
+A thread that meets an error notes what is missing by it and goes on; none ends the run, for what the kernel has counted
+is worth telling. Whether it kept its pace is seen by the clocks of the window.
+"""
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from probes.lifecycle import look_for_cpus
+from toolkit.model.blind_spots import EVERY_WITNESS, Witness
 
 if TYPE_CHECKING:
     from probes.observer import Observer
@@ -16,23 +23,30 @@ if TYPE_CHECKING:
 POLL_MS = 10
 HOUSEKEEPING_S = 2.0
 HOTPLUG_S = 0.1
+AGAIN_S = 0.1
+"""Pause after an error."""
 
 
 class Listener:
-    """Runs both threads from ``__enter__`` to ``__exit__``; an error in one is raised at the end."""
+    """Runs both threads from ``__enter__`` to ``__exit__``."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._stop = threading.Event()
-        self._errors: list[BaseException] = []
-        self._threads = [threading.Thread(target=self._guard, args=(self._hear,), name="pinproof-events", daemon=True)]
-        if observer.options.threads:
-            self._threads.append(
-                threading.Thread(target=self._guard, args=(self._scan,), name="pinproof-proc", daemon=True)
-            )
+        self._next_bin = self._next_hotplug = self._next_housekeeping = time.monotonic()
+        hears = (self._hear, "pinproof-events", EVERY_WITNESS)
+        scans = (self._scan, "pinproof-proc", (Witness.MASKS,))
+        self._threads = [
+            threading.Thread(target=self._guard, args=(work, witnesses), name=name, daemon=True)
+            for work, name, witnesses in ((hears, scans) if observer.options.threads else (hears,))
+        ]
 
     def __enter__(self) -> Listener:
         """Start."""
+        # A full collection stops all our threads: 15 ms of CPU time, on a loaded host half a second. What is there
+        # by now stays, so later collections need not look at it.
+        gc.collect()
+        gc.freeze()
         for thread in self._threads:
             thread.start()
         return self
@@ -42,48 +56,50 @@ class Listener:
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        if self._errors and exc[0] is None:
-            raise self._errors[0]
+        gc.unfreeze()
 
-    def _guard(self, work: object) -> None:
+    def _guard(self, work: Callable[[], float], witnesses: tuple[Witness, ...]) -> None:
+        """Do the work again and again, each time after the pause that it asks for."""
+        last_ns = time.monotonic_ns()
+        pause_s = 0.0
         try:
-            assert callable(work)
-            work()
-        except BaseException as error:  # handed to the thread that owns the observer
-            self._errors.append(error)
-            self._observer.blind(f"a thread of the observer ended early: {error}")
+            while not self._stop.wait(pause_s):
+                try:
+                    pause_s = work()
+                except Exception as error:
+                    text = f"the observer met an error: {error or type(error).__name__}"
+                    now_ns = time.monotonic_ns()
+                    self._observer.blind(text, *witnesses, start_ns=last_ns, end_ns=now_ns)
+                    pause_s = AGAIN_S
+                last_ns = time.monotonic_ns()
+        except BaseException as error:
+            self._observer.blind(f"a thread of the observer ended early: {error or type(error).__name__}", *witnesses)
 
-    def _hear(self) -> None:
+    def _hear(self) -> float:
         observer = self._observer
-        next_bin = next_hotplug = next_housekeeping = time.monotonic()
-        while not self._stop.is_set():
-            observer.ledger.poll(POLL_MS)
-            observer.settle()
-            now = time.monotonic()
-            if now >= next_bin:
-                next_bin = now + observer.options.bin_ms / 1000
-                with observer.lock:
-                    if observer.window is not None:
-                        observer.window.add_bins()
-            if now >= next_hotplug:
-                next_hotplug = now + HOTPLUG_S
-                look_for_cpus(observer)
-            if now >= next_housekeeping:
-                next_housekeeping = now + HOUSEKEEPING_S
-                observer.housekeeping()
+        observer.ledger.poll(POLL_MS)
+        observer.settle()
+        now = time.monotonic()
+        if now >= self._next_bin:
+            self._next_bin = now + observer.options.bin_ms / 1000
+            with observer.lock:
+                if observer.window is not None:
+                    observer.window.add_bins()
+        if now >= self._next_hotplug:
+            self._next_hotplug = now + HOTPLUG_S
+            look_for_cpus(observer)
+        if now >= self._next_housekeeping:
+            self._next_housekeeping = now + HOUSEKEEPING_S
+            observer.housekeeping()
+        return 0.0
 
     def _over(self, window: Window) -> bool:
         return self._stop.is_set() or window.closed
 
-    def _scan(self) -> None:
-        observer = self._observer
-        while not self._stop.is_set():
-            window = observer.window
-            if window is not None and not window.closed:
-                with observer.lock:
-                    subjects = list(observer.subjects.values())
-                stop = partial(self._over, window)
-                for subject in subjects:
-                    window.masks.scan(subject, window.start_ns, stop)
-                window.masks.scans += not stop()
-            self._stop.wait(observer.options.scan_ms / 1000)
+    def _scan(self) -> float:
+        window = self._observer.window
+        if window is not None and not window.closed:
+            # Not under the lock: whoever holds it while a window closes must not make a gap.
+            subjects = tuple(self._observer.subjects.values())
+            window.masks.scan_all(subjects, partial(self._over, window))
+        return self._observer.options.scan_ms / 1000

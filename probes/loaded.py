@@ -6,7 +6,6 @@ an observer keeps in user space ends with it. So nothing that one saw or watched
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ from toolkit.host.cgroupfs import Hierarchy, Mode
 def loaded(root: Path = Path("/"), options: ObserveOptions | None = None) -> Iterator[Ledger]:
     """Compile, load and attach the programs; give the ledger to one :class:`probes.observer.Observer` after the other.
 
-    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc, no headers.
+    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     """
     unified_hierarchy(root)
     with attached(Ledger(root, options or ObserveOptions())) as ledger:
@@ -32,11 +31,7 @@ def loaded(root: Path = Path("/"), options: ObserveOptions | None = None) -> Ite
 @contextmanager
 def attached(ledger: Ledger) -> Iterator[Ledger]:
     """Open a ledger, and close it when the block ends."""
-    # Needed only to compile: gone before anything is watched, so that a SIGKILL later leaves nothing.
-    with tempfile.TemporaryDirectory(prefix="pinproof-") as private:
-        workdir = ledger.options.workdir or Path(private)
-        workdir.mkdir(parents=True, exist_ok=True)
-        ledger.open(workdir)
+    ledger.open()
     try:
         yield ledger
     finally:

@@ -16,6 +16,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from probes import gather, lifecycle, loaded
+from probes.blindness import Blindness
+from probes.file_reader import FileReader
+from probes.identity import Identities
 from probes.ledger import Ledger
 from probes.listener import Listener
 from probes.members import drop_dead, record_members
@@ -23,12 +26,13 @@ from probes.options import ObserveOptions
 from probes.owners import CgroupNames
 from probes.published import Bound, Published
 from probes.records import EVENT_OUTSIDE, EVENT_PIECE, FOREVER_NS, PODS_IDENT, Detail, MoveEvent, Piece, comm
-from probes.subjects import ALL_CPUS, Subject, Violation
+from probes.subjects import ALL_CPUS, Subject, Violation, check_place
 from probes.trails import Trails
 from probes.window import Window
 from toolkit.errors import InputError
 from toolkit.host import cgroup_mounts, cgroupfs
 from toolkit.host.hotplug import HotplugMonitor
+from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import Evidence, Transition
@@ -41,7 +45,7 @@ class Observer:
 
     :param ledger: loaded already, by :func:`probes.loaded.loaded`: observers that use it one after the other compile
         nothing and know nothing of each other. ``None``: this observer loads one for itself.
-    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc, no headers.
+    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     :raises InputError: a claim's cgroup does not exist, or is the root.
     """
 
@@ -68,11 +72,12 @@ class Observer:
         self.window: Window | None = None
         self.sampled = CpuSet()
         self.watched = CpuSet()
-        self.blind_spots: list[str] = []
+        self.blindness = Blindness()
         self._on_violation = on_violation
         self._found: deque[Violation] = deque()
         self._news = threading.Condition()
         self._pieces: deque[Piece] = deque()
+        self.identities = Identities(self)
         self._free = list(range(self.options.max_claims))
         self._stack = ExitStack()
 
@@ -80,6 +85,8 @@ class Observer:
         """Load and attach the programs, publish the claims, start listening."""
         self.hierarchy = loaded.unified_hierarchy(self.root)
         assert self.hierarchy.unified is not None
+        for claim in self.claims.claims:  # before anything is compiled
+            check_place(claim)
         self.cgroups = CgroupNames(self.hierarchy.unified)
         with ExitStack() as stack:
             if not self._borrowed:
@@ -92,9 +99,8 @@ class Observer:
             self._start_sampler()
             self.presence = lifecycle.Presence(self.ledger.online())
             self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
-            if self.hotplug.blind:
-                self.blind(self.hotplug.blind)
             stack.enter_context(Listener(self))
+            stack.enter_context(FileReader(self))
             self._stack = stack.pop_all()
         return self
 
@@ -117,8 +123,9 @@ class Observer:
     def close_window(self) -> Evidence:
         """End the window now and return everything observed in it."""
         window = self._window()
-        lifecycle.look_for_cpus(self)
+        lifecycle.last_look_for_cpus(self)
         with self.lock:
+            self.identities.look()
             window.close()
         # What was sent while the window was open has to be heard; and where a task was just being moved, the kernel's
         # word may still be on its way. However long the counting took: the patience begins when it has ended.
@@ -126,6 +133,7 @@ class Observer:
         with self.lock:
             evidence = gather.evidence(self, window)
             window.drop_old_entries()
+            self.blindness.forget(window.end().at_ns)
             self.window = None
         return evidence
 
@@ -149,8 +157,7 @@ class Observer:
 
     def add_claim(self, claim: Claim) -> None:
         """Watch one more claim from now on. A claim inside another's cgroup is judged instead of the outer one."""
-        if cgroupfs.relative(claim.cgroup) in ("", "."):
-            raise InputError(f"claim {claim.name}", "the root cgroup", "a cgroup below it: every task would be in it")
+        check_place(claim)
         if claim.name in self.subjects:
             raise InputError(f"claim {claim.name}", "watched already", "a name of its own")
         number = cgroupfs.cgroup_id(self.hierarchy, claim.cgroup)
@@ -171,13 +178,17 @@ class Observer:
                 cpus=cpus,
                 since_ns=since,
                 cpuset_id=cpuset_id,
+                watched_ns=since,
             )
             self.publish(subject, cpus)
+            self.ledger.claimed.claim(claim.cgroup, slot, subject.ident, in_cpuset=cpuset_id is not None)
             self.ledger.add_root(number, slot, subject.ident, cpuset_id)
             self.names[subject.ident] = claim.name
             self.subjects[claim.name] = subject
             self.found_members(subject)
             self._watch()
+            subject.checked_ns = since
+            self.identities.verify(subject)  # it may have been made anew since its id was read
             if self.window is not None:
                 self.window.claim_added(subject, since)
 
@@ -185,8 +196,12 @@ class Observer:
         """Stop watching a claim; what it did in the open window stays in the evidence."""
         with self.lock:
             subject = self.require(name)
+            self.identities.look()
+            if self.window is not None:
+                self.window.last_look(subject)
             start = time.monotonic_ns()
-            self.ledger.remove_root(subject.cgroup_id, subject.cpuset_id)
+            self.ledger.claimed.forget(subject.claim.cgroup)
+            self.ledger.remove_root(subject.cgroup_id, subject.ident)
             self.ledger.forget_ident(subject.ident)
             if self.window is not None:
                 self.window.claim_removed(subject, start)
@@ -198,10 +213,11 @@ class Observer:
             if outer is not None:
                 self.found_members(outer)
 
-    def found_members(self, subject: Subject) -> None:
-        """Write down which threads are in a claim's cgroup now."""
+    def found_members(self, subject: Subject, since_ns: int | None = None) -> None:
+        """Write down which threads are in a claim's cgroup now; ``since_ns``: since the claim exists, unless given."""
         tids = cgroupfs.tids(self.hierarchy, subject.claim.cgroup)
-        if not record_members(self.ledger.threads, tids, subject.ident, subject.since_ns):
+        since_ns = subject.since_ns if since_ns is None else since_ns
+        if not record_members(self.ledger.threads, tids, subject.ident, since_ns):
             self.ledger.members_lost += 1
 
     def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
@@ -263,14 +279,28 @@ class Observer:
         self.require(name)
         return lifecycle.restarting(self, name, cause)
 
+    def ending(self, name: str, cause: str = "toolkit") -> AbstractContextManager[None]:
+        """Let a claim's tasks end inside the block, and the claim with them; its cgroup goes in the block or later."""
+        self.require(name)
+        return lifecycle.ending(self, name, cause)
+
+    def read_last(self, name: str) -> None:
+        """Read a claim's counters and control files now, because its cgroup is about to be deleted."""
+        with self.lock:
+            if self.window is not None and name in self.subjects:
+                self.window.last_look(self.subjects[name])
+
     def record_transition(self, transition: Transition) -> None:
         """Add a transition that somebody else saw (times relative to the window)."""
         if self.window is not None:
             self.window.transitions.append(transition)
 
-    def blind(self, what: str) -> None:
-        """Note something that this run cannot see; it goes into the coverage."""
-        self.blind_spots.append(what)
+    def blind(self, what: str, *witnesses: Witness, start_ns: int | None = None, end_ns: int | None = None) -> None:
+        """Note something that this run cannot see, and whose evidence is incomplete by it; it goes into the coverage.
+
+        :param start_ns, end_ns: CLOCK_MONOTONIC; it concerns the windows of that time. ``None``: all.
+        """
+        self.blindness.note(what, witnesses, start_ns, end_ns)
 
     def housekeeping(self) -> None:
         """Forget what is dead; called by the listener every few seconds."""
@@ -296,6 +326,12 @@ class Observer:
             self._start_sampler()
 
     def _event(self, record: bytes) -> None:
+        try:
+            self._take(record)
+        except Exception as error:  # called from C, where it would only be printed
+            self.blind(f"an event was not handled: {error or type(error).__name__}", Witness.SWITCHES)
+
+    def _take(self, record: bytes) -> None:
         kind = int.from_bytes(record[:4], "little")
         if kind == EVENT_OUTSIDE:
             self._report(Detail.decode(record))

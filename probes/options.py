@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from toolkit.model.serde import stage_value
+
+MAX_LEVELS = 24
+"""Levels of the cgroup tree in which a claim can sit, the root's included; what is below a claim may be deeper."""
+MAX_LEVEL = MAX_LEVELS - 1
+"""The deepest level below the cgroup root in which the ledger finds a claim."""
+MAX_CLAIMS = (1 << 16) - 2
+"""The most that the programs can be compiled for: they number claims, and one set more, in 16 bits."""
 
 
 @stage_value
@@ -13,7 +19,6 @@ from toolkit.model.serde import stage_value
 class ObserveOptions:
     """Options of :class:`probes.observer.Observer`.
 
-    :param workdir: where merged headers and compiler logs go; a private temporary directory if ``None``.
     :param max_claims: claims at one time; costs 192 bytes per claim and possible CPU.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
@@ -29,7 +34,6 @@ class ObserveOptions:
     :param threads: scan thread masks at all.
     """
 
-    workdir: Path | None = None
     max_claims: int = 512
     max_tasks: int = 65536
     max_offenders: int = 16384

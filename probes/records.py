@@ -172,8 +172,8 @@ class CpuState(_Record):
     judged: int
     generation: int
     window: int
-    moves: int
     from_idle: int
+    pad0: int
     ticks: int
     opened_ns: int
     closed_ns: int
@@ -288,7 +288,7 @@ PIECE_ENDED, PIECE_TICK, PIECE_FROM_IDLE, PIECE_COUNTED, PIECE_MEMBER, PIECE_INC
 PODS_IDENT = 0xFFFFFFFF
 CPUSET_SPACE = 1 << 63
 """Added to a cgroup's id where it is one of the v1 cpuset hierarchy."""
-CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH = range(1, 6)
+CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH, CONTROL_RENEW = range(1, 7)
 IRQ_DEVICE, IRQ_VECTOR, IRQ_SOFT = range(1, 4)
 CPU_WORDS = 16
 MASK_BUFFERS = 4
@@ -296,10 +296,11 @@ MAX_CPUS = CPU_WORDS * 64
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=IIII")
 CLAIM_ROOT = struct.Struct("=IIII")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 8 + 16 * 32
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 16 + 16 * 32
 RENAME_KEY = struct.Struct("=II")
 RENAME = struct.Struct("=Q16s")
-TAG_MASK = (1 << 12) - 1
+NOTES_PER_LINE = 128
+TAG_MASK = (1 << 16) - 1
 
 
 def comm(raw: bytes) -> str:

@@ -35,6 +35,8 @@ class Shares:
     published: Published
     rows: dict[tuple[int, int], Row] = field(default_factory=dict)
     """By ident and CPU."""
+    cuts: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By ident and CPU: how often a task came or went while it ran there."""
     offences: tally.Offences = field(default_factory=dict)
     intruders: tally.Intruders = field(default_factory=dict)
 
@@ -126,4 +128,7 @@ class Shares:
 
     def _add_row(self, piece: Piece, stay: Stay, counts: dict[str, int]) -> None:
         place = (stay.ident, piece.cpu)
+        # A piece without a cut inside is one where the kernel's move and its word lie on both sides of the end.
+        cuts = (stay.from_ns > piece.from_ns) + (stay.to_ns < piece.now_ns)
+        self.cuts[place] = self.cuts.get(place, 0) + max(1, cuts)
         self.rows[place] = tally.sum_rows(tally.row(counts), self.rows.get(place))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from probes.options import MAX_LEVEL
 from probes.records import Row
+from toolkit.errors import InputError
+from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
@@ -40,6 +43,8 @@ class Subject:
     ident: int
     cpus: CpuSet
     since_ns: int
+    watched_ns: int = 0
+    """When the claim was added; ``since_ns`` moves on when its cgroup is made anew."""
     epoch: int = 0
     """Mask changes that are complete."""
     changing: bool = False
@@ -47,6 +52,14 @@ class Subject:
     """The set that a change under way leads to."""
     cpuset_id: int | None = None
     """Number of its cgroup in the v1 hierarchy of the cpuset controller, where it has one there."""
+    events: int = 0
+    """Events of its cgroup (made, deleted) that have been taken note of."""
+    gone: bool = False
+    """Whether there is no cgroup of its name at present."""
+    checked_ns: int = 0
+    """When its cgroup was last looked at and was the known one."""
+    cause: str = "host"
+    """Who makes and deletes its cgroup at present."""
     rows: list[Row] | None = field(default=None)
     """Final counters of a claim that was removed while the window was open."""
 
@@ -54,3 +67,18 @@ class Subject:
     def name(self) -> str:
         """The claim's name."""
         return self.claim.name
+
+
+def check_place(claim: Claim) -> None:
+    """Refuse a claim about a cgroup that the ledger cannot tell from others.
+
+    :raises InputError: the root, or a cgroup so deep that the programs, which look at a limited number of ancestors,
+        would not find it: its tasks would be nobody's.
+    """
+    path = cgroupfs.relative(claim.cgroup)
+    if path in ("", "."):
+        raise InputError(f"claim {claim.name}", "the root cgroup", "a cgroup below it: every task would be in it")
+    level = path.count("/") + 1
+    if level > MAX_LEVEL:
+        found = f"cgroup {claim.cgroup[:80]}… is {level} levels below the root"
+        raise InputError(f"claim {claim.name}", found, f"at most {MAX_LEVEL}: the programs look no deeper")

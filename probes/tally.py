@@ -69,8 +69,11 @@ def sum_rows(row: Row, more: Row | None) -> Row:
     return Row(**(values | {"out_longest_ns": max(row.out_longest_ns, more.out_longest_ns)}))
 
 
-def cpu_use(claim: str, rows: list[Row], sampled: CpuSet) -> list[CpuUse]:
-    """Make a claim's rows, one for each CPU on which it did anything."""
+def cpu_use(claim: str, rows: list[Row], sampled: CpuSet, cuts: Mapping[int, int] | None = None) -> list[CpuUse]:
+    """Make a claim's rows, one for each CPU on which it did anything.
+
+    :param cuts: by CPU: how often a task was moved in or out while it ran there.
+    """
     return [
         CpuUse(
             claim=claim,
@@ -86,6 +89,7 @@ def cpu_use(claim: str, rows: list[Row], sampled: CpuSet) -> list[CpuUse]:
             samples=row.samples,
             out_of_set_samples=row.out_samples,
             standstill_ns=row.standstill_ns if cpu in sampled else 0,
+            cuts=(cuts or {}).get(cpu, 0),
         )
         for cpu, row in enumerate(rows)
         if row.switches or row.ns or row.samples

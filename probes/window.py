@@ -1,4 +1,7 @@
-"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed."""
+"""One judged window: what was read when it opened, what happened meanwhile, what was read when it closed.
+
+Longer than 300 lines: one object that owns what a window has gathered, and the order in which its ends are read.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from probes import tally
+from probes.clocks import Clock
+from probes.lives import Lives, Reading
 from probes.records import CpuState, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.sampling.bandwidth import lineage, read_stats
 from probes.sampling.bins import Bins
+from probes.sampling.control_files import ControlFiles, empty
 from probes.sampling.memory import PageSampler
 from probes.sampling.system import SystemCounters, read_run_delay, read_softirqs, read_system
 from probes.sampling.threads import ThreadMasks
-from probes.sampling.untraced import read_again, read_counts
+from probes.sampling.untraced import Untraced, read_again, read_counts, untraced
 from probes.shares import Shares
 from probes.subjects import Subject
 from toolkit.host import cgroupfs
-from toolkit.host.cgroupfs import CpuStat
+from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, HotplugEvent, Transition
@@ -37,7 +43,7 @@ class Edge:
     """Everything read at one end of the window, the ledger's own moment in the middle."""
 
     at_ns: int
-    stats: dict[str, CpuStat]
+    stats: dict[str, Reading]
     files: dict[str, CgroupFiles]
     before: SystemCounters
     after: SystemCounters
@@ -81,6 +87,9 @@ class Window:
     masks: ThreadMasks
     shares: Shares
     """What pieces add to the rows."""
+    slots: Clock
+    """Beats when the running usage slots are closed."""
+    files: ControlFiles
     last: Edge | None = None
     offences: tally.Offences = field(default_factory=dict)
     intruders: tally.Intruders = field(default_factory=dict)
@@ -94,7 +103,9 @@ class Window:
     transitions: list[Transition] = field(default_factory=list)
     removed: list[Subject] = field(default_factory=list)
     hotplug: list[HotplugEvent] = field(default_factory=list)
-    gone_stats: dict[str, CpuStat] = field(default_factory=dict)
+    hidden: Untraced | None = None
+    """Threads that the kernel hid from the ledger, looked at as soon as the window had closed."""
+    lives: Lives = field(default_factory=Lives)
     pages: PageSampler = field(default_factory=PageSampler)
     usage_base: dict[str, int] = field(default_factory=dict)
     """Of claims added while the window was open: what they had used when their cgroup's own count was first read."""
@@ -115,27 +126,83 @@ class Window:
     def open(cls, observer: Observer) -> Window:
         """Open a window now."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        masks = ThreadMasks(observer.hierarchy, observer.root)
         edge = read_edge(observer)
-        return cls(
+        pause_ns = observer.options.scan_ms * 1_000_000
+        patience_ns = observer.options.pending_ms * 1_000_000
+        window = cls(
             observer=observer,
             number=observer.ledger.window,
             first=edge,
             started_at=moment,
-            masks=masks,
+            masks=ThreadMasks(observer.hierarchy, observer.root, edge.at_ns, pause_ns, patience_ns),
             shares=Shares(observer.published),
             forgotten=observer.trails.forgotten,
+            slots=Clock(edge.at_ns),
+            files=ControlFiles(observer.hierarchy, edge.files, edge.at_ns),
         )
+        own = {subject.claim.cgroup for subject in observer.subjects.values()}
+        for cgroup, reading in edge.stats.items():
+            window.lives.start(cgroup, reading, 0 if cgroup in own else None)
+        return window
 
     def close(self) -> None:
         """Close the window now."""
         self.add_bins()
         self.last = read_edge(self.observer)
         self.counted_ns = time.monotonic_ns()
+        self.hidden = self.untraced(self.last)
+        self._take(self.last)
+
+    def untraced(self, edge: Edge) -> Untraced:
+        """Return the threads that the ledger never saw until now."""
+        first, observer = self.first, self.observer
+        return untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
 
     def end(self) -> Edge:
         """Return the closing edge, or one read now where the window is still open."""
-        return self.last if self.last is not None else read_edge(self.observer, turn=False)
+        if self.last is not None:
+            return self.last
+        edge = read_edge(self.observer, turn=False)
+        self._take(edge)
+        return edge
+
+    def _take(self, edge: Edge) -> None:
+        """Let what was read at an edge be the last reading of every cgroup that is there."""
+        own = {subject.claim.cgroup: subject for subject in self.observer.subjects.values()}
+        for cgroup, reading in edge.stats.items():
+            self.lives.read(cgroup, reading, self.usage_ns(own[cgroup]) if cgroup in own else None)
+        for files in edge.files.values():
+            self.files.note(files)
+
+    def read_counters(self, subject: Subject, made_ns: int | None) -> None:
+        """Read a claim's counters at all levels; ``made_ns``: when its cgroup was made, where that is news."""
+        if self.closed:
+            return
+        used = self.usage_ns(subject)
+        for cgroup, reading in read_stats(self.observer.hierarchy, [subject.claim], exact=False).items():
+            own = cgroup == subject.claim.cgroup
+            self.lives.read(cgroup, reading, used if own else None, made_ns if own else None)
+
+    def last_look(self, subject: Subject) -> None:
+        """Read a claim's counters and control files, because it ends."""
+        if self.closed:
+            return
+        self.observer.ledger.split(self.observer.ledger.sampled())
+        self.read_counters(subject, None)
+        for files in read_claim_files(self.observer, [subject.claim]).values():
+            self.files.note(files)
+
+    def files_at_end(self, edge: Edge) -> tuple[CgroupFiles, ...]:
+        """Return the control files as last read of every cgroup that was watched, also of those that ended."""
+        wanted = {level for subject in self.all_subjects() for level in lineage(subject.claim.cgroup)}
+        found = []
+        for cgroup in sorted(wanted):
+            files = edge.files.get(cgroup)
+            if files is None or empty(files):
+                files = self.files.last(cgroup) or files
+            if files is not None:
+                found.append(files)
+        return tuple(found)
 
     def rows(self, subject: Subject) -> list[Row]:
         """Return a claim's counters by CPU."""
@@ -207,7 +274,8 @@ class Window:
                 if observer.ledger.heard_ns > self.counted_ns and not self.waiting:
                     return
             if time.monotonic() > deadline:
-                observer.blind(f"events were still unread {EVENTS_S} s after the window closed")
+                text = f"events were still unread {EVENTS_S:g} s after the window closed"
+                self.observer.blind(text, Witness.SWITCHES, start_ns=self.start_ns, end_ns=self.end().at_ns)
                 return
             time.sleep(0.002)
 
@@ -249,20 +317,24 @@ class Window:
         if self.closed:
             return
         self.observer.ledger.split(self.observer.ledger.sampled())
-        now = time.monotonic_ns() - self.start_ns
+        moment = time.monotonic_ns()
+        self.slots.beat(moment)
+        now = moment - self.start_ns
         for subject in self.observer.subjects.values():
             self.bins.setdefault(subject.name, Bins(subject.name)).add(now, self.usage_ns(subject))
 
     def claim_added(self, subject: Subject, since_ns: int) -> None:
         """Note that a claim is watched from now on."""
-        for cgroup, stat in read_stats(self.observer.hierarchy, [subject.claim]).items():
-            self.first.stats.setdefault(cgroup, stat)
-            if cgroup == subject.claim.cgroup:
-                self.first.stats[cgroup] = stat  # of the cgroup that is there now: it may have been made anew
+        readings = read_stats(self.observer.hierarchy, [subject.claim])
         self.observer.ledger.split(self.observer.ledger.sampled())
-        self.usage_base[subject.name] = self.usage_ns(subject)
+        used = self.usage_base[subject.name] = self.usage_ns(subject)
+        for cgroup, reading in readings.items():
+            # A claim's own account is begun anew: its cgroup may have been another claim's, or made anew.
+            if cgroup == subject.claim.cgroup or cgroup not in self.lives.accounts:
+                self.lives.start(cgroup, reading, used if cgroup == subject.claim.cgroup else None)
         for cgroup, files in read_claim_files(self.observer, [subject.claim]).items():
             self.first.files.setdefault(cgroup, files)
+            self.files.note(files)
         self.bins[subject.name] = Bins(subject.name, since_ns - self.start_ns)
         self.changed(subject, "claim-added", since_ns, time.monotonic_ns(), None, subject.cpus, "toolkit")
 
@@ -271,6 +343,7 @@ class Window:
         if not self.closed:
             subject.rows = self.observer.ledger.rows(subject.slot, self.number)
             self.removed.append(subject)
+            self.masks.end(subject, start_ns)
         self.changed(subject, "claim-removed", start_ns, time.monotonic_ns(), subject.cpus, None, "toolkit")
 
     def changed(

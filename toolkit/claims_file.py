@@ -130,7 +130,7 @@ def parse_claims(text: str, where: str) -> ClaimSet:
         reserved_cpus=document.reserved_cpus,
         strict_reservation=document.strict_reservation,
         policy=document.policy,
-        pods_root=None if document.pods_root is None else canonical(document.pods_root),
+        pods_root=None if document.pods_root is None else canonical("/" + document.pods_root.strip("/")),
         transition_limit_ms=document.transition_limit_ms,
         noise_budget_ns_per_s=document.noise_budget_ns_per_s,
         reconcile_period_s=document.reconcile_period_s,
@@ -142,11 +142,13 @@ def parse_claims(text: str, where: str) -> ClaimSet:
 def check_claims(claims: ClaimSet, where: str) -> None:
     """Refuse claims that contradict each other.
 
-    :raises InputError: no claims, names or cgroups twice, exclusive sets that overlap, an exclusive claim without CPUs,
-        paths with ``..``, names that cannot be printed or are those of our controls.
+    :raises InputError: no claims, a strict reservation of nothing, names or cgroups twice, exclusive sets that overlap,
+        an exclusive claim without CPUs, paths with ``..``, names that cannot be printed or are those of our controls.
     """
     if not claims.claims:
         raise InputError(where, "no claims", "at least one")
+    if claims.strict_reservation and not claims.reserved_cpus:
+        raise InputError(where, "strictReservation without reservedCPUs", "the CPUs that no workload may run on")
     for what in ("name", "cgroup"):
         seen: set[str] = set()
         for claim in claims.claims:

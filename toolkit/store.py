@@ -1,7 +1,8 @@
-"""The run directory: one JSON file per stage, written atomically, read back as if a stranger had written it.
+"""A run as text, and the run directory: one JSON file per stage, read back as if a stranger had written it.
 
 ``runs/<id>/{scenario,plan,sandbox,claims,evidence,result}.json``; each holds ``"schema": "pinproof.<stage>/1"`` beside
-the fields of its value. A live run judges what it reads back from here, so another machine comes to the same verdicts.
+the fields of its value. A live run judges what it reads back from the text that it then saves, so another machine comes
+to the same verdicts, and no disk is needed to come to them.
 Source: design.md sections 1 and 6.
 """
 
@@ -12,13 +13,17 @@ import os
 import re
 import secrets
 import stat
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pydantic_core
 
+from toolkit.disk import write_atomically as write_atomically
+from toolkit.disk import write_directory
+from toolkit.disk import write_output as write_output
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
@@ -80,34 +85,71 @@ def create_run(base: Path, run_id: str) -> Path:
     return run
 
 
-def save_scenario(run: Path, value: Scenario) -> Path:
-    """Save the scenario."""
-    return _save(run, "scenario", value)
-
-
-def save_plan(run: Path, value: Plan) -> Path:
-    """Save the plan."""
-    return _save(run, "plan", value)
-
-
-def save_sandbox(run: Path, value: Sandbox) -> Path:
-    """Save what stood on the machine."""
-    return _save(run, "sandbox", value)
-
-
-def save_claims(run: Path, value: ClaimSet) -> Path:
-    """Save what was promised."""
-    return _save(run, "claims", value)
-
-
-def save_evidence(run: Path, value: Evidence) -> Path:
-    """Save what was observed."""
-    return _save(run, "evidence", value)
-
-
 def save_result(run: Path, verdicts: tuple[Verdict, ...], evidence: Evidence) -> Path:
     """Save the verdicts with what they rest on."""
     return _save(run, "result", make_result(evidence, verdicts))
+
+
+def run_texts(
+    *,
+    claims: ClaimSet,
+    evidence: Evidence,
+    scenario: Scenario | None = None,
+    plan: Plan | None = None,
+    sandbox: Sandbox | None = None,
+) -> dict[str, str]:
+    """Write everything up to the evidence as text: stage -> the content of its file."""
+    stages = {"scenario": scenario, "plan": plan, "sandbox": sandbox, "claims": claims, "evidence": evidence}
+    return {stage: _text(stage, value) for stage, value in stages.items() if value is not None}
+
+
+def parse_run(path: Path, texts: Mapping[str, str]) -> StoredRun:
+    """Read a run from its texts, exactly as :func:`load_run` reads it from the files. :param path: where it will be.
+
+    :raises InputError: as :func:`load_run`.
+    """
+
+    def value(stage: str, kind: type[T]) -> T | None:
+        if stage not in texts:
+            return None
+        where = path / f"{stage}.json"
+        content = texts[stage].encode()
+        if len(content) > MAX_FILE_BYTES:
+            raise InputError(str(where), f"more than {MAX_FILE_BYTES} bytes", f"the {stage} of a run")
+        return _parse(content, stage, kind, str(where))
+
+    claims, evidence = value("claims", ClaimSet), value("evidence", Evidence)
+    if claims is None or evidence is None:
+        raise InputError(str(path), "no claims or no evidence", EXPECTED)
+    return StoredRun(
+        path=path,
+        claims=claims,
+        evidence=evidence,
+        scenario=value("scenario", Scenario),
+        plan=value("plan", Plan),
+        sandbox=value("sandbox", Sandbox),
+        result=value("result", Result),
+    )
+
+
+def with_result(
+    run: StoredRun, texts: Mapping[str, str], verdicts: tuple[Verdict, ...]
+) -> tuple[StoredRun, dict[str, str]]:
+    """Add the verdicts with what they rest on, read back from their text like everything else."""
+    text = _text("result", make_result(run.evidence, verdicts))
+    result = _parse(text.encode(), "result", Result, str(run.path / "result.json"))
+    return replace(run, result=result), {**texts, "result": text}
+
+
+def write_run(path: Path, texts: Mapping[str, Mapping[str, str]]) -> Path:
+    """Save a run, whole or not at all. :param texts: folder below it ("" for itself) -> stage -> text.
+
+    :raises InputError: it cannot be written there, or is there already.
+    """
+    files = {
+        f"{folder}/{stage}.json".lstrip("/"): text for folder, stages in texts.items() for stage, text in stages.items()
+    }
+    return write_directory(path, files)
 
 
 def save_run(
@@ -127,11 +169,9 @@ def save_run(
         run.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(run), error.strerror or str(error), "a directory that can be written") from None
-    for stage, value in (("scenario", scenario), ("plan", plan), ("sandbox", sandbox)):
-        if value is not None:
-            _save(run, stage, value)
-    save_claims(run, claims)
-    save_evidence(run, evidence)
+    texts = run_texts(claims=claims, evidence=evidence, scenario=scenario, plan=plan, sandbox=sandbox)
+    for stage, text in texts.items():
+        write_atomically(run / f"{stage}.json", text)
     return run
 
 
@@ -163,60 +203,18 @@ def load_result(path: Path) -> Result:
     return _parse(_read(path, "a run directory or a result.json"), "result", Result, str(path))
 
 
-def write_atomically(path: Path, text: str) -> Path:
-    """Write a file so that a reader sees all of it or none, also after a power cut.
-
-    :raises InputError: it cannot be written there.
-    """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        raise InputError(str(path), error.strerror or str(error), "a place that can be written") from None
-    return path
-
-
-def write_output(path: Path, text: str) -> Path:
-    """Write a file that the user named: through links, and into devices and pipes instead of over them.
-
-    :raises InputError: it cannot be written there.
-    """
-    try:
-        if not path.exists() or path.is_file() or path.is_dir():
-            return write_atomically(path.resolve(), text)
-        # By its own name: what /dev/stdout leads to has no path where it is a pipe.
-        with path.open("w", encoding="utf-8") as file:
-            file.write(text)
-    except (OSError, RuntimeError) as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise InputError(str(path), found, "a place that can be written") from None
-    return path
-
-
 def _schema(stage: str) -> str:
     return f"pinproof.{stage}/{VERSION}"
 
 
-def _save(run: Path, stage: str, value: object) -> Path:
+def _text(stage: str, value: object) -> str:
     data = to_data(value)
     assert isinstance(data, dict)
-    document = {"schema": _schema(stage), **data}
-    text = printable_json(pydantic_core.to_json(document, indent=1).decode())
-    return write_atomically(run / f"{stage}.json", text + "\n")
+    return printable_json(pydantic_core.to_json({"schema": _schema(stage), **data}, indent=1).decode()) + "\n"
+
+
+def _save(run: Path, stage: str, value: object) -> Path:
+    return write_atomically(run / f"{stage}.json", _text(stage, value))
 
 
 def _need(run: Path, stage: str, kind: type[T]) -> T:

@@ -41,6 +41,8 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         "narrowed_threads_count": len({(mask.pid, mask.tid) for mask in narrow}),
     }
 
+    measures |= view.scan_measures(claim, evidence)
+
     def verdict(outcome: Outcome, reason: str) -> Verdict:
         offenders = view.sorted_offenders(_offender(claim, mask, promised) for mask, promised in wide)
         return Verdict(
@@ -89,7 +91,12 @@ RULE = Rule(
             the thread never ran there. A mask narrower than the set is legal (a thread may narrow itself, and since
             kernel 6.2 a change of the cpuset keeps that) and is counted apart. No thread read: undecided.
         """),
-        tolerance="None. Masks read while the set was being changed are not kept.",
+        tolerance=prose("""
+            None. Masks read while the set was being changed are not kept. A mask that was wide for less than the
+            longest time that a thread of the claim went unread (`longest_gap_ms`) may be missed; above the pause
+            between two scans (200 ms), four times their CPU time and 500 ms (our own wait for a CPU on a loaded host)
+            that time leaves the rule undecided.
+        """),
         source="Documentation/filesystems/proc.rst; sched_setaffinity(2); field.md K10, K11, F49",
         negative_control="Widen the cgroup's cpuset behind the claim's back: `echo 0-1 > cpuset.cpus`.",
         witnesses=(Witness.MASKS,),

@@ -14,6 +14,8 @@ the interrupt, measured 7-20 µs in a quiet guest, where leaving idle goes throu
 latency that the kernel tells on hardware, 50 µs in a guest, for each interval that began on an idle CPU. The task
 clock leaves out interrupt time and steal where the kernel accounts for them, the ledger's clock does not: 2 % and the
 steal that was measured.
+A task that is moved while it runs takes what it ran since the last tick with it (``cgroup_account_cputime`` charges the
+cgroup that it is in by then), where the ledger cuts at the move: one tick for each such move.
 Source: design.md section 2, "two witnesses"; kernel/sched/cputime.c and fair.c (update_curr); field.md K23, K31.
 """
 
@@ -87,6 +89,7 @@ def cpu_time_tolerance_ns(evidence: Evidence, rows: list[CpuUse], usage_ns: int)
         + switches * SWITCH_EDGE_NS
         + usage_ns * IRQ_TIME_RATIO
         + view.steal_ns(evidence)
+        + view.tick_ns(evidence) * sum(row.cuts for row in rows)
     )
 
 
@@ -96,7 +99,7 @@ def _cpu_time(evidence: Evidence, rows: list[CpuUse], own: BandwidthUse | None) 
     if own.bpf_usage_ns is None:
         return "the ledger has no CPU time over the cgroup's window, there is no second witness"
     difference = own.bpf_usage_ns - own.usage_ns
-    allowed = cpu_time_tolerance_ns(evidence, rows, own.usage_ns)
+    allowed = cpu_time_tolerance_ns(evidence, rows, own.usage_ns) + _lives_ns(evidence, rows, own)
     least = -allowed - idle_wakes_ns(evidence, rows)
     if least <= difference <= allowed:
         return ""
@@ -104,6 +107,19 @@ def _cpu_time(evidence: Evidence, rows: list[CpuUse], own: BandwidthUse | None) 
         f"CPU time by the ledger {own.bpf_usage_ns / 1e6:.1f} ms, by the cgroup {own.usage_ns / 1e6:.1f} ms "
         f"(allowed {least / 1e6:+.1f} to {allowed / 1e6:+.1f} ms)"
     )
+
+
+def _lives_ns(evidence: Evidence, rows: list[CpuUse], own: BandwidthUse) -> float:
+    """Return how far the accounts may differ because the cgroup was read a last time before it was deleted.
+
+    That reading and the ledger's beside it are each up to one tick or one sampler period old on each CPU.
+    """
+    ends = own.lives - 1 + (own.unread_ns > 0)
+    if not ends:
+        return 0.0
+    hz = evidence.coverage.sampler_hz
+    cpus = len({row.cpu for row in rows if row.run_ns > 0}) or 1
+    return ends * cpus * (2 * view.tick_ns(evidence) + (view.NANOSECONDS / hz if hz > 0 else 0.0))
 
 
 def _rows(claims: ClaimSet, claim: Claim, own: BandwidthUse | None, use: dict[str, list[CpuUse]]) -> str:

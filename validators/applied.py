@@ -10,7 +10,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import bandwidth, view
+from validators import bandwidth, file_history, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.weights import weights_of_shares
 from validators.witness import Witness
@@ -49,21 +49,39 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
             continue
         _compare(reading, claim, found, view.set_at_epoch(claim, changes, epoch), when)
     reading.measures["files_compared_count"] = reading.compared
+    drifts = _drifts(reading, claim, evidence)
+    lives = file_history.lives(claim, evidence)
 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
         return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=reading.measures)
 
+    if drifts and not reading.wrong:
+        reading.measures["deviations_count"] = len(drifts)
+        reading.measures["deviation_from_ms"] = drifts[0].from_ns / 1e6
+        reading.wrong += [f"{drift.when} {drift.text}" for drift in drifts]
     if reading.wrong:
         offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online)
         if claim.cpus is not None and claim.cpus & offline and all("cpuset.cpus" in text for text in reading.wrong):
             return verdict(Outcome.UNDECIDED, f"CPUs {claim.cpus & offline} went offline: {reading.wrong[0]}")
         more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
-        return verdict(Outcome.FAILED, reading.wrong[0] + more)
+        return verdict(Outcome.FAILED, reading.wrong[0] + more + lives)
     if reading.unread:
         return verdict(Outcome.UNDECIDED, reading.unread[0])
     if not reading.compared:
         return verdict(Outcome.SKIPPED, "nothing that a control file holds was promised")
-    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before and after")
+    times = evidence.coverage.file_readings
+    between = f", {times} times in between" if times else ""
+    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before{between} and after{lives}")
+
+
+def _drifts(reading: _Reading, claim: Claim, evidence: Evidence) -> tuple[file_history.Deviation, ...]:
+    """Return when a value was another one between the two ends of the window."""
+
+    def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
+        found = [f"{name} was {what}" for name, what in _problems(reading, claim, files, cpus) if what]
+        return "; ".join(found)
+
+    return file_history.deviations(claim, evidence, problem)
 
 
 def _compare(reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None, when: str) -> None:
@@ -156,9 +174,12 @@ RULE = Rule(
         claim="The cgroup's control files hold what was promised, requested and effective, before and after.",
         how=prose("""
             Reads back cpuset.cpus and cpuset.mems (the request and what the kernel grants), the CFS quota, period and
-            burst, the weight or shares, and the memory limit, when the window opens and when it closes. A value that
-            differs is a failure, also one that another program changed while we watched. A value that could not be read
-            is undecided. A change that pinproof or the kubelet made in between moves the promise with it.
+            burst, the weight or shares, and the memory limit, when the window opens, about once a second while
+            it is open, and when it closes. A value that differs is a failure, also one that another program changed and
+            put back while we watched, with the time of the readings that differed. A value that could not be read is
+            undecided. A change that pinproof or the kubelet made in between moves the promise with it; while it is
+            under way, and for 2 s after a cgroup was made, when a runtime sets it up, nothing is compared. Readings
+            more than 3 s apart are a doubt.
         """),
         tolerance=prose("""
             Exact, but for stated roundings, which are reported as measures: a quota rounded up to 1 % of a CPU where

@@ -71,6 +71,8 @@ class Conditions:
 
     :param stopped_ns: how long the period timer's CPU may have stood still.
     :param overrun_ns: how long the group ran on CPUs that stood still.
+    :param lives: how many groups of this name there were one after the other: each began with a full pool, and ended
+        within a period.
     """
 
     window_ns: int
@@ -79,11 +81,12 @@ class Conditions:
     slice_ns: int = DEFAULT_SLICE_US * NS_PER_US
     stopped_ns: int = 0
     overrun_ns: int = 0
+    lives: int = 1
 
     @property
     def edges_ns(self) -> int:
         """Slices in hand and ticks not yet accounted, on all CPUs, at both edges together."""
-        return self.cpus * (self.slice_ns + 2 * self.tick_ns)
+        return self.lives * self.cpus * (self.slice_ns + 2 * self.tick_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,13 @@ class Bound:
     @property
     def total_ns(self) -> int:
         """The bound."""
-        return self.pool_ns + self.limit.burst_us * NS_PER_US + self.conditions.edges_ns
+        return self.pool_ns + self.limit.burst_us * NS_PER_US + self.conditions.edges_ns + self.lives_ns
+
+    @property
+    def lives_ns(self) -> int:
+        """What groups made anew under the name may use beyond it: each begins with a pool and ends within a period."""
+        more = 2 * self.limit.quota_us + self.limit.burst_us
+        return (self.conditions.lives - 1) * more * NS_PER_US
 
     @property
     def text(self) -> str:
@@ -120,7 +129,9 @@ class Bound:
             f"{plural(self.conditions.cpus, 'CPU', 'CPUs')} x ({self.conditions.slice_ns / 1e6:g} ms slice + "
             f"2 x {self.conditions.tick_ns / 1e6:g} ms tick)"
         )
-        return f"{pool}{burst}, {edges}: {self.total_ns / 1e6:.1f} ms"
+        times = f" x {self.conditions.lives} cgroups of its name" if self.conditions.lives > 1 else ""
+        lives = f", {self.lives_ns / 1e6:.1f} ms for those made anew" if self.conditions.lives > 1 else ""
+        return f"{pool}{burst}, {edges}{times}{lives}: {self.total_ns / 1e6:.1f} ms"
 
 
 def upper(limit: Limit, conditions: Conditions, nr_periods: int | None) -> Bound:
@@ -146,14 +157,14 @@ def upper_ns(limit: Limit, conditions: Conditions, nr_periods: int | None) -> in
 def demanded_ns(limit: Limit, conditions: Conditions) -> int:
     """Return the CPU time that a load which always wants more than the limit must have had."""
     quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
-    return conditions.window_ns // period * quota - conditions.edges_ns
+    return (conditions.window_ns // period - 2 * (conditions.lives - 1)) * quota - conditions.edges_ns
 
 
 def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, *, sleeps: bool) -> int:
     """Return the CPU time that so many throttled periods prove, if the limit is the one in force."""
     quota, period = limit.quota_us * NS_PER_US, limit.period_us * NS_PER_US
     stopped_periods = -(-conditions.stopped_ns // period)
-    periods = max(0, nr_throttled - 1 - stopped_periods)
+    periods = max(0, nr_throttled - conditions.lives - stopped_periods)
     if not sleeps:
         return quota * periods - conditions.edges_ns
     charged = max(0, quota - conditions.cpus * conditions.slice_ns)
@@ -163,7 +174,8 @@ def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, 
 def most_periods(limit: Limit, conditions: Conditions) -> float:
     """Return the most period timers that the window can hold."""
     period = limit.period_us * NS_PER_US
-    return conditions.window_ns / period * (1 + PERIODS_SLACK_RATIO) + PERIODS_SLACK + conditions.stopped_ns / period
+    slack = PERIODS_SLACK * conditions.lives
+    return conditions.window_ns / period * (1 + PERIODS_SLACK_RATIO) + slack + conditions.stopped_ns / period
 
 
 def burst_ns(limit: Limit, bins: Iterable[UsageBin]) -> tuple[float, int]:

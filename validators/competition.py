@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence
-from validators import view
+from validators import file_history, view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,8 @@ def _child(cgroup: str, below: list[Claim], evidence: Evidence) -> Child:
     weights = [_weight(files, cgroup) for files in (evidence.files_before, evidence.files_after)]
     if weights[0] is None or weights[1] is None:
         return no(f"the weight of {cgroup} was not read")
-    if weights[0] != weights[1]:
+    between = [scheduler_weight(files) for _, files in file_history.readings(evidence, cgroup)]
+    if any(weight not in (None, weights[0]) for weight in (*between, weights[1])):
         return no(f"the weight of {cgroup} changed while we watched")
     row = next((row for row in evidence.bandwidth if row.cgroup == cgroup and row.usage_ns is not None), None)
     if row is None or row.usage_ns is None or row.window_ns <= 0:

@@ -6,7 +6,7 @@ from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import view
+from validators import file_history, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import milliseconds, plural
@@ -65,6 +65,7 @@ def _judge(
 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
         who = _named(claim, outside, named) if outside or named else ()
+        reason += file_history.lives(claim, evidence)
         return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=who)
 
     if outside or named:

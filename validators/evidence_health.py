@@ -9,6 +9,7 @@ from __future__ import annotations
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import exclusive_cpus, noise
 from validators.contradictions import contradictions
 from validators.rule import Rule, RuleDoc, prose
 from validators.trust import clean_canary_reported, doubts, summary
@@ -16,6 +17,8 @@ from validators.witness import Witness
 
 ID = "evidence-health"
 SUBJECT = "node"
+JUDGED_BY = tuple(witness for witness in Witness if witness is not Witness.ACTIONS)
+"""Nothing is judged by who moved whom."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -57,7 +60,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     ]
     if wrong:
         return verdict(Outcome.FAILED, summary(wrong))
-    found = doubts(claims, evidence)
+    rests_on = frozenset(JUDGED_BY) - spared(claims)
+    found = [doubt for doubt in doubts(claims, evidence) if doubt.witnesses & rests_on]
     if found:
         return verdict(Outcome.UNDECIDED, summary(doubt.text for doubt in found))
     seen = "" if latency_ms is None else f", a planted escape was seen after {latency_ms:.1f} ms"
@@ -73,6 +77,11 @@ def control_latency_ms(evidence: Evidence) -> float | None:
         (canary.reported_at_ns - canary.planted_at_ns) / 1e6 for canary in reported if canary.reported_at_ns is not None
     ]
     return max(latencies) if latencies and len(latencies) == len(reported) else None
+
+
+def spared(claims: ClaimSet) -> frozenset[Witness]:
+    """A witness on which no other rule rests for these claims leaves nothing undecided."""
+    return noise.spared(claims) - exclusive_cpus.RULE.rests_on(claims)
 
 
 RULE = Rule(
@@ -98,7 +107,8 @@ RULE = Rule(
             Let the canary that should keep its claim loose on another CPU: the reports about it prove the
             fault.
         """),
-        witnesses=tuple(Witness),
+        witnesses=JUDGED_BY,
     ),
     check,
+    spared=spared,
 )

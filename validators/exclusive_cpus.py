@@ -32,6 +32,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         cpus,
         lambda other, cpu: _shares(claim, other, cpu),
         _changed_hands(claim, evidence),
+        claim,
     )
     strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
     violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
@@ -110,6 +111,12 @@ def _names(stays: list[Offender]) -> str:
     return ", ".join(ranked[:3]) + (f" and {len(ranked) - 3} more" if len(ranked) > 3 else "")
 
 
+def spared(claims: ClaimSet) -> frozenset[Witness]:
+    """With policy `k8s` system tasks are noise: one that was not seen breaks no promise."""
+    strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
+    return frozenset() if strict else frozenset({Witness.SYSTEM_TASKS})
+
+
 RULE = Rule(
     RuleDoc(
         id=ID,
@@ -135,7 +142,8 @@ RULE = Rule(
             Pin a task of another cgroup below the pods' root to one of the CPUs: `taskset -c 2 sh -c
             ...`.
         """),
-        witnesses=(Witness.SWITCHES,),
+        witnesses=(Witness.SWITCHES, Witness.SYSTEM_TASKS),
     ),
     check,
+    spared=spared,
 )

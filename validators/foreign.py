@@ -14,7 +14,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Measure, Offender
-from validators import view
+from validators import possession, view
 from validators.wording import listed, milliseconds
 
 UNCLAIMED = "(no claim)"
@@ -97,11 +97,13 @@ def guests(
     cpus: CpuSet,
     is_owner: Callable[[Claim, int], bool],
     gained: CpuSet | None = None,
+    owner: Claim | None = None,
 ) -> Guests:
     """Collect everyone who ran on ``cpus`` without owning the CPU.
 
     :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated. ``None``:
         the CPUs never change hands, so all time counts.
+    :param owner: whose CPUs they are: who had a CPU only before it became the owner's, or after, was no guest there.
     """
     by_name = {claim.name: claim for claim in claims.claims}
     details = view.by_claim(evidence.offenders)
@@ -120,7 +122,9 @@ def guests(
             had = CpuSet()
             if gained is not None:
                 had = view.ever_allowed(claim, view.mask_changes(claim.name, evidence.transitions))
-            _claimed(found, claim, row, details.get(claim.name, []), gained or CpuSet(), had)
+            changed = gained or CpuSet()
+            alone = owner is not None and possession.apart(owner, claim, row.cpu, evidence.transitions)
+            _claimed(found, claim, row, details.get(claim.name, []), changed, had, alone=alone)
     for intruder in sorted(evidence.intruders, key=lambda row: (row.cpu, row.tid, row.owner, row.comm, row.total_ns)):
         if intruder.cpu in cpus:
             _unclaimed(found, claims, intruder, is_owner)
@@ -145,14 +149,27 @@ def _excuse(found: Guests, name: str, ns: int) -> None:
     found.excused_ns[name] = found.excused_ns.get(name, 0) + max(0, ns)
 
 
-def _claimed(found: Guests, claim: Claim, row: CpuUse, details: list[Offender], gained: CpuSet, had: CpuSet) -> None:
-    """Add a claim's time on a CPU that is not its own. ``had``: CPUs that it was promised at some time."""
+def _claimed(
+    found: Guests,
+    claim: Claim,
+    row: CpuUse,
+    details: list[Offender],
+    gained: CpuSet,
+    had: CpuSet,
+    *,
+    alone: bool,
+) -> None:
+    """Add a claim's time on a CPU that is not its own.
+
+    :param had: CPUs that it was promised at some time.
+    :param alone: it was promised this one, and never at the same time as the owner.
+    """
     allowed = claim.cpus is None or row.cpu in claim.cpus
     switches, ns = view.settled_use(row)
-    if not allowed and row.cpu in had:
-        # It lost the CPU while we watched: only what came after that was judged as outside.
+    if alone or (not allowed and row.cpu in had):
+        # It had the CPU at another time than the owner: only what came outside of that was judged as outside.
         switches, ns = row.out_of_set_switches, row.out_of_set_ns
-    if allowed and row.cpu in gained:
+    elif allowed and row.cpu in gained:
         found.blurred.append(f"{claim.name} ran on CPU {row.cpu}, which changed hands while we watched")
         return
     if not (switches or ns or row.out_of_set_samples):

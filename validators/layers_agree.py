@@ -10,7 +10,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import view
+from validators import file_history, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -61,6 +61,9 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
         return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
 
+    drift = _drift(claim, evidence)
+    if drift:
+        return verdict(Outcome.FAILED, drift)
     if all(len(words) < 2 for words in sides.values()):
         return verdict(Outcome.UNDECIDED, "only one layer speaks about it: nothing to compare")
     doubt = ""
@@ -85,6 +88,28 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
                 return verdict(Outcome.UNDECIDED, f"the {layer} layer was not read, or does not speak about {what}")
     names = dict.fromkeys(word.layer for words in sides.values() for word in words)
     return verdict(Outcome.PASSED, f"{', '.join(names)} agree")
+
+
+def _drift(claim: Claim, evidence: Evidence) -> str:
+    """Return what the cgroup said for a time although it had said, and the claim still says, something else.
+
+    Nobody was late there: a write took away what had been granted.
+    """
+
+    def problem(files: CgroupFiles, promised: CpuSet | None) -> str:
+        pairs = (("CPUs", promised, files.cpus_effective), ("memory nodes", claim.mems, files.mems_effective))
+        for what, said, found in pairs:
+            if said is not None and found is not None and said != found:
+                return f"{what} {said or 'none'} against {found or 'none'}"
+        return ""
+
+    offline = CpuSet.of(event.cpu for event in evidence.hotplug)
+    if claim.cpus is not None and claim.cpus & offline:
+        return ""
+    for drift in file_history.deviations(claim, evidence, problem):
+        if drift.sound_before:
+            return f"{Layer.CLAIM} and {Layer.CGROUP} differed {drift.when}: {drift.text}"
+    return ""
 
 
 def _same(upper: CpuSet, lower: CpuSet, layer: Layer) -> bool:
@@ -176,13 +201,15 @@ RULE = Rule(
         how=prose("""
             The layers that were given are compared in the order in which a decision travels: model, checkpoint,
             pod-resources, claim, cgroup (effective), observed (thread masks, and CPUs where tasks ran). Each must
-            repeat the one before it; observed may be less. The first pair that differs is named: the fault lies
-            between the two. A layer that was not given or does not speak about this is left out; cgroup files that
-            were not read at both ends, no thread mask, or no task seen to run is undecided.
+            repeat the one before it, the cgroup in every reading (once a second); observed may be less. The first pair
+            that differs is named: the fault lies between the two. A layer that was not given or does not speak about
+            this is left out; cgroup files that were not read at both ends, no thread mask, or no task seen to run is
+            undecided.
         """),
         tolerance=prose("""
             Without a kubelet none. With its reconcile period a difference must outlive two of them, by readings that
-            far apart: it writes cgroups at the end of a period, and the layers are read one after the other. A claim
+            far apart: it writes cgroups at the end of a period, and the layers are read one after the other. A
+            cgroup that was right and became wrong while the promise stayed was not late: no tolerance. A claim
             whose set changed while we watched is undecided where layers differ.
         """),
         source=prose("""

@@ -37,6 +37,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         "own_bytes": sum(row.total_bytes for row in own),
         "file_bytes": sum(row.total_bytes for row in (reading.pages if reading else ()) if row.kind is PageKind.FILE),
     }
+    measures |= view.scan_measures(claim, evidence)
     for row in sorted(own, key=lambda row: (row.kind, row.node)):
         if row.node not in mems:
             measures[f"{row.kind}_on_node{row.node}_bytes"] = row.total_bytes
@@ -90,7 +91,7 @@ RULE = Rule(
             where whoever used them first put them. On a machine with one node nothing can lie elsewhere. Pages or
             masks not read: undecided.
         """),
-        tolerance="None.",
+        tolerance="None. Of masks between two scans of a thread: as affinity-mask.",
         source=prose("""
             proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; field.md F66
         """),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from toolkit.model.evidence import BandwidthUse
+from toolkit.model.evidence import BandwidthUse, CgroupFiles
 from toolkit.model.verdict import Outcome
-from validators import bandwidth, view
+from validators import bandwidth, file_history, view
 from validators.bandwidth import Conditions, Limit
 from validators.quota_case import Case, Finding, conditions_of, failed, undecided
 
@@ -14,7 +14,16 @@ BIN_ERROR_RATIO = 0.02
 
 def broken(case: Case) -> Finding | None:
     """Return the first proof: the file, the period, too much, an ancestor, a burst, too little."""
-    checks = (other_limit, shorter_period, too_much, ancestor_too_much, burst, too_little, ancestor_too_little)
+    checks = (
+        other_limit,
+        other_limit_for_a_time,
+        shorter_period,
+        too_much,
+        ancestor_too_much,
+        burst,
+        too_little,
+        ancestor_too_little,
+    )
     found = [finding for finding in (check(case) for check in checks) if finding is not None]
     return next((finding for finding in found if finding.outcome is Outcome.FAILED), found[0] if found else None)
 
@@ -32,6 +41,33 @@ def other_limit(case: Case) -> Finding | None:
         f"the cgroup has {bandwidth.shown(own.quota_us, own.period_us)}, promised was {promised}; "
         f"used {case.cpus(case.usage_ns)}"
     )
+
+
+def other_limit_for_a_time(case: Case) -> Finding | None:
+    """The control file held something else, and holds what was promised again."""
+    claim = case.claim
+
+    def problem(files: CgroupFiles, _: object) -> str:
+        if files.quota_us is None or bandwidth.same_limit(
+            *(claim.quota_us or 0, claim.period_us, files.quota_us, files.period_us),
+            by_systemd=view.by_systemd(case.evidence, files.cgroup),
+        ):
+            return ""
+        return bandwidth.shown(files.quota_us, files.period_us)
+
+    drifts = file_history.deviations(claim, case.evidence, problem)
+    if not drifts:
+        return None
+    promised = bandwidth.shown(claim.quota_us, claim.period_us)
+    return failed(
+        f"the cgroup had {drifts[0].text} {drifts[0].when}, promised was {promised}; used {case.cpus(case.usage_ns)}"
+    )
+
+
+def changed(case: Case, row: BandwidthUse) -> bool:
+    """Say whether a level's bandwidth was not the same all the time: then no bound by one value holds."""
+    limits = {(files.quota_us, files.period_us) for _, files in file_history.readings(case.evidence, row.cgroup)}
+    return len(limits) > 1
 
 
 def shorter_period(case: Case) -> Finding | None:
@@ -94,7 +130,7 @@ def ancestor_too_much(case: Case) -> Finding | None:
     """An ancestor used more than its own quota allows."""
     for row in case.ancestors:
         limit = limit_of(row)
-        if limit is None or row.usage_ns is None or row.window_ns <= 0:
+        if limit is None or row.usage_ns is None or row.window_ns <= 0 or changed(case, row):
             continue
         # Tasks that nobody described run there as well: allow for one long kernel section on every CPU.
         cpus = max(1, len(view.online(case.evidence)))
@@ -137,7 +173,9 @@ def ancestor_too_little(case: Case) -> Finding | None:
         return None
     for row in case.ancestors:
         limit = limit_of(row)
-        if limit is not None and limit.rate_cpus < case.limit.rate_cpus and row.nr_throttled:
+        if limit is None or changed(case, row):
+            continue
+        if limit.rate_cpus < case.limit.rate_cpus and row.nr_throttled:
             return failed(
                 f"{row.cgroup} allows only {limit.rate_cpus:g} CPUs and throttled it in {row.nr_throttled} periods; "
                 f"promised were {case.limit.rate_cpus:g}"

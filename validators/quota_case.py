@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, UsageBin
@@ -186,7 +186,7 @@ def make_case(
         ancestors=tuple(sorted((row for row in levels if row.level > 0), key=lambda row: row.level)),
         bins=tuple(bins),
         limit=Limit(quota_us=quota_us, period_us=claim.period_us, burst_us=claim.burst_us),
-        conditions=conditions_of(evidence, own.window_ns, cpus, rows),
+        conditions=replace(conditions_of(evidence, own.window_ns, cpus, rows), lives=own.lives),
         usage_ns=own.usage_ns,
         nr_periods=own.nr_periods,
         nr_throttled=own.nr_throttled,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation
-from toolkit.model.evidence import BandwidthUse, Evidence
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import bandwidth, view
+from validators import bandwidth, file_history, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import plural
@@ -16,10 +16,10 @@ ID = "quota-free"
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every exclusive container, and every claim that was promised no quota."""
     levels = view.by_claim(evidence.bandwidth)
-    return tuple(_judge(claim, claims, levels.get(claim.name, [])) for claim in claims.claims)
+    return tuple(_judge(claim, claims, evidence, levels.get(claim.name, [])) for claim in claims.claims)
 
 
-def _judge(claim: Claim, claims: ClaimSet, levels: list[BandwidthUse]) -> Verdict:
+def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[BandwidthUse]) -> Verdict:
     def verdict(outcome: Outcome, reason: str, measures: dict[str, Measure] | None = None) -> Verdict:
         return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures or {})
 
@@ -49,6 +49,9 @@ def _judge(claim: Claim, claims: ClaimSet, levels: list[BandwidthUse]) -> Verdic
             )
         if has_quota:
             measures["pod_quota_us"] = row.quota_us or 0
+    drifts = file_history.deviations(claim, evidence, lambda files, _: _has_quota(files))
+    if drifts:
+        return verdict(Outcome.FAILED, f"{claim.cgroup} had {drifts[0].text} {drifts[0].when}", measures)
     unread = [row.cgroup for row in rows if row.quota_us is None or row.nr_throttled is None]
     missing = set(wanted) - {row.level for row in rows}
     if missing or not rows:
@@ -61,6 +64,12 @@ def _judge(claim: Claim, claims: ClaimSet, levels: list[BandwidthUse]) -> Verdic
         has = f"its pod has {bandwidth.shown(pod.quota_us, pod.period_us)}, as it may"
         return verdict(Outcome.PASSED, f"no quota of its own, {has}; not throttled on {where}", measures)
     return verdict(Outcome.PASSED, f"no quota, and not throttled, on {where}", measures)
+
+
+def _has_quota(files: CgroupFiles) -> str:
+    if files.quota_us is None or files.quota_us < 0:
+        return ""
+    return f"a quota of {bandwidth.shown(files.quota_us, files.period_us)}"
 
 
 def _pod_shares(claim: Claim, claims: ClaimSet) -> bool:
@@ -77,10 +86,10 @@ RULE = Rule(
         claim="An exclusive container has no CPU quota and was never throttled, at its own level and every ancestor.",
         how=prose("""
             The bandwidth file and nr_throttled of the claim's cgroup and, for exclusive containers, of every cgroup
-            above it. A quota or a throttled period is a failure. A container that shares its node's or pod's CPUs and
-            was promised no quota is judged at its own level only: it may share its pod's quota. A pod with pod-level
-            resources keeps its quota while some of its containers share the pod's pool (in container scope: the
-            node's pool, where the plan says so); then only throttling fails.
+            above it. A quota, also one that was taken away again, or a throttled period is a failure. A container that
+            shares its node's or pod's CPUs and was promised no quota is judged at its own level only: it may share its
+            pod's quota. A pod with pod-level resources keeps its quota while some of its containers share the pod's
+            pool (in container scope: the node's pool, where the plan says so); then only throttling fails.
             Levels that were not read make it undecided.
         """),
         tolerance="None.",
@@ -89,7 +98,7 @@ RULE = Rule(
             F56, F57, K19, K-pod; kubelet captures, "Normal on a healthy node"
         """),
         negative_control="Write a quota to the container's cgroup or its pod's: `echo '50000 100000' > cpu.max`.",
-        witnesses=(Witness.BANDWIDTH,),
+        witnesses=(Witness.BANDWIDTH, Witness.FILES),
     ),
     check,
 )

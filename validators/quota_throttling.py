@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import bandwidth, view
+from validators import bandwidth, file_history, view
 from validators.quota_broken import broken
 from validators.quota_case import Case, Finding, make_case, passed, undecided
 from validators.rule import Rule, RuleDoc, prose
@@ -35,7 +35,13 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
                 measures = case.measures()
                 finding = broken(case) or _incomplete(case) or _kept(case)
         verdicts.append(
-            Verdict(rule=ID, subject=claim.name, outcome=finding.outcome, reason=finding.reason, measures=measures)
+            Verdict(
+                rule=ID,
+                subject=claim.name,
+                outcome=finding.outcome,
+                reason=finding.reason + (file_history.lives(claim, evidence) if measures else ""),
+                measures=measures,
+            )
         )
     return tuple(verdicts)
 
@@ -104,10 +110,11 @@ RULE = Rule(
         claim="Usage never exceeds the bandwidth that the quota allows, and reaches it under demand.",
         how=prose("""
             From cpu.stat and cpuacct at the claim's level and every ancestor, and the ledger's binned CPU time.
-            Failed: another quota or period in the file; more periods than the promised period allows; more usage than
-            the pool can have held (over the window, in any stretch of bins, at an ancestor); throttled before the
-            promised quota was used up (each throttled period proves a whole quota of usage, however busy the host
-            is); an ancestor with less bandwidth that throttled it. Undecided: the load asks for more than the quota
+            Failed: another quota or period in the file, also for a time (it is read once a second); more periods than
+            the promised period allows; more usage than the pool can have held (over the window, in any stretch of
+            bins, at an ancestor); throttled before the promised quota was used up (each throttled period proves a
+            whole quota of usage, however busy the host is); an ancestor with less bandwidth that throttled it.
+            Undecided: the load asks for more than the quota
             but got less without being throttled (the host was busy; run delay and steal are reported), a window so
             short that half or twice the quota would look the same, levels or files that were not read, throttled
             periods beside tasks outside CFS bandwidth (real-time, deadline, sched_ext: their time is usage, but it is
@@ -130,7 +137,7 @@ RULE = Rule(
         """),
         source="Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; field.md K18-K24, F58, F60, F61",
         negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",
-        witnesses=(Witness.BANDWIDTH, Witness.SWITCHES),
+        witnesses=(Witness.BANDWIDTH, Witness.SWITCHES, Witness.SLOTS, Witness.FILES),
     ),
     check,
 )

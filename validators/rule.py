@@ -17,6 +17,8 @@ from validators.trust import settle
 from validators.witness import Witness
 
 Check = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
+Spared = Callable[[ClaimSet], frozenset[Witness]]
+"""Of a rule's witnesses those on which nothing rests with these claims: nobody was promised what they tell."""
 
 
 @stage_value
@@ -29,6 +31,7 @@ class RuleDoc:
     :param tolerance: every allowance, with its derivation.
     :param source: the documents that it follows.
     :param negative_control: how to break it on purpose; that must come out ``failed``.
+    :param witnesses: what it rests on: a doubt about one of them, a blind spot for example, leaves nothing ``passed``.
     """
 
     id: str
@@ -45,12 +48,17 @@ def prose(text: str) -> str:
     return " ".join(text.split())
 
 
+def _none(_claims: ClaimSet) -> frozenset[Witness]:
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule: call it with claims and evidence, get one verdict per subject, already weighed by the loss rule."""
 
     doc: RuleDoc
     check: Check
+    spared: Spared = _none
 
     @property
     def id(self) -> str:
@@ -59,4 +67,8 @@ class Rule:
 
     def __call__(self, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         """Judge; incomplete evidence has already turned ``passed`` into ``undecided``."""
-        return settle(self.check(claims, evidence), frozenset(self.doc.witnesses), claims, evidence)
+        return settle(self.check(claims, evidence), self.rests_on(claims), claims, evidence)
+
+    def rests_on(self, claims: ClaimSet) -> frozenset[Witness]:
+        """Return the witnesses whose blindness makes it undecided, for these claims."""
+        return frozenset(self.doc.witnesses) - self.spared(claims)

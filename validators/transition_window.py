@@ -12,11 +12,13 @@ from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "transition-window"
+EVENTS = frozenset({"cgroup-gone", "cgroup-made"})
+"""What happened to a cgroup at one moment: no change of a promise that would have to hold."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that changed while it was watched."""
-    changes = view.by_claim(evidence.transitions)
+    changes = view.by_claim(change for change in evidence.transitions if change.what not in EVENTS)
     masks = view.by_claim(evidence.thread_masks)
     changed = [claim for claim in claims.claims if claim.name in changes]
     if not changed:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Canary, Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators import view
+from validators import file_history, view
 from validators.agreement import disagreements
 from validators.contradictions import contradictions
 from validators.witness import Witness
 
 ALL = frozenset(Witness)
 LEDGER = frozenset({Witness.SWITCHES})
+FILES = frozenset({Witness.FILES})
 
 MISSING_SWITCHES_RATIO = 1e-4
 """Judged/kernel switches must reach 0.9999 beyond the read skew (issue "main job", completeness)."""
@@ -39,15 +40,22 @@ class Doubt:
     witnesses: frozenset[Witness]
     text: str
     claim: str | None = None
+    blind_spot: bool = False
 
 
 def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
     found = [Doubt(witnesses=ALL, text=text) for text in _window(evidence)]
     found += [
+        Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True)
+        for spot in evidence.coverage.blindness
+        if spot.witnesses
+    ]
+    found += [
         Doubt(witnesses=ALL, text=f"the evidence contradicts itself: {text}") for text in contradictions(evidence)
     ]
     found += [Doubt(witnesses=LEDGER, text=text) for text in (*_loss(evidence), *_controls(evidence))]
+    found += [Doubt(witnesses=FILES, text=text) for text in _files(evidence)]
     found += [
         Doubt(witnesses=frozenset(split.witnesses), text=split.text, claim=split.claim)
         for split in disagreements(claims, evidence)
@@ -59,21 +67,23 @@ def settle(
     verdicts: tuple[Verdict, ...], witnesses: frozenset[Witness], claims: ClaimSet, evidence: Evidence
 ) -> tuple[Verdict, ...]:
     """Turn each ``passed`` that rests on a doubted witness into ``undecided``, with the reasons."""
-    if all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
+    blind = bool(evidence.coverage.blindness)
+    if not blind and all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
         return verdicts
     relevant = [doubt for doubt in doubts(claims, evidence) if doubt.witnesses & witnesses]
     names = {claim.name for claim in claims.claims}
 
     def weighed(verdict: Verdict) -> Verdict:
-        if verdict.outcome is not Outcome.PASSED:
+        if verdict.outcome is Outcome.SKIPPED:
             return verdict
         # A verdict about the node rests on the evidence of every claim.
-        about = [
-            doubt.text for doubt in relevant if doubt.claim in (None, verdict.subject) or verdict.subject not in names
-        ]
-        if not about:
+        about = [doubt for doubt in relevant if doubt.claim in (None, verdict.subject) or verdict.subject not in names]
+        spots = tuple(dict.fromkeys(doubt.text for doubt in about if doubt.blind_spot))
+        if spots:
+            verdict = replace(verdict, weakened_by=spots)
+        if not about or verdict.outcome is not Outcome.PASSED:
             return verdict
-        return replace(verdict, outcome=Outcome.UNDECIDED, reason=summary(about))
+        return replace(verdict, outcome=Outcome.UNDECIDED, reason=summary(doubt.text for doubt in about))
 
     return tuple(weighed(verdict) for verdict in verdicts)
 
@@ -94,6 +104,13 @@ def _window(evidence: Evidence) -> list[str]:
         for event in sorted(evidence.hotplug, key=lambda event: (event.at_ns, event.cpu))
     ]
     return found
+
+
+def _files(evidence: Evidence) -> list[str]:
+    gap_ns = evidence.coverage.file_gap_ns
+    if gap_ns <= file_history.GAP_LIMIT_NS:
+        return []
+    return [f"the control files were not read for {gap_ns / 1e9:.1f} s: what was put back meanwhile was not seen"]
 
 
 def _loss(evidence: Evidence) -> list[str]:

@@ -12,7 +12,7 @@ from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
-from toolkit.model.verdict import Offender
+from toolkit.model.verdict import Measure, Offender
 
 PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
 """Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
@@ -129,6 +129,15 @@ def by_systemd(evidence: Evidence, cgroup: str) -> bool:
     """Say whether systemd wrote a cgroup's limits."""
     found = files_of((*evidence.files_before, *evidence.files_after), cgroup)
     return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
+
+
+def scan_measures(claim: Claim, evidence: Evidence) -> dict[str, Measure]:
+    """Return how closely the claim's threads were looked at, where that was measured."""
+    gaps = [gap for gap in evidence.coverage.scan_gaps if gap.claim == claim.name]
+    if not gaps:
+        return {}
+    worst = max(gaps, key=lambda gap: gap.longest_ns)
+    return {"longest_gap_ms": worst.longest_ns / 1e6, "longest_gap_at_ms": worst.at_ns / 1e6}
 
 
 def sorted_offenders(offenders: Iterable[Offender]) -> tuple[Offender, ...]:

@@ -8,12 +8,12 @@
  * never a torn copy), and an interrupt on every CPU drops the answers that this CPU keeps (`generation`). When that has
  * returned, the new mask binds everywhere; no barrier and no shared cache line is needed where it is asked for.
  *
- * Settings (-D): MAX_CLAIMS, MAX_CGROUPS (entries of `roots`), and the OFF_* offsets taken from the kernel's BTF.
+ * Settings (-D): MAX_CLAIMS, MAX_LEVELS (cgroup levels in which a claim can sit; its descendants may be deeper),
+ * MAX_CGROUPS (entries of `roots`), and the OFF_* offsets taken from the kernel's BTF.
  */
 #define CPU_WORDS     16                /* 1024 CPUs */
 #define MASK_BUFFERS  4                 /* per slot; a reader would have to sleep through four publications */
 #define WATCHED_SLOT  MAX_CLAIMS        /* pseudo slot: the set of watched CPUs */
-#define MAX_LEVELS    24                /* cgroup levels in which a claim can sit; its descendants may be deeper */
 #define CACHE_SIZE    16                /* power of two */
 
 enum place {
@@ -37,13 +37,10 @@ struct claim_root {
         u32 pad;
 };
 
-/* What a task is under, in a few bits: never switched out (0), moved since, no claim, a foreign pod, a claim's slot. */
-#define TAG_BITS      12
-#define TAG_MASK      ((1u << TAG_BITS) - 1)
-#define TAG_MOVED     1
-#define TAG_FREE      2
-#define TAG_PODS      3
-#define TAG_OF(slot)  (4 + (slot))
+/* What a task is under, in 16 bits: never switched out (0), no claim, a foreign pod, a claim's slot. */
+#define TAG_FREE      1
+#define TAG_PODS      2
+#define TAG_OF(slot)  (3 + (slot))
 
 struct place_entry {
         u64 cgroup;                     /* leaf id; ids are never used twice */
@@ -67,9 +64,9 @@ struct place_cache {
 #define MARKS         32                /* power of two */
 
 struct mark {
-        u32 key;
-        u16 place;
-        u16 slot;
+        u64 key;
+        u32 place;
+        u32 slot;
 };
 
 /*
@@ -79,7 +76,7 @@ struct mark {
 #define PODS_IDENT    0xffffffffU
 
 struct config {
-        u32 moves;                      /* of members, in, out and between: counted after they were written down */
+        u32 news;                       /* counts moves of members, each after it was written down, and changed claims */
         u32 epoch;                      /* 0-255, in the key of every detail map: user space drains old epochs */
         u32 cpuset_hierarchy;           /* number of the v1 hierarchy with the cpuset controller, or 0 */
         u32 pad;
@@ -155,31 +152,38 @@ static __always_inline struct place_entry *current_place(struct place_cache *cac
         value;                                                                                  \
 })
 
+/* The id of a cgroup's ancestor, or its own, at a level: before Linux 6.1 (7f203bc89eb6) only ids were kept. */
+static __always_inline u64 ancestor_id(void *cgroup, int level)
+{
+#ifdef OFF_CGROUP_ANCESTORS
+        void *ancestor = read_kernel(void *, cgroup, OFF_CGROUP_ANCESTORS + level * sizeof(void *));
+
+        return read_kernel(u64, read_kernel(void *, ancestor, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
+#else
+        return read_kernel(u64, cgroup, OFF_CGROUP_ANCESTOR_IDS + level * sizeof(u64));
+#endif
+}
+
 /*
  * The same question about any cgroup, for the rare events: the root at or above it, the deepest claim's if there is one.
  * `space` is 0 for the v2 hierarchy and CPUSET_SPACE for the v1 hierarchy of the cpuset controller.
  */
 static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space)
 {
-        struct claim_root *pods = 0;
+        struct claim_root *root = 0;
+        int depth = read_kernel(u32, cgroup, OFF_CGROUP_LEVEL);
 
 #pragma clang loop unroll(disable)
         for (int level = 0; level < MAX_LEVELS; level++) {
-                void *kn = read_kernel(void *, cgroup, OFF_CGROUP_KN);
-                u64 id = read_kernel(u64, kn, OFF_KERNFS_NODE_ID) | space;
-                struct claim_root *root = roots.lookup(&id);
-
-                if (root && root->ident != PODS_IDENT)
-                        return root;
-                if (root)
-                        pods = root;
-                void *parent = read_kernel(void *, cgroup, OFF_CGROUP_SELF + OFF_CGROUP_SUBSYS_STATE_PARENT);
-
-                if (!parent)
+                if (level > depth)
                         break;
-                cgroup = parent - OFF_CGROUP_SELF;
+                u64 id = ancestor_id(cgroup, level) | space;
+                struct claim_root *r = roots.lookup(&id);
+
+                if (r && (!root || r->ident != PODS_IDENT))
+                        root = r;
         }
-        return pods;
+        return root;
 }
 
 /* Ident of the deepest claim at or above a cgroup of the v2 hierarchy, or 0. */

@@ -50,18 +50,16 @@ static __always_inline void add_to_row(struct cpu_state *st, u32 slot, u64 now, 
 }
 
 /* The long way: which claim is its cgroup's, was it a member all the time, and may it be here? */
-static __always_inline void look_up(struct cpu_state *st, u32 *note, u32 moves, u64 now, u64 still, int ended, int tick)
+static __always_inline void look_up(struct cpu_state *st, u64 *note, u32 news, u64 now, u64 still, int ended, int tick)
 {
         struct place_entry *e = current_place(&st->places, st->generation);
-        u32 word = note ? *note : 0, key = NOTE_KEY(e->tag, st->generation);
+        u64 word = note ? *note : 0, key = NOTE_KEY(e->tag, news);
         struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
-        int moved = moves != st->moves;
 
         s.ended = ended;
         s.tick = tick;
         s.life = life_of_note(word);
-        st->moves = moves;
-        if (!(word & NOTE_DEAD) && (moved || KEY_OF_NOTE(word) != key) && unsettled(st, e, note, &s))
+        if (!(word & NOTE_DEAD) && KEY_OF_NOTE(word) != key && unsettled(st, e, note, key, &s))
                 return;
         if (e->place == PLACE_FREE || e->place == PLACE_INSIDE) {
                 struct mark *mark = &st->marks[e->tag & (MARKS - 1)];
@@ -90,15 +88,16 @@ static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int 
 {
         u32 tid = bpf_get_current_pid_tgid();
         u64 still = standstill(st, now);
-        int index = tid, zero = 0;
-        u32 *note = notes.lookup(&index);
+        int zero = 0;
+        u64 *note = note_of(tid);
         struct config *c = config.lookup(&zero);
-        u32 moves = c ? *(volatile u32 *)&c->moves : 0, key = note ? KEY_OF_NOTE(*note) : 0;
+        u32 news = c ? *(volatile u32 *)&c->news : 0;
+        u64 key = note ? KEY_OF_NOTE(*note) : 0;
         struct mark *mark = &st->marks[key & (MARKS - 1)];
 
         /* A tick always goes the long way: what it finds is true even where a word was missed. */
-        if (tick || moves != st->moves || mark->key != key || key >> 16 != (u16)st->generation)
-                look_up(st, note, moves, now, still, ended, tick);
+        if (tick || mark->key != key || key >> 32 != news)
+                look_up(st, note, news, now, still, ended, tick);
         else if (mark->place == PLACE_INSIDE)
                 add_to_row(st, mark->slot, now, still, ended, tick);
         st->charged_ns = now;
@@ -172,7 +171,9 @@ int on_control(struct bpf_raw_tracepoint_args *ctx)
                         return -1;
                 *(volatile u32 *)buffer = ctx->args[2];
         } else if (command == CONTROL_FLUSH) {
-                st->generation = value;
+                st->generation++;
+        } else if (command == CONTROL_RENEW) {
+                count_news();
         } else if (command == CONTROL_EPOCH) {
                 *(volatile u32 *)&c->epoch = value;
         }
@@ -201,6 +202,13 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 
 int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
+        struct cpu_state *st = my_state();
+
+        if (st) {
+                *(volatile u32 *)&st->busy = 1;
+                charge(st, bpf_ktime_get_ns(), 0, 0);   /* while its record says where it was */
+                *(volatile u32 *)&st->busy = 0;
+        }
         handle_exit((void *)ctx->args[0]);
         return 0;
 }

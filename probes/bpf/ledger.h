@@ -134,8 +134,8 @@ struct cpu_state {
         u64 judged;                     /* switches in this window */
         u32 generation;                 /* of the answers in `places` that are good; the first line is the hot one */
         u32 window;
-        u32 moves;                      /* config.moves when this CPU looked last */
         u32 from_idle;                  /* the running interval began on an idle CPU */
+        u32 pad0;
         u64 ticks;
         u64 opened_ns;                  /* this CPU's window began */
         u64 closed_ns;                  /* the last closed window: its end and its counters */
@@ -158,4 +158,4 @@ struct cpu_state {
 enum counted { COUNTED_OUTSIDE = 1, COUNTED_TRANSITION = 2, COUNTED_INTRUDER = 4 };
 
 /* Commands to on_control, run by BPF_PROG_TEST_RUN; arguments follow as u64. */
-enum control { CONTROL_SPLIT = 1, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH };
+enum control { CONTROL_SPLIT = 1, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH, CONTROL_RENEW };

@@ -5,10 +5,10 @@
  * it was then. The history is kept in user space, which hears every move of a member (`struct move_event`). Here stands
  * what tells the hot path that nothing happened, so that it need not even ask for the cgroup:
  *
- *   config.moves   counts the moves of members. If it stands where this CPU saw it last, nobody was moved since.
- *   notes[tid]     what the task was under when it was looked up last, as long as no claim changed since.
+ *   notes[tid]     what the task was under when it was looked up last, and the number of the latest news by then;
+ *   config.news    counts moves of members and changes of claims: a note is good as long as there was none since.
  *
- * Where either fails, and at each tick of the sampler, cgroup and records are looked up. If the claim of the cgroup is
+ * Where a note is not good, and at each tick of the sampler, cgroup and records are looked up. If the claim of the cgroup is
  * not that of the record, the task was moved and the kernel has not said so yet: the tracepoint cgroup_attach_task fires
  * *after* the kernel has moved all threads of a process, and only for the leader. If they say that the task was under one
  * claim all the time, the interval is judged here like any other; if not, it is sent to user space whole (`struct piece`),
@@ -36,26 +36,41 @@ BPF_TABLE("hash", u32, struct member, threads, MAX_TASKS);
 BPF_RINGBUF_OUTPUT(events, RING_PAGES);
 
 /*
- * A note for every thread id that there may be. Only switches write a tag: a thread that some hosts hide from the
- * tracepoint stays without one. A thread id that is used twice is two tasks: `life` counts them, modulo its width.
+ * A note for every thread id that there may be: the number of the latest news (32 bits), the life (8), dead or not (8),
+ * the tag (16). Only switches write a tag: a thread that some hosts hide from the tracepoint stays without one. A thread
+ * id that is used twice is two tasks: `life` counts them. News are numbered over all tasks, because a process that is
+ * moved has many threads and the kernel names one.
  */
-#define NOTE_DEAD        (1u << TAG_BITS)       /* it is exiting: its record is gone, its cgroup is what counts */
-#define NOTE_LIFE_SHIFT  (TAG_BITS + 1)
-#define NOTE_LIFE        (7u << NOTE_LIFE_SHIFT)
-#define NOTE_KEY(tag, generation)  ((tag) | (generation) << 16)
-#define KEY_OF_NOTE(word)          ((word) & ~NOTE_LIFE)
+#define NOTES_PER_LINE   128
+#define NOTE_TAG         0xffffULL
+#define NOTE_DEAD        (1ULL << 16)           /* it is exiting: its record is gone, its cgroup is what counts */
+#define NOTE_LIFE_SHIFT  24
+#define NOTE_LIFE        (0xffULL << NOTE_LIFE_SHIFT)
+#define NOTE_KEY(tag, news)  ((u64)(tag) | (u64)(news) << 32)
+#define KEY_OF_NOTE(word)    ((word) & ~NOTE_LIFE)
 
-BPF_ARRAY(notes, u32, MAX_TIDS);
+struct note_line {
+        u64 of[NOTES_PER_LINE];
+};
 
-static __always_inline u32 life_of_note(u32 word)
+BPF_ARRAY(notes, struct note_line, NOTE_LINES);
+
+static __always_inline u64 *note_of(u32 tid)
+{
+        int index = tid / NOTES_PER_LINE;
+        struct note_line *line = notes.lookup(&index);
+
+        return line ? &line->of[tid % NOTES_PER_LINE] : 0;
+}
+
+static __always_inline u32 life_of_note(u64 word)
 {
         return (word & NOTE_LIFE) >> NOTE_LIFE_SHIFT;
 }
 
 static __always_inline u32 life_of(u32 tid)
 {
-        int index = tid;
-        u32 *note = notes.lookup(&index);
+        u64 *note = note_of(tid);
 
         return note ? life_of_note(*note) : 0;
 }
@@ -71,13 +86,13 @@ static __always_inline struct member *membership(u32 tid, u32 tgid)
         return p->at_ns > t->at_ns ? p : t;
 }
 
-static __always_inline void count_move(void)
+static __always_inline void count_news(void)
 {
         int zero = 0;
         struct config *c = config.lookup(&zero);
 
         if (c)
-                lock_xadd(&c->moves, 1);
+                lock_xadd(&c->news, 1);
 }
 
 /* Returns the time of the change, or 0 where the map was full. */
@@ -155,7 +170,7 @@ static __always_inline void complete_joining(struct cpu_state *st, void *cgroup,
         if (!now)
                 return;
         send_move(st, EVENT_COMPLETE, &complete, complete.ident, now, tid, tgid, threadgroup, 0);
-        count_move();
+        count_news();
 }
 
 /* raw tracepoint cgroup_attach_task(dst_cgrp, path, task, threadgroup) */
@@ -181,17 +196,13 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         if (c && c->cpuset_hierarchy && root && root->in_cpuset)
                 fresh.incomplete = !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), fresh.ident);
 
-        int index = tid;
-        u32 *note = notes.lookup(&index);
         u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &fresh);
         u64 id = read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
 
         if (!now)
                 return;
-        if (note && (*note & TAG_MASK)) /* back where it was, it is looked up all the same */
-                *note = (*note & (NOTE_LIFE | NOTE_DEAD)) | TAG_MOVED;
         send_move(st, EVENT_MOVE, &fresh, from, now, tid, tgid, threadgroup, id);
-        count_move();
+        count_news();
 }
 
 /* raw tracepoint sched_process_fork(parent, child): threads too. CLONE_INTO_CGROUP: the child's own cgroup counts. */
@@ -200,11 +211,10 @@ static __always_inline void handle_fork(struct cpu_state *st, void *parent, void
         u32 tid = read_kernel(u32, child, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, child, OFF_TASK_STRUCT_TGID);
         void *css = read_kernel(void *, child, OFF_TASK_STRUCT_CGROUPS);
         struct claim_root *root = root_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP), 0);
-        int index = tid;
-        u32 *note = notes.lookup(&index);
+        u64 *note = note_of(tid);
 
         if (note)
-                *note = (*note + (1u << NOTE_LIFE_SHIFT)) & NOTE_LIFE;
+                *note = (*note + (1ULL << NOTE_LIFE_SHIFT)) & NOTE_LIFE;
         if (tid == tgid)
                 processes.delete(&tid); /* a reused pid */
         if (!root) {
@@ -222,12 +232,20 @@ static __always_inline void handle_fork(struct cpu_state *st, void *parent, void
         write_member(st, tid, 0, &fresh);
 }
 
-/* raw tracepoint sched_process_exit(task), in the context of the task */
+/*
+ * raw tracepoint sched_process_exit(task), in the context of the task. What it ran up to here has been counted; the rest
+ * is its way out, and counts for the cgroup in which it dies.
+ */
 static __always_inline void handle_exit(void *task)
 {
         u64 id = bpf_get_current_pid_tgid();
         u32 tid = id, tgid = id >> 32;
+        struct member *m = membership(tid, tgid);
+        u64 *note = note_of(tid);
 
+        /* Between two joinings: the record says so to whoever settles the rest; the next task of this id replaces it. */
+        if (m && m->incomplete && bpf_ktime_get_ns() - m->joined_ns <= PATIENCE_NS)
+                return;
         if (tid == tgid) {
                 void *signal = read_kernel(void *, task, OFF_TASK_STRUCT_SIGNAL);
 
@@ -236,9 +254,6 @@ static __always_inline void handle_exit(void *task)
                 processes.delete(&tid);
         }
         threads.delete(&tid);
-        int index = tid;
-        u32 *note = notes.lookup(&index);
-
         if (note)
                 *note |= NOTE_DEAD;
 }

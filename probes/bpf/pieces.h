@@ -65,10 +65,12 @@ static __always_inline void send_piece(struct cpu_state *st, struct place_entry 
 }
 
 /*
- * Called where somebody was moved since this CPU looked last, or where the task's note does not fit its cgroup. Returns
- * whether the interval is dealt with; if not, the task was under the claim of its cgroup all the time.
+ * Called where there is news since the task was looked up, or where its note does not fit its cgroup (`key` is the one
+ * that does). Returns whether the interval is dealt with; if not, the task was under the claim of its cgroup all the
+ * time.
  */
-static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e, u32 *note, struct span *s)
+static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e, u64 *note, u64 key,
+                                     struct span *s)
 {
         u64 id = bpf_get_current_pid_tgid();
         struct member *m = membership(id, id >> 32);
@@ -80,7 +82,7 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
         if (ident == e->ident && (!m || m->at_ns <= s->from)) {
                 if (!incomplete) {
                         if (note && s->ended)
-                                *note = (*note & NOTE_LIFE) | NOTE_KEY(e->tag, st->generation);
+                                *note = (*note & NOTE_LIFE) | key;
                         return 0;
                 }
                 if (e->place == PLACE_INSIDE || e->place == PLACE_FREE)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from probes.lives import Account, Reading
 from probes.sampling.system import bring_up_to_date
 from toolkit.host import cgroupfs
-from toolkit.host.cgroupfs import CpuStat, Hierarchy
+from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import BandwidthUse, CgroupFiles
 
@@ -23,32 +24,38 @@ def lineage(cgroup: str) -> tuple[str, ...]:
     return tuple("/" + "/".join(parts[:length]) for length in range(len(parts), 0, -1))
 
 
-def read_stats(hierarchy: Hierarchy, claims: Iterable[Claim]) -> dict[str, CpuStat]:
-    """Read every level of every claim once, the claims' own cgroups last: next to the ledger's own window edge."""
+def read_stats(hierarchy: Hierarchy, claims: Iterable[Claim], *, exact: bool = True) -> dict[str, Reading]:
+    """Read every level of every claim once, the claims' own cgroups last: next to the ledger's own window edge.
+
+    :param exact: let the kernel charge what is running first; without it a reading is up to one tick behind.
+    """
     claims = tuple(claims)
     own = {claim.cgroup for claim in claims}
     above = {level for claim in claims for level in lineage(claim.cgroup)[1:]} - own
-    stats = {cgroup: cgroupfs.read_cpu_stat(hierarchy, cgroup) for cgroup in sorted(above)}
-    members = {cgroup: cgroupfs.pids(hierarchy, cgroup)[:MAX_PROCESSES] for cgroup in sorted(own)}
+    readings = {cgroup: read_one(hierarchy, cgroup) for cgroup in sorted(above)}
+    members = {cgroup: cgroupfs.pids(hierarchy, cgroup)[:MAX_PROCESSES] for cgroup in sorted(own) if exact}
     for cgroup in sorted(own):
-        bring_up_to_date(members[cgroup])
-        stats[cgroup] = cgroupfs.read_cpu_stat(hierarchy, cgroup)
-    return stats
+        bring_up_to_date(members.get(cgroup, ()))
+        readings[cgroup] = read_one(hierarchy, cgroup)
+    return readings
+
+
+def read_one(hierarchy: Hierarchy, cgroup: str) -> Reading:
+    """Read one cgroup's counters, and which directories they come from."""
+    return Reading(ids=cgroupfs.counter_ids(hierarchy, cgroup), stat=cgroupfs.read_cpu_stat(hierarchy, cgroup))
 
 
 def bandwidth_use(
-    claim: Claim,
-    before: Mapping[str, CpuStat],
-    after: Mapping[str, CpuStat],
-    files: Mapping[str, CgroupFiles],
-    ledger_ns: int | None,
+    claim: Claim, accounts: Mapping[str, Account], files: Mapping[str, CgroupFiles], ledger_ns: int | None
 ) -> list[BandwidthUse]:
     """Make the rows of one claim. Only its own level has a usage by the ledger: others may hold unclaimed tasks."""
     rows = []
     for level, cgroup in enumerate(lineage(claim.cgroup)):
-        first, last, limits = before.get(cgroup), after.get(cgroup), files.get(cgroup)
-        if first is None or last is None:
+        account, limits = accounts.get(cgroup), files.get(cgroup)
+        pair = None if account is None else account.pair()
+        if account is None or pair is None:
             continue
+        first, last = pair
         rows.append(
             BandwidthUse(
                 claim=claim.name,
@@ -64,12 +71,14 @@ def bandwidth_use(
                 quota_us=limits.quota_us if limits else None,
                 period_us=limits.period_us if limits else None,
                 burst_us=limits.burst_us if limits else None,
-                bpf_usage_ns=ledger_ns if level == 0 else None,
+                bpf_usage_ns=ledger_ns - account.unread_ns if level == 0 and ledger_ns is not None else None,
+                lives=account.lives,
+                unread_ns=account.unread_ns if level == 0 else 0,
             )
         )
     return rows
 
 
 def _delta(first: int | None, last: int | None) -> int | None:
-    # A cgroup that was made anew under the same name starts from 0: nothing can be said then.
+    # Counters that run backwards say nothing.
     return last - first if first is not None and last is not None and last >= first else None

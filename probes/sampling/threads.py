@@ -1,8 +1,11 @@
 """The mask of every thread of a claim, again and again, from ``/proc/<tid>/status``: the ledger's second witness.
 
 A thread may be allowed a CPU for long before it runs there; only its mask tells. Distinct masks are kept, not readings.
-A reading is dropped when the claim's mask was being changed meanwhile, or when the thread was not (any more, or not
-yet for long enough) a member of the cgroup: it says nothing about the claim.
+What lies between two readings is not known, so the longest time that a thread of a claim went unread is told with them
+(:class:`~toolkit.model.blind_spots.ScanGap`), and what is the most that it may be.
+
+A reading is dropped when the claim's mask was being changed meanwhile, or when the thread was not (any more, or not yet
+for long enough) a member of the cgroup: it says nothing about the claim.
 
 Source: proc(5) (Cpus_allowed_list, Mems_allowed_list); field.md K10, K12.
 """
@@ -12,21 +15,30 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.clocks import Clock
 from probes.subjects import Subject
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model import names
+from toolkit.model.blind_spots import ScanGap
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import ThreadMask
 
 MAX_KEPT = 100_000
 """Distinct (thread, mask) pairs kept; a fork storm makes a new one for each child that was met."""
+WAIT_NS = 500_000_000
+"""How long our own wait for a CPU may make a gap: behind up to 40 runnable tasks of one 3 ms slice each it is 120 ms,
+as for the positive control, and a scan sleeps four times (its pause, twice for the interpreter's lock, the grace of a
+mask that looks too wide): 480 ms, rounded up."""
+CPU_SHARE = 4
+"""Two scans, the one that a thread was read in first and the one that it was read in last, each on half a CPU: so much
+longer than the CPU time of one may they take."""
 
 _POLICIES = {0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
 """Source: include/uapi/linux/sched.h."""
@@ -72,40 +84,114 @@ def policy_of(tid: int) -> str:
         return ""
 
 
-class ThreadMasks:
-    """Distinct masks seen so far in the window."""
+class UnreadableError(Exception):
+    """The masks could not be read although the threads are there."""
 
-    def __init__(self, hierarchy: Hierarchy, root: Path) -> None:
+
+class ThreadMasks:
+    """Distinct masks seen so far in the window.
+
+    :param start_ns: when the window opened.
+    :param patience_ns: how long the v1 cpuset of a task may follow its identity.
+    """
+
+    def __init__(
+        self, hierarchy: Hierarchy, root: Path, start_ns: int = 0, pause_ns: int = 0, patience_ns: int = 0
+    ) -> None:
         self._hierarchy, self._root = hierarchy, root
+        self._patience_ns = patience_ns
+        self._joining: dict[tuple[int, int], int] = {}
+        """By ident and thread: since when it is known outside the claim's v1 cpuset."""
+        self._start_ns, self._pause_ns = start_ns, pause_ns
         self._seen: dict[tuple[str, int, str, CpuSet, CpuSet, int, str], list[int]] = {}
         self._pids: dict[tuple[str, int], int] = {}
+        self._clocks: dict[int, Clock] = {}  # by ident: a name may come again
+        self._ended: dict[int, int] = {}
+        self._round_cpu_ns = 0
         self.scans = 0
-        self.dropped = 0
-        """Distinct masks that were not kept because there were too many."""
+        self.dropped: dict[str, int] = {}
+        """By claim: distinct masks that were not kept because there were too many."""
 
-    def scan(self, subject: Subject, start_ns: int, stop: Callable[[], bool]) -> None:
+    def scan_all(self, subjects: Iterable[Subject], stop: Callable[[], bool]) -> None:
+        """Read every thread of every claim once.
+
+        :raises OSError: the kernel refuses (no descriptors left, ...): what was not read counts as a gap.
+        :raises UnreadableError: /proc is not there.
+        """
+        began = time.thread_time_ns()
+        try:
+            for subject in subjects:
+                if stop():
+                    return
+                self.scan(subject, stop)
+        finally:
+            self._round_cpu_ns = max(self._round_cpu_ns, time.thread_time_ns() - began)
+        self.scans += not stop()
+
+    def scan(self, subject: Subject, stop: Callable[[], bool]) -> None:
         """Read every thread of the claim once."""
-        for tid in cgroupfs.tids(self._hierarchy, subject.claim.cgroup):
+        began_ns = time.monotonic_ns()
+        epoch = subject.epoch
+        whole = self._scan(subject, stop)
+        if stop():
+            return
+        if subject.changing or subject.epoch != epoch:
+            # The time of a change is the transition's: nothing of it is kept, and nothing of it is missing.
+            self._clock(subject).beat(time.monotonic_ns(), counts=False)
+        elif whole:
+            self._clock(subject).beat(time.monotonic_ns(), since_ns=began_ns)
+
+    def _scan(self, subject: Subject, stop: Callable[[], bool]) -> bool:
+        tids = cgroupfs.tids(self._hierarchy, subject.claim.cgroup)
+        gone = 0
+        for tid in tids:
             if stop():
-                return
+                return False
             epoch = subject.epoch
             if subject.changing:
-                continue
+                return False
             status = self._read(tid)
-            if status is None:
-                continue
-            if not status.cpus_allowed <= subject.cpus:
+            if status is not None and not status.cpus_allowed <= subject.cpus:
                 # Being moved in: the list of threads is ahead of the masks until the kernel is done. A second look
                 # after a grace period of the scheduler's own settles it; a real escaper is still outside.
                 time.sleep(0.002)
-                if not self._member(tid, subject.claim.cgroup):
+                if not self._joined(subject, tid):
                     continue
                 status = self._read(tid)
-                if status is None:
-                    continue
-            if subject.changing or subject.epoch != epoch:
+            if status is None:
+                gone += 1
                 continue
-            self._keep(subject, tid, status, time.monotonic_ns() - start_ns, epoch)
+            if subject.changing or subject.epoch != epoch:
+                return False
+            self._keep(subject, tid, status, time.monotonic_ns() - self._start_ns, epoch)
+        if gone and not (self._root / "proc/1/status").exists():
+            raise UnreadableError(f"{self._root / 'proc'} cannot be read")
+        return True
+
+    def gaps(self, subjects: Iterable[Subject], end_ns: int) -> tuple[ScanGap, ...]:
+        """Return how closely each claim was followed until ``end_ns`` (or until it was removed)."""
+        allowed = self._pause_ns + CPU_SHARE * self._round_cpu_ns + WAIT_NS
+        rows = []
+        for subject in subjects:
+            clock = self._clock(subject)
+            longest, begun = clock.until(self._ended.get(subject.ident, end_ns))
+            rows.append(
+                ScanGap(
+                    claim=subject.name,
+                    scans=clock.beats,
+                    longest_ns=longest,
+                    at_ns=max(0, begun - self._start_ns),
+                    allowed_ns=allowed,
+                )
+            )
+        return tuple(rows)
+
+    def end(self, subject: Subject, now_ns: int) -> None:
+        """Note that a claim is not watched any more."""
+        self._ended[subject.ident] = now_ns
+
+    def _clock(self, subject: Subject) -> Clock:
+        return self._clocks.setdefault(subject.ident, Clock(max(self._start_ns, subject.watched_ns)))
 
     def values(self) -> tuple[ThreadMask, ...]:
         """Return what was seen."""
@@ -134,7 +220,7 @@ class ThreadMasks:
             found[0] += 1
             found[2] = at_ns
         elif len(self._seen) >= MAX_KEPT:
-            self.dropped += 1
+            self.dropped[subject.name] = self.dropped.get(subject.name, 0) + 1
         else:
             self._pids[subject.name, tid] = status.pid
             self._seen[key] = [1, at_ns, at_ns]
@@ -143,10 +229,27 @@ class ThreadMasks:
         text = read_control(self._root / f"proc/{tid}/status")
         return None if text is None else parse_status(text)
 
-    def _member(self, tid: int, cgroup: str) -> bool:
+    def _joined(self, subject: Subject, tid: int) -> bool:
+        """Say whether a thread is a member, and its joining complete.
+
+        Where the claim has a v1 cpuset a task joins twice. One that is outside the cpuset is looked at again in a later
+        scan: if it is still there when the patience is over, it never joined.
+        """
         text = read_control(self._root / f"proc/{tid}/cgroup") or ""
-        for line in text.split("\n"):
-            if line.startswith("0::"):
-                path = names.from_text(line[3:])
-                return path == cgroup or path.startswith(cgroup + "/")
-        return False
+        if not _inside(text, "", subject.claim.cgroup):
+            return False
+        if subject.cpuset_id is None or _inside(text, "cpuset", subject.claim.cgroup):
+            return True
+        now_ns = time.monotonic_ns()
+        return now_ns - self._joining.setdefault((subject.ident, tid), now_ns) > self._patience_ns
+
+
+def _inside(text: str, controller: str, cgroup: str) -> bool:
+    """Say whether ``/proc/<tid>/cgroup`` has a task at or below a cgroup; ``controller`` "": in the v2 hierarchy."""
+    for line in text.split("\n"):
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controller in controllers.split(",") and (controller or number == "0"):
+            path = names.from_text(path)
+            return path == cgroup or path.startswith(cgroup + "/")
+    return False

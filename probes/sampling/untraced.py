@@ -10,12 +10,28 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.sampling.threads import parse_status
 from toolkit.host import procfs
+from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.task_switches import switches_and_threads
+from toolkit.model.cpuset import CpuSet
 
 LEAST_SWITCHES = 2
 """A thread that was switched out this often in the window and never seen by the ledger is hidden from it: one switch
 may have been under way at the edge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """A hidden thread.
+
+    :param cpus: where it may run, ``None``: it was gone before anybody asked.
+    :param cgroup: path in the v2 hierarchy, ``None``: as above.
+    """
+
+    name: str
+    cpus: CpuSet | None = None
+    cgroup: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +44,7 @@ class Untraced:
 
     switches: int
     skew: int
-    names: tuple[str, ...]
+    threads: tuple[Hidden, ...]
 
 
 Counts = Mapping[int, int]
@@ -67,8 +83,17 @@ def untraced(
     hidden = {tid for tid, count in most.items() if count >= LEAST_SWITCHES}
     low, high = (sum(max(0, moved.get(tid, 0)) for tid in hidden) for moved in (least, most))
     once = sum(1 for tid, count in most.items() if tid not in hidden and count > 0)
-    names = tuple(f"{procfs.comm(tid, root)} ({tid})" for tid in sorted(hidden))
-    return Untraced(switches=(low + high) // 2, skew=(high - low + 1) // 2 + once, names=names)
+    threads = tuple(_hidden(root, tid) for tid in sorted(hidden))
+    return Untraced(switches=(low + high) // 2, skew=(high - low + 1) // 2 + once, threads=threads)
+
+
+def _hidden(root: Path, tid: int) -> Hidden:
+    status = parse_status(read_control(root / f"proc/{tid}/status") or "")
+    lines = (read_control(root / f"proc/{tid}/cgroup") or "").split("\n")
+    cgroup = next((line[3:] for line in lines if line.startswith("0::")), None)
+    if status is None:
+        return Hidden(name=f"({tid}, gone)")
+    return Hidden(name=f"{status.comm} ({tid})", cpus=status.cpus_allowed, cgroup=cgroup)
 
 
 def _moved(before: Counts, after: Counts, claimed: frozenset[int]) -> dict[int, int]:

@@ -13,17 +13,15 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from probes import compiler
 from probes.bpfsys import enable_statistics, program_info
-from probes.headers import find_headers
 from probes.ledger import Ledger
 from probes.options import ObserveOptions
-from toolkit.host import cgroupfs
+from toolkit.host import bpf_syscalls, cgroupfs
 from toolkit.model.cpuset import CpuSet
 
 EMPTY = "int empty(struct bpf_raw_tracepoint_args *ctx) { return 0; }"
@@ -32,15 +30,14 @@ EMPTY = "int empty(struct bpf_raw_tracepoint_args *ctx) { return 0; }"
 @contextlib.contextmanager
 def empty_program() -> Iterator[int]:
     """Attach a program that does nothing to sched_switch; yields its descriptor."""
-    bcc = compiler.import_bcc()
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["BCC_KERNEL_SOURCE"] = str(find_headers(Path("/"), Path(folder)).path)
-        module = bcc.BPF(text=EMPTY.encode())
-        module.attach_raw_tracepoint(b"sched_switch", b"empty")
-        try:
-            yield module.load_func(b"empty", bcc.BPF.RAW_TRACEPOINT).fd
-        finally:
-            module.cleanup()
+    module = compiler.build(EMPTY)
+    program = bpf_syscalls.load_program(bpf_syscalls.RAW_TRACEPOINT, compiler.code(module, "empty"), name="empty")
+    link = bpf_syscalls.attach(program, "sched_switch")
+    try:
+        yield program
+    finally:
+        os.close(link)
+        os.close(program)
 
 
 def cost(programs: dict[str, int], switches: int, cgroup: Path | None) -> dict[str, float]:
@@ -77,17 +74,17 @@ def main() -> None:
     try:
         starts = []
         for _ in range(3):
-            with tempfile.TemporaryDirectory() as folder:
-                ledger = Ledger(Path("/"), ObserveOptions())
-                begin = time.perf_counter()
-                ledger.open(Path(folder))
-                starts.append(round(time.perf_counter() - begin, 3))
-                ledger.close()
+            ledger = Ledger(Path("/"), ObserveOptions())
+            begin = time.perf_counter()
+            ledger.open()
+            starts.append(round(time.perf_counter() - begin, 3))
+            ledger.close()
         result["compile_and_attach_s"] = starts
-        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024  # without a compiler yet
+        with contextlib.ExitStack() as stack:
             programs = {"empty_before": stack.enter_context(empty_program())}
             ledger = Ledger(Path("/"), ObserveOptions())
-            ledger.open(Path(folder))
+            ledger.open()
             programs["ledger"] = ledger.programs["on_switch"]
             programs["empty_behind"] = stack.enter_context(empty_program())
             statistics = enable_statistics()
@@ -107,7 +104,6 @@ def main() -> None:
                 ledger.close()
     finally:
         group.rmdir()
-    result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(json.dumps(result, indent=2))
 
 

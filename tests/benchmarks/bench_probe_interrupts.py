@@ -10,12 +10,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from probes.bpfsys import enable_statistics, program_info
 from probes.ledger import Ledger
+from probes.loaded import attached
 from probes.options import ObserveOptions
 from toolkit.model.cpuset import CpuSet
 
@@ -62,9 +62,7 @@ def main() -> None:
     plain = [round(syscall_ns()) for _ in range(5)]
     traced: list[int] = []
     for trace in (False, True):
-        with tempfile.TemporaryDirectory() as folder:
-            ledger = Ledger(Path("/"), ObserveOptions(trace_syscalls=trace))
-            ledger.open(Path(folder))
+        with attached(Ledger(Path("/"), ObserveOptions(trace_syscalls=trace))) as ledger:
             statistics = enable_statistics()
             try:
                 if trace:
@@ -78,7 +76,6 @@ def main() -> None:
             finally:
                 if statistics >= 0:
                     os.close(statistics)
-                ledger.close()
     result["getppid_ns"] = {"plain": plain, "with_sys_exit_traced": traced}
     print(json.dumps(result, indent=2))
 

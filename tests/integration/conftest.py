@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.loaded import loaded
+from tests.integration.lost_support import CLAIMS
 from tests.integration.membership_lab import compile_mover
-from tests.integration.probe_lab import compile_planter
+from tests.integration.probe_lab import cgroup, compile_planter
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +36,12 @@ def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mover(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled program that moves between cgroups."""
     return compile_mover(tmp_path_factory.mktemp("mover"))
+
+
+@pytest.fixture
+def empty_claims(tmp_path: Path) -> Iterator[Path]:
+    """A claims file about an empty cgroup."""
+    with cgroup(f"pinproof-lost-{os.getpid()}") as place:
+        path = tmp_path / "claims.yaml"
+        path.write_text(CLAIMS.replace("PLACE", place))
+        yield path

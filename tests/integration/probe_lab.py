@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from toolkit.host import bpf_syscalls, cgroupfs
+from toolkit.host import cgroupfs, perf_event
 
 EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
 """Software emulation: what happened, where and how often is as true there as elsewhere; how long the kernel's own work
@@ -114,9 +114,7 @@ class _TaskCounter:
     EVENT: int
 
     def __init__(self, pid: int, cpu: int = -1) -> None:
-        self._file, error = bpf_syscalls.open_software_event(self.EVENT, pid, cpu, flag=bpf_syscalls.INHERIT)
-        if error:
-            raise OSError(error, "perf_event_open")
+        self._file = perf_event.open_software_event(self.EVENT, pid, cpu, flags=(perf_event.INHERIT,))
 
     def _read(self) -> int:
         return struct.unpack("=Q", os.read(self._file, 8))[0]
@@ -136,7 +134,7 @@ class TaskClock(_TaskCounter):
     the way, after arrival and before departure. Source: perf_event_open(2), kernel/events/core.c (task_clock_event_*).
     """
 
-    EVENT = bpf_syscalls.TASK_CLOCK
+    EVENT = perf_event.TASK_CLOCK
 
     def read_ns(self) -> int:
         """Return the time so far, of those that have exited too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import socket
@@ -14,6 +15,7 @@ import pytest
 
 from tests.integration.apply_support import sandboxes
 from tests.integration.probe_lab import cgroup
+from toolkit.host.cgroup_mounts import detect
 
 pytestmark = pytest.mark.integration
 
@@ -24,14 +26,34 @@ claims:
 - {name: all, cgroup: PLACE, cpus: "0"}
 """
 NO_BPF = ("setpriv", "--bounding-set=-bpf,-sys_admin,-perfmon", "--inh-caps=-bpf,-sys_admin,-perfmon")
-NO_HEADERS = (
-    "unshare",
-    "--mount",
-    "sh",
-    "-c",
-    'for d in /lib/modules /usr/src; do mount -t tmpfs none $d; done; exec "$@"',
+
+
+def hidden(*folders: str) -> tuple[str, ...]:
+    """A host on which these folders are empty."""
+    script = f'for d in {" ".join(folders)}; do mount -t tmpfs none $d; done; exec "$@"'
+    return ("unshare", "--mount", "sh", "-c", script, "sh")
+
+
+BCC = importlib.util.find_spec("bcc")
+assert BCC is not None
+NO_BCC = hidden(str(Path(BCC.origin or "").parent))
+NO_BTF = hidden("/sys/kernel/btf")
+NO_HEADERS = hidden("/lib/modules", "/usr/src")
+
+FOREIGN = {
+    "pid": ("unshare", "--pid", "--fork", "--mount-proc"),
+    "pid, the host's /proc": ("unshare", "--pid", "--fork"),
+    "monotonic": ("unshare", "--time", "--fork", "--monotonic", "1000"),
+    "monotonic, without a fork": ("unshare", "--time", "--monotonic", "-5"),
+    "boottime": ("unshare", "--time", "--fork", "--boottime", "1000"),
+}
+INSIDE = (
+    *("sh", "-c"),
+    'unified=$1; place=$2; shift 2; echo $$ > $unified$place/cgroup.procs; exec unshare --cgroup --mount "$@"',
     "sh",
 )
+"""Become a task of the cgroup, which is then the root that it sees."""
+REMOUNTED = ("sh", "-c", 'umount "$0" && mount -t cgroup2 none "$0" && exec "$@"')
 
 
 @pytest.fixture
@@ -61,14 +83,18 @@ def pinproof(tmp_path: Path, place: str, host: tuple[str, ...], *words: str) -> 
 
 @pytest.mark.parametrize("verb", ["watch", "conformance"])
 @pytest.mark.parametrize(
-    ("host", "said"), [(NO_BPF, "no bpf here: the kernel says: Operation not permitted"), (NO_HEADERS, "headers")]
+    ("host", "said"),
+    [
+        (NO_BPF, "no bpf here: the kernel says: Operation not permitted"),
+        (NO_BCC, "python3-bpfcc"),
+        (NO_BTF, "CONFIG_DEBUG_INFO_BTF"),
+    ],
+    ids=["bpf", "bcc", "btf"],
 )
 def test_what_is_missing_is_said_in_one_line(
     tmp_path: Path, place: str, host: tuple[str, ...], said: str, verb: str
 ) -> None:
     """Neither a traceback nor a compiler's pages, and what to do."""
-    if host is NO_HEADERS and list(Path("/sys/kernel").glob("kheaders*")):
-        pytest.skip("this kernel carries its headers itself")
     before = sandboxes()
     done = pinproof(tmp_path, place, host, verb)
 
@@ -80,6 +106,14 @@ def test_what_is_missing_is_said_in_one_line(
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
 
 
+def test_no_kernel_headers_are_needed(tmp_path: Path, place: str) -> None:
+    """With no header of any kernel in reach a window is watched and judged."""
+    done = pinproof(tmp_path, place, NO_HEADERS, "watch")
+
+    assert done.returncode in (0, 3), done.stderr
+    assert "of the kernel's" in done.stdout
+
+
 def test_a_port_in_use_is_said_in_one_line(tmp_path: Path, place: str) -> None:
     """Before anything is watched."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -87,4 +121,40 @@ def test_a_port_in_use_is_said_in_one_line(tmp_path: Path, place: str) -> None:
 
     assert done.returncode == 2
     assert "in use" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["watch", "conformance"])
+@pytest.mark.parametrize("host", FOREIGN)
+def test_a_foreign_namespace_is_said_in_one_line(tmp_path: Path, place: str, host: str, verb: str) -> None:
+    """What /proc and the clock say there is not what the probes see: no evidence is better than a wrong one."""
+    refused(pinproof(tmp_path, place, FOREIGN[host], verb), f"foreign {'pid' if 'pid' in host else 'time'} namespace")
+
+
+@pytest.mark.parametrize("mount", ["the host's", "its own"])
+def test_a_part_of_the_cgroup_tree_is_said_in_one_line(tmp_path: Path, place: str, mount: str) -> None:
+    """Paths and levels would not be the kernel's: a pod outside would be nobody's."""
+    unified = str(detect().unified)
+    inside = (*INSIDE, unified, place, *((*REMOUNTED, unified) if mount == "its own" else ()))
+    refused(pinproof(tmp_path, place, inside, "watch"), "part of the cgroup tree")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [("unshare", "--cgroup"), ("unshare", "--time", "--fork"), ("unshare", "--mount", "--uts", "--ipc", "--net")],
+    ids=lambda host: host[1],
+)
+def test_other_namespaces_do_not_matter(tmp_path: Path, place: str, host: tuple[str, ...]) -> None:
+    """A cgroup namespace whose root is the host's, a clock without offset: everything is seen there."""
+    done = pinproof(tmp_path, place, host, "watch")
+
+    assert done.returncode in (0, 3), done.stderr
+    assert "evidence-health" in done.stdout
+
+
+def refused(done: subprocess.CompletedProcess[str], said: str) -> None:
+    """Hold an answer against what it should be."""
+    assert (done.returncode, done.stdout) == (4, "")
+    assert said in done.stderr
+    assert done.stderr.startswith("pinproof: ")
     assert done.stderr.count("\n") == 1

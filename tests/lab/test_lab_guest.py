@@ -37,10 +37,9 @@ def test_a_restored_guest_knows_the_time(guest: Guest) -> None:
 
 
 @EVERY_KERNEL
-def test_headers_of_the_running_kernel_are_there(guest: Guest) -> None:
-    """Both halves of Debian's headers package are reachable from the module folder."""
-    guest.sh("test -f /lib/modules/$(uname -r)/build/include/generated/autoconf.h")
-    guest.sh("test -f /lib/modules/$(uname -r)/source/include/linux/sched.h")
+def test_no_kernel_headers_are_there(guest: Guest) -> None:
+    """What works in a guest works without a headers package."""
+    guest.sh("! ls -d /lib/modules/*/build /usr/src/linux-headers-*")
 
 
 @guests(GuestKind())
@@ -90,10 +89,10 @@ def test_files_go_in_and_come_out(guest: Guest, tmp_path: Path) -> None:
 
 @guests(GuestKind())
 def test_bcc_compiles_in_the_guest(guest: Guest) -> None:
-    """The Debian bcc in the guest compiles against the running kernel's headers, attaches, and counts."""
+    """The Debian bcc in the guest compiles without any kernel's headers, attaches, and counts."""
     source = """
-from bcc import BPF
-b = BPF(text='BPF_ARRAY(n, u64, 1); RAW_TRACEPOINT_PROBE(sched_switch) { n.increment(0); return 0; }')
+from probes import compiler
+b = compiler.build('BPF_ARRAY(n, u64, 1); RAW_TRACEPOINT_PROBE(sched_switch) { n.increment(0); return 0; }')
 import time
 deadline = time.monotonic() + 30
 while not b['n'][0].value and time.monotonic() < deadline:

@@ -66,6 +66,7 @@ def run_unpacked(unpacked: Path, *arguments: str) -> subprocess.CompletedProcess
     ("folder", "patterns"),
     [
         ("probes/bpf", ("*.c", "*.h")),
+        ("probes/kernel_tree", ("**/*.h",)),
         ("validators/scenarios", ("*.yaml",)),
         (".", ("toolkit/**/*.json", "probes/**/*.json", "validators/**/*.json", "*/py.typed")),
     ],

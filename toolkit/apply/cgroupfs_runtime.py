@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,7 +76,13 @@ class CgroupfsRuntime:
         launch.await_ready(started, command, members=lambda: _members(procs[-1]), what=what, stderr=stderr)
         return started
 
-    def stop(self, container: ContainerRequest, cgroup: str, started: tuple[Started, ...]) -> None:
+    def stop(
+        self,
+        container: ContainerRequest,
+        cgroup: str,
+        started: tuple[Started, ...],
+        before_delete: Callable[[], None] = lambda: None,
+    ) -> None:
         """End every task of the container; the empty cgroup stays."""
         path = cgroupfs.relative(cgroup)
         kill.kill(mount / path for mount in cgroups.member_mounts(self.hierarchy, memory=True))

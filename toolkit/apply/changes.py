@@ -13,7 +13,6 @@ import contextlib
 import os
 import re
 import stat
-import tempfile
 import time
 from pathlib import Path
 
@@ -130,6 +129,8 @@ def _undo(root: Path, hierarchy: Hierarchy, change: Change) -> list[str]:
         case ChangeKind.CONSEQUENCE:
             return _restore(change, read_control(_file(change)), _write_patiently)
         case ChangeKind.STATE_FILE:
+            with contextlib.suppress(OSError):
+                _draft(_file(change)).unlink()
             return _restore(change, read_state(_file(change)), _replace)
         case ChangeKind.CGROUP:
             mounts = [cgroups.mount_of(hierarchy, name) for name in change.hierarchies]
@@ -211,11 +212,17 @@ def read_state(path: Path) -> str | None:
             raise InputError(str(path), "not UTF-8 text", "a state file of the kubelet") from None
 
 
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.pinproof")
+
+
 def _replace(path: Path, text: str) -> None:
     """Replace a file as the kubelet does (write aside, sync, rename), owner and mode kept."""
     try:
         old = path.stat(follow_symlinks=False)
-        descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        draft = _draft(path)
+        draft.unlink(missing_ok=True)  # of somebody who was killed
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(text.encode())
@@ -223,10 +230,10 @@ def _replace(path: Path, text: str) -> None:
                 os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
                 stream.flush()
                 os.fsync(descriptor)
-            Path(draft).replace(path)
+            draft.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
-                Path(draft).unlink()
+                draft.unlink()
             raise
     except OSError as error:
         raise ApplyError(f"{path}: cannot be replaced ({error.strerror})") from None

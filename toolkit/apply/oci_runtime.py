@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -88,7 +89,13 @@ class OciRuntime:
         self._call(options, container, stderr)
         return self._ready(container, cgroup, workload, command, pid_file, stderr)
 
-    def stop(self, container: ContainerRequest, cgroup: str, started: tuple[Started, ...]) -> None:
+    def stop(
+        self,
+        container: ContainerRequest,
+        cgroup: str,
+        started: tuple[Started, ...],
+        before_delete: Callable[[], None] = lambda: None,
+    ) -> None:
         """Delete the container; its cgroups go with it."""
         identifier = self.ids.pop(container.claim, None)
         names = cgroups.hierarchies(self.hierarchy, everything=True)
@@ -97,6 +104,7 @@ class OciRuntime:
         if identifier is not None:
             # Killed first, because the runtime waits for the end of a storm longer than it takes to end it.
             kill.kill(tops)
+            before_delete()
             self._call(("delete", "--force", identifier), container, self.directory / f"{identifier}.stderr")
         kill.remove(tops)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from toolkit.apply.launch import Started
@@ -20,8 +21,14 @@ class Runtime(Protocol):
     def spawn(self, container: ContainerRequest, cgroup: str, workload: Workload) -> Started:
         """Run one workload more in the running container."""
 
-    def stop(self, container: ContainerRequest, cgroup: str, started: tuple[Started, ...]) -> None:
-        """End the container's tasks."""
+    def stop(
+        self,
+        container: ContainerRequest,
+        cgroup: str,
+        started: tuple[Started, ...],
+        before_delete: Callable[[], None] = lambda: None,
+    ) -> None:
+        """End the container's tasks. :param before_delete: called once they are gone, if the cgroup goes with them."""
 
     def set_cpus(self, container: ContainerRequest, cgroup: str, cpus: CpuSet) -> None:
         """Move the running container to other CPUs."""

@@ -7,6 +7,8 @@
         live.set_cpus("db", CpuSet.of([1]))
 
 Everything is below ``/pinproof-<run_id>``; :mod:`toolkit.apply.runs` writes the journal first and undoes everything.
+
+Longer than 300 lines: one object with everything that can be done to a container.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +69,8 @@ class LiveSandbox:
         self.hierarchy = hierarchy
         self.cleaned = cleaned
         """What the clean-up of dead runs, made before this one, did."""
+        self.before_delete: Callable[[str], None] = lambda _claim: None
+        """Told of a claim whose tasks are gone before its cgroup is: its counters can still be read."""
         self._root = root
         self._run_id = run_id
         self._runtime = runtime
@@ -133,6 +137,7 @@ class LiveSandbox:
         began = time.monotonic_ns()
         one = self._find(claim)
         self.stop(claim)
+        self.before_delete(claim)
         self._remove_cgroup(one.cgroup)
         del self._containers[claim]
         return Change(began, time.monotonic_ns())
@@ -177,7 +182,7 @@ class LiveSandbox:
         """End all tasks of a container. Its empty cgroup stays; with runc and crun it is a new one with another id."""
         began = time.monotonic_ns()
         one = self._find(claim)
-        self._runtime.stop(one.request, one.cgroup, one.started)
+        self._runtime.stop(one.request, one.cgroup, one.started, lambda: self.before_delete(claim))
         one.started = ()
         if not cgroupfs.exists(self.hierarchy, one.cgroup):
             cgroups.make(self.hierarchy, one.cgroup, one.request.cgroup)

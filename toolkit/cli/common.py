@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import click
 
 from toolkit.errors import InputError
 from toolkit.model.serde import printable_json
-from toolkit.model.verdict import Outcome, exit_code
 from toolkit.report.text import printable, printable_lines
 
 
@@ -36,7 +34,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 runs_option = click.option(
     "--output",
     "runs",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     default=Path("runs"),
     show_default=True,
     help="Directory that receives one run directory per run.",
@@ -58,40 +56,23 @@ def named(path: Path) -> Iterator[None]:
         raise InputError(str(path), text.removeprefix(f"{path}: ")) from None
 
 
-def require_directory(path: Path, *, exists: bool = False) -> None:
-    """Refuse a directory that cannot be written, before anything is done that would then be lost. Makes nothing.
-
-    :param exists: it must be there already; else it may be made, below the nearest parent that is there.
-    :raises InputError: it, or the parent that it would be made in, is no directory or is read-only.
-    """
-    place = path.absolute()
-    while not exists and not os.path.lexists(place) and place != place.parent:
-        place = place.parent
-    if not place.is_dir():
-        raise InputError(
-            str(place), "not a directory" if place.exists() else "no such directory", "a directory that can be written"
-        )
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(str(place), "cannot be written", "a directory that can be written")
-
-
 def say(text: str, *, err: bool = False) -> None:
-    """Print text for people; what strangers wrote in it cannot steer the terminal."""
-    click.echo(printable_lines(text), err=err)
+    """Print text for people; what strangers wrote in it cannot steer the terminal.
+
+    What cannot be told on standard error (a full disk, a terminal that is gone) stops nothing.
+    """
+    with suppress(OSError) if err else nullcontext():
+        click.echo(printable_lines(text), err=err)
 
 
 def say_line(text: str, *, err: bool = False) -> None:
-    """Print one line; what strangers wrote in it cannot make it two."""
-    click.echo(printable(text), err=err)
-
-
-def leave(outcome: Outcome) -> None:
-    """End the process with the exit code of an outcome."""
-    sys.exit(exit_code(outcome))
+    """Print one line; what strangers wrote in it cannot make it two. As :func:`say` otherwise."""
+    with suppress(OSError) if err else nullcontext():
+        click.echo(printable(text), err=err)
 
 
 class Progress:
-    """A progress bar on standard error; silent where that is not a terminal."""
+    """A progress bar on standard error; silent where that is not a terminal, or is none any more (a hangup)."""
 
     def __init__(self, length: float, label: str) -> None:
         self._bar = click.progressbar(
@@ -104,17 +85,20 @@ class Progress:
         self._done = 0
 
     def __enter__(self) -> Progress:
-        self._bar.__enter__()
+        with suppress(OSError):
+            self._bar.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._bar.__exit__(*error)
+        with suppress(OSError):
+            self._bar.__exit__(*error)
 
     def to(self, position: float, item: str | None = None) -> None:
         """Move to a position (in units of the length), naming what is being done."""
         steps = max(0, round(position * 10) - self._done)
         self._done += steps
-        self._bar.update(steps, item)
+        with suppress(OSError):
+            self._bar.update(steps, item)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import SECONDS, json_option, leave, print_json, progress, require_directory, runs_option, say
-from toolkit.errors import ApplyError, InputError
+from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say
+from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
+from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
@@ -24,8 +26,10 @@ from toolkit.pipeline import conformance, execute
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.repeats import REPEATS
 from toolkit.pipeline.standing import standing
+from toolkit.pipeline.stopping import StoppedError, go_on, stop_on_signals
 from toolkit.report.conformance_junit import render_junit
 from toolkit.report.conformance_table import render_conformance
+from toolkit.report.text import count
 from toolkit.scenario_file import load_catalogue
 from toolkit.store import write_output
 
@@ -76,17 +80,38 @@ def command(
         return
     topology = read_topology()
     require_run(runtime)
-    require_directory(runs)
+    warn_of(runs)
     if junit is not None:
-        require_directory(junit.parent, exists=True)
+        warn_of(junit.parent, exists=True)
     start = time.monotonic()
-    settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration, repeats=repeats)
     reasons = {
         scenario.name: conformance.why_not(scenario, topology, runtime, full=full or bool(selected))
         for scenario in scenarios
     }
-    work = [scenario for scenario in scenarios if reasons[scenario.name] is None]
+    with stop_on_signals() as stopped:
+        settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration, repeats=repeats, stopped=stopped)
+        results = _run_all(scenarios, reasons, topology, settings)
+        outcome = worst(result.outcome for result in results)
+        if as_json:
+            found = [to_data(result) for result in results]
+            print_json({"schema": SCHEMA, "outcome": outcome.value, "scenarios": found})
+        else:
+            say(render_conformance(results, time.monotonic() - start, verbose=verbose))
+        sys.stdout.flush()
+        code = _complain_of_unsaved(results)
+        if junit is not None:
+            code = worse(code, attempt(lambda: write_output(junit, render_junit(results))))
+        if stopped and any(result.outcome is Outcome.UNDECIDED for result in results):
+            code = worse(code, attempt(lambda: go_on(stopped)))
+    leave(outcome, code)
+
+
+def _run_all(
+    scenarios: tuple[Scenario, ...], reasons: dict[str, str | None], topology: Topology, settings: execute.Settings
+) -> list[ScenarioResult]:
+    """Run those that nothing speaks against, one after the other; none after somebody asks to stop."""
     results = []
+    work = [scenario for scenario in scenarios if reasons[scenario.name] is None]
     total = sum(conformance.count_runs(scenario) for scenario in work)
     with ExitStack() as stack:
         bar = stack.enter_context(progress(total, "conformance"))
@@ -94,7 +119,7 @@ def command(
             # Compiled once: every run watches with the same programs.
             kept = stack.enter_context(standing(execute.new_run_id("conformance")))
             settings = replace(settings, standing=kept)
-        done = 0
+        done, cut = 0, False
 
         def step(what: str) -> None:
             nonlocal done
@@ -106,25 +131,32 @@ def command(
             if reason is not None:
                 results.append(conformance.skipped(scenario, reason))
                 continue
+            if cut:
+                results.append(conformance.skipped(scenario, "not run: somebody asked to stop"))
+                continue
             results.append(_run(scenario, topology, settings, step))
+            cut = bool(settings.stopped) and results[-1].outcome is not Outcome.PASSED
         bar.to(total)
-    outcome = worst(result.outcome for result in results)
-    if junit is not None:
-        write_output(junit, render_junit(results))
-    if as_json:
-        print_json({"schema": SCHEMA, "outcome": outcome.value, "scenarios": [to_data(result) for result in results]})
-    else:
-        say(render_conformance(results, time.monotonic() - start, verbose=verbose))
-    leave(outcome)
+    return results
+
+
+def _complain_of_unsaved(results: list[ScenarioResult]) -> int:
+    """Say on one line that runs could not be saved: the first, and how many more. Returns the exit code of that."""
+    unsaved = [why for result in results for why in result.unsaved]
+    if not unsaved:
+        return 0
+    complain(unsaved[0] + (f" (and so {count(len(unsaved) - 1, 'more run')})" if len(unsaved) > 1 else ""))
+    return InputError.exit_code
 
 
 def _run(
     scenario: Scenario, topology: Topology, settings: execute.Settings, step: Callable[[str], None]
 ) -> ScenarioResult:
-    """Run a scenario; that the kernel refuses one does not throw away what is known of the others."""
+    """Run a scenario; that one cannot be run, or is not run any more, does not throw away what is known of others."""
     try:
+        go_on(settings.stopped)
         return conformance.run_one(scenario, topology, settings, step)
-    except ApplyError as error:
+    except (ApplyError, HostUnsupportedError, StoppedError) as error:
         return replace(conformance.skipped(scenario, f"could not be run: {error}"), outcome=Outcome.UNDECIDED)
 
 

@@ -7,6 +7,7 @@ import textwrap
 import click
 
 from toolkit.cli.common import json_option, print_json
+from toolkit.model.blind_spots import BLINDED_ALL, BLINDED_BY
 from toolkit.model.serde import to_data
 from toolkit.report.table import WIDTH
 from validators.registry import rule_named
@@ -28,9 +29,27 @@ def command(rule: str, as_json: bool) -> None:
     """Print what RULE checks, how, with what tolerance and why, its sources, and how to break it on purpose."""
     doc = rule_named(rule).doc
     if as_json:
-        print_json(to_data(doc))
+        data = to_data(doc)
+        assert isinstance(data, dict)
+        print_json({**data, "undecided_when": dict(_reasons(doc))})
     else:
         click.echo(render_page(doc))
+
+
+def _reasons(doc: RuleDoc) -> list[tuple[str, str]]:
+    reasons = [(str(witness), BLINDED_BY[witness]) for witness in doc.witnesses]
+    reasons.append(("any", BLINDED_ALL))
+    spared = rule_named(doc.id).spared.__doc__
+    return [*reasons, ("not asked", spared)] if spared else reasons
+
+
+def _undecided(doc: RuleDoc) -> str:
+    """Return what a witness of the rule must not miss."""
+    lines = [
+        textwrap.fill(f"{name}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        for name, text in _reasons(doc)
+    ]
+    return "What makes it undecided instead of passed\n" + "\n".join(lines)
 
 
 def render_page(doc: RuleDoc) -> str:
@@ -42,4 +61,5 @@ def render_page(doc: RuleDoc) -> str:
         )
         parts.append(f"{title}\n{body}")
     parts.append("Witnesses\n  " + ", ".join(doc.witnesses))
+    parts.append(_undecided(doc))
     return "\n\n".join(parts)

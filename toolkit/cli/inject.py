@@ -9,8 +9,8 @@ import time
 import click
 from tabulate import tabulate
 
-from toolkit.cli.common import SECONDS, json_option, leave, print_json, say, say_line
-from toolkit.cli.watch import stop_on_signals
+from toolkit.cli.common import SECONDS, json_option, print_json, say, say_line
+from toolkit.cli.ending import leave
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.inject.catalogue import FAULTS, Fault, fault_named
 from toolkit.inject.planting import planted
@@ -23,6 +23,7 @@ from toolkit.model.serde import printable_json, to_data
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import execute, planted_run
 from toolkit.pipeline.preflight import require_run
+from toolkit.pipeline.stopping import StoppedError, stop_on_signals
 
 TICK_S = 0.05
 
@@ -115,7 +116,15 @@ def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: b
 
 def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) -> None:
     require_run()
-    done = planted_run.run(injection, run_id=execute.new_run_id("inject"), duration_s=duration)
+    with stop_on_signals() as stopped:
+        done = planted_run.run(injection, run_id=execute.new_run_id("inject"), duration_s=duration, stopped=stopped)
+        _print(fault, done, as_json)
+    if done.missed and stopped:
+        raise StoppedError(stopped[0], " before the fault was reported")
+    leave(Outcome.FAILED if done.missed else Outcome.PASSED)
+
+
+def _print(fault: Fault, done: planted_run.PlantedRun, as_json: bool) -> None:
     reported = [v for v in done.verdicts if v.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
     if as_json:
         print_json(
@@ -133,4 +142,3 @@ def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) ->
         for rule, reason in done.unjudged.items():
             say(f"\nnot judged here: {rule}: {reason}")
         say("\n" + (f"MISSED by {', '.join(done.missed)}" if done.missed else "reported as it should be"))
-    leave(Outcome.FAILED if done.missed else Outcome.PASSED)

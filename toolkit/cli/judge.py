@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option, leave, print_json
+from toolkit.cli.common import json_option, print_json
+from toolkit.cli.ending import leave
 from toolkit.cli.saved import judged_again
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table

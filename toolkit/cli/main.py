@@ -14,8 +14,9 @@ from typing import Any
 import click
 
 import toolkit
+from toolkit.cli.ending import complain
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
-from toolkit.report.text import printable, printable_lines
+from toolkit.report.text import printable_lines
 from toolkit.verbs import VERBS
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -87,6 +88,7 @@ def main() -> None:
     except OSError as error:
         # What the verbs foresee is an InputError by now; this is a full disk behind standard output, and the like.
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else "output: "
+        _drop_output()
         code = _end(where + (error.strerror or str(error)), InputError.exit_code, verbatim=True)
     except MemoryError:
         code = _end("not enough memory", HostUnsupportedError.exit_code)
@@ -114,13 +116,20 @@ def mend_streams() -> None:
 
 def _end(message: str, code: int, *, verbatim: bool = False) -> int:
     """Say why on one line, safe for a terminal. :param verbatim: a line end in it belongs to a name."""
-    with suppress(OSError):
-        click.echo(f"pinproof: {printable(message if verbatim else ' '.join(message.split()))}", err=True)
+    complain(message, verbatim=verbatim)
     return code
 
 
 def _quiet() -> int:
     """Nobody reads standard output any more (``| head``): end as a program does that SIGPIPE kills."""
+    _drop_output()
+    return NO_READER
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere: Python would try again when it ends, and end with a code of its own."""
+    with suppress(OSError):
+        sys.stdout.flush()
+        return
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return NO_READER

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 from tabulate import tabulate
 
 from toolkit.cli.common import json_option, named, print_json, say
+from toolkit.cli.ending import attempt, worse
 from toolkit.host.topology import read_topology
 from toolkit.model.names import printable
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
@@ -38,16 +40,19 @@ def command(scenarios: tuple[Path, ...], sysroot: Path, svg: Path | None, as_jso
     for path, scenario in zip(scenarios, loaded, strict=True):
         with named(path):
             plans.append((scenario, plan_scenario(scenario, topology)))
+    code = 0
     for index, (scenario, plan) in enumerate(plans):
         if svg is not None:
             target = svg if len(plans) == 1 else svg.with_stem(f"{svg.stem}-{index + 1}")
-            write_output(target, svg_picture(topology, owners(plan, topology.online), scenario.title))
+            picture = svg_picture(topology, owners(plan, topology.online), scenario.title)
+            code = worse(code, attempt(partial(write_output, target, picture)))
         if not as_json:
             say(f"{scenario.name}: {printable(scenario.title)}\n\n{render(plan)}\n")
             # Has colours; the names in it are DNS labels.
             click.echo(text_picture(topology, owners(plan, topology.online), colour=sys.stdout.isatty()) + "\n")
     if as_json:
         print_json([{"scenario": scenario.name, "plan": to_data(plan)} for scenario, plan in plans])
+    sys.exit(code)
 
 
 def render(plan: Plan) -> str:

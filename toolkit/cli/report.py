@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option, leave
+from toolkit.cli.common import json_option
+from toolkit.cli.ending import leave, write_or_print
 from toolkit.cli.saved import judged_again
 from toolkit.model.result import Result
 from toolkit.model.serde import printable_json
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
-from toolkit.store import load_run, write_output
+from toolkit.store import load_run
 
 
 def _json(result: Result) -> str:
@@ -30,11 +31,15 @@ FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @json_option
 def command(run: Path, kind: str, output: Path | None, as_json: bool) -> None:
-    """Render the directory RUN. It is judged again, as by judge, and so is the exit code."""
+    """Render the directory RUN. It is judged again, as by judge, and so is the exit code.
+
+    Where FILE cannot be written the report is printed instead; the exit code is then at least 2.
+    """
     result = judged_again(load_run(run))
     text = FORMATS["json" if as_json else kind](result)
+    code = 0
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_output(output, text)
-    leave(result.outcome)
+        code = write_or_print(output, text)
+    leave(result.outcome, code)

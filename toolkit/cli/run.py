@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -9,26 +10,26 @@ import click
 from toolkit.cli.common import (
     SECONDS,
     json_option,
-    leave,
     named,
     print_json,
     progress,
-    require_directory,
     runs_option,
     say,
 )
-from toolkit.errors import InputError
+from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, warn_of, worse
+from toolkit.errors import InputError, PinproofError
 from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
 from toolkit.pipeline.conformance import misfit, unexpected_admission
-from toolkit.pipeline.planning import plan_all
+from toolkit.pipeline.planning import Planned, plan_all
 from toolkit.pipeline.preflight import require_run
-from toolkit.report.table import render_run
+from toolkit.pipeline.record import Run
+from toolkit.pipeline.stopping import StoppedError, stop_on_signals
+from toolkit.report.table import render_table
 from toolkit.scenario_file import load_scenario
-from toolkit.store import load_result, load_run
 
 
 @click.command("run", short_help="Apply scenarios here, watch and judge them.")
@@ -53,25 +54,85 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
             raise InputError(str(path), surprise, "the admissions that the scenario states")
         plans.append(work)
     require_run(runtime)
-    require_directory(runs)
-    settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration)
-    outcomes: list[Outcome] = []
-    results = []
-    for work in plans:
-        scenario = work.scenario
-        seconds = duration or scenario.duration_s
-        with progress(seconds, scenario.name) as bar:
-            finished = execute.run_scenario(work, settings, bar.to)
-        outcomes.append(finished.outcome)
+    warn_of(runs)
+    with stop_on_signals() as stopped:
+        settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration, stopped=stopped)
         if as_json:
-            results.append(to_data(load_result(finished.path)))
+            outcome, code = _run_json(plans, settings)
         else:
-            saved = load_run(finished.path)
-            say(f"{scenario.name}: {names.printable(scenario.title)}\n")
+            outcome, code = _run_tables(plans, settings)
+    leave(outcome, code)
+
+
+def _run_tables(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome, int]:
+    """Run them; print and save each as it comes."""
+    outcomes: list[Outcome] = []
+    codes: list[int] = []
+
+    def one(work: Planned) -> None:
+        finished = _run(work, settings)
+        outcomes.append(finished.outcome)
+        code = show_and_save(lambda: _show(finished), finished.save)
+        codes.append(code)
+        if not code:
+            tell = remark if work is plans[-1] else say
             for stage in finished.before:
-                say(f"Stage {stage.stage}: {stage.outcome.value}, saved in {names.from_path(stage.path)}\n")
-            say(render_run(saved.claims, saved.evidence, finished.verdicts))
-            say(f"\nRun saved in {names.from_path(finished.path)}\n")
-    if as_json:
-        print_json(results[0] if len(results) == 1 else results)
-    leave(worst(outcomes))
+                tell(f"Stage {stage.stage} saved in {names.from_path(stage.path)}")
+            tell(f"Run saved in {names.from_path(finished.path)}\n")
+
+    codes.append(_each(plans, settings, one))
+    return worst(outcomes), worse(*codes)
+
+
+def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome, int]:
+    """Run them and save each as it comes; print one document, of those that were judged, whatever ends the row."""
+    outcomes: list[Outcome] = []
+    codes: list[int] = []
+    results: list[object] = []
+
+    def one(work: Planned) -> None:
+        finished = _run(work, settings)
+        outcomes.append(finished.outcome)
+        results.append(to_data(finished.record.result))
+        codes.append(attempt(finished.save))
+
+    try:
+        codes.append(_each(plans, settings, one))
+    finally:
+        if results:
+            print_json(results[0] if len(plans) == 1 else results)
+    return worst(outcomes), worse(*codes)
+
+
+def _each(plans: list[Planned], settings: execute.Settings, one: Callable[[Planned], None]) -> int:
+    """Run one after the other; the first that cannot be run, or a wish to stop, ends the row and is told.
+
+    :returns: the exit code of what ended it, or 0.
+    """
+    for number, work in enumerate(plans):
+        try:
+            one(work)
+        except PinproofError as error:
+            complain(f"{work.scenario.name}: {error}{_not_run(plans[number + 1 :])}")
+            return error.exit_code
+        if settings.stopped and plans[number + 1 :]:
+            ended = StoppedError(settings.stopped[0], _not_run(plans[number + 1 :]))
+            complain(str(ended))
+            return ended.exit_code
+    return 0
+
+
+def _not_run(plans: list[Planned]) -> str:
+    return f"; not run: {', '.join(work.scenario.name for work in plans)}" if plans else ""
+
+
+def _run(work: Planned, settings: execute.Settings) -> Run:
+    with progress(settings.duration_s or work.scenario.duration_s, work.scenario.name) as bar:
+        return execute.run_scenario(work, settings, bar.to)
+
+
+def _show(finished: Run) -> None:
+    say(f"{finished.scenario.name}: {names.printable(finished.scenario.title)}\n")
+    for stage in finished.before:
+        say(f"Stage {stage.stage}: {worst(verdict.outcome for verdict in stage.verdicts).value}\n")
+    say(render_table(finished.record.result))

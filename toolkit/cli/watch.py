@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from probes.observer import Violation
-from toolkit import store
 from toolkit.claims_file import check_host, load_claims
-from toolkit.cli.common import (
-    SECONDS,
-    json_option,
-    leave,
-    print_json,
-    progress,
-    require_directory,
-    runs_option,
-    say,
-    say_line,
-)
-from toolkit.errors import InputError
-from toolkit.host import cgroupfs
+from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line
+from toolkit.cli.ending import leave, remark, show_and_save, warn_of
 from toolkit.host.topology import read_topology
 from toolkit.model import names
-from toolkit.model.claims import ClaimSet
 from toolkit.model.serde import to_data
-from toolkit.model.verdict import worst
 from toolkit.pipeline import execute, observe
 from toolkit.pipeline.preflight import require_run
+from toolkit.pipeline.record import recorded
+from toolkit.pipeline.stopping import stop_on_signals
 from toolkit.report.metrics import MetricsServer
-from toolkit.report.table import render_run
-from validators.registry import judge
+from toolkit.report.table import render_table
 
 
 @click.command("watch", short_help="Watch and judge existing cgroups.")
@@ -60,11 +42,10 @@ def command(
     topology = read_topology()
     check_host(claims, topology.online | topology.offline, str(claims_path))
     require_run()
-    require_directory(runs)
-    require_cgroups(claims, str(claims_path))
+    observe.check_claims(claims, str(claims_path))
+    warn_of(runs)
     run_id = execute.new_run_id("watch")
     path = runs / run_id
-    window = observe.Window(run_id=run_id, duration_s=duration)
     seen: set[tuple[str, int]] = set()
 
     def report(violation: Violation) -> None:
@@ -77,58 +58,25 @@ def command(
             err=True,
         )
 
-    with stop_on_signals() as stopped, observe.observation(claims, window, report) as opened:
-        start = time.monotonic()
-        with (
-            MetricsServer(claims, opened.snapshot, metrics_address, metrics_port),
-            progress(duration or 1, "watching") as bar,
-        ):
-            while not stopped and (duration is None or time.monotonic() - start < duration):
-                opened.poll(observe.TICK_S if duration is None else min(observe.TICK_S, duration))
-                if duration is not None:
-                    bar.to(min(duration, time.monotonic() - start))
-        evidence = opened.close()
-    store.save_run(path, claims=claims, evidence=evidence)
-    saved = store.load_run(path)
-    verdicts = judge(saved.claims, saved.evidence)
-    store.save_result(path, verdicts, saved.evidence)
-    if as_json:
-        print_json(to_data(store.load_result(path)))
-    else:
-        say(render_run(saved.claims, saved.evidence, verdicts))
-        say(f"\nRun saved in {names.from_path(path)}")
-    sys.stdout.flush()
-    leave(worst(verdict.outcome for verdict in verdicts))
+    # Until all is said and saved: a second signal must not undo what the first one asked for.
+    with stop_on_signals() as stopped:
+        window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped)
+        with observe.observation(claims, window, report) as opened:
+            with (
+                MetricsServer(claims, opened.snapshot, metrics_address, metrics_port),
+                progress(duration or 1, "watching") as bar,
+            ):
+                opened.wait(duration, lambda passed: bar.to(min(duration, passed)) if duration else None)
+            evidence = opened.close()
+        done = recorded(path, claims=claims, evidence=evidence)
 
+        def show() -> None:
+            if as_json:
+                print_json(to_data(done.result))
+            else:
+                say(render_table(done.result))
 
-def require_cgroups(claims: ClaimSet, where: str) -> None:
-    """Refuse claims about cgroups that do not exist.
-
-    :raises InputError: names the claim and the path.
-    """
-    hierarchy = cgroupfs.detect()
-    for claim in claims.claims:
-        if not cgroupfs.identity_dir(hierarchy, claim.cgroup).is_dir():
-            raise InputError(
-                where,
-                f"claim {claim.name!r}: cgroup {claim.cgroup} does not exist below {hierarchy.unified}",
-                "a cgroup that exists",
-            )
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[list[int]]:
-    """Turn SIGINT and SIGTERM into an entry of the list, so that what was seen is still judged and saved."""
-    stopped: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        if stopped:
-            raise KeyboardInterrupt
-        stopped.append(number)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        code = show_and_save(show, done.save)
+        if not as_json and not code:
+            remark(f"\nRun saved in {names.from_path(path)}")
+    leave(done.result.outcome, code)

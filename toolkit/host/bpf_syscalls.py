@@ -1,98 +1,157 @@
-"""Asks the kernel itself what BPF and perf allow here, with the smallest real call for each question.
+"""The one place that makes bpf(2) calls: loads and attaches programs, asks what is loaded, and what is allowed here.
 
-Each function returns 0 or the errno that the kernel gave; what was made is closed at once. Not a BPF loader: the probes
-go through bcc.
+Functions named ``try_*`` ask the kernel with the smallest real call, return 0 or the errno that it gave, and close what
+they made at once.
 
-Source: bpf(2), perf_event_open(2), include/uapi/linux/bpf.h (``union bpf_attr``) and linux/perf_event.h.
+Source: bpf(2), include/uapi/linux/bpf.h (``union bpf_attr``, ``struct bpf_map_info``); perf_event_open(2).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
-import platform
 import struct
-import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "s390x": 351, "ppc64le": 361, "ppc64": 361}
-_PERF = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "loongarch64": 241, "s390x": 331, "ppc64le": 319, "ppc64": 319}
+from toolkit.host.perf_event import CPU_CLOCK, DISABLED, open_software_event
+from toolkit.host.syscalls import call
 
-_MAP_CREATE, _PROG_LOAD, _RAW_TRACEPOINT_OPEN = 0, 5, 17
+MAP_CREATE, PROG_LOAD, OBJ_INFO, RAW_TRACEPOINT_OPEN = 0, 5, 15, 17
+PERF_EVENT, RAW_TRACEPOINT, TRACING = 7, 17, 26
+"""Types of programs."""
+TRACE_FEXIT = 25
+"""Expected attach type of a tracing program: the return of a kernel function."""
 _MAP_TYPE_ARRAY, _MAP_TYPE_RINGBUF = 2, 27
-_PROG_TYPE_RAW_TRACEPOINT = 17
-_ATTR_BYTES = 120
-CPU_CLOCK, TASK_CLOCK = 0, 1
-DISABLED, INHERIT = 0, 1
+_ATTR_BYTES = 128
+_INFO_BYTES = 256
+_NAME_BYTES = 15
+_LOG_BYTES = 1 << 24  # the most that every kernel takes is UINT_MAX >> 8
 _RETURN_ZERO = bytes.fromhex("b700000000000000 9500000000000000")
 """``r0 = 0; exit``: all other bits are zero, so both byte orders look alike."""
 
 
+class ProgramRefusedError(OSError):
+    """The kernel does not load a program; ``log`` is what the verifier said."""
+
+    def __init__(self, code: int, log: str) -> None:
+        super().__init__(code, os.strerror(code))
+        self.log = log
+
+
+def bpf(command: int, attributes: bytes) -> int:
+    """Make the call with the beginning of a ``union bpf_attr``; the rest is zero, which any kernel accepts.
+
+    :raises OSError: what the kernel says.
+    """
+    return _bpf(command, ctypes.create_string_buffer(attributes.ljust(_ATTR_BYTES, b"\0"), _ATTR_BYTES))
+
+
+def _bpf(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
+    return call("bpf", command, attributes, len(attributes))
+
+
+def load_program(
+    kind: int, code: bytes, *, name: str = "", attach_type: int = 0, attach_btf_id: int = 0, licence: bytes = b"GPL"
+) -> int:
+    """Load a program; the maps that it uses are open descriptors of this process, numbered in its code.
+
+    :param attach_type, attach_btf_id: for a :data:`TRACING` program: where, and the function's type id in the BTF.
+    :raises ProgramRefusedError: with the verifier's log, as far as the kernel wrote one.
+    """
+    text = ctypes.create_string_buffer(code, len(code))
+    terms = ctypes.create_string_buffer(licence)
+    label = "".join(sign for sign in name if sign.isalnum() or sign == "_")[:_NAME_BYTES].encode()
+
+    def attempt(log: Any) -> int:
+        asked = (1, _LOG_BYTES, ctypes.addressof(log)) if log is not None else (0, 0, 0)
+        return bpf(
+            PROG_LOAD,
+            struct.pack(
+                "=IIQQIIQII16sIIIIQIIQIII",
+                *(kind, len(code) // 8, ctypes.addressof(text), ctypes.addressof(terms), *asked),
+                *(0, 0, label, 0, attach_type, 0, 0, 0, 0, 0, 0, 0, attach_btf_id, 0),
+            ),
+        )
+
+    try:
+        return attempt(None)
+    except OSError as error:
+        # Again with a log: writing one costs time, and no program needs it that is good.
+        log = ctypes.create_string_buffer(_LOG_BYTES)
+        with contextlib.suppress(OSError):
+            return attempt(log)
+        raise ProgramRefusedError(error.errno or errno.EIO, log.value.decode(errors="replace")) from None
+
+
+def attach(program: int, tracepoint: str = "") -> int:
+    """Attach a program and return the descriptor that holds it there.
+
+    :param tracepoint: of a raw-tracepoint program, which may have several; a tracing program knows its function.
+    :raises OSError: ENOENT where the kernel has no such tracepoint.
+    """
+    name = ctypes.create_string_buffer(tracepoint.encode())
+    return bpf(RAW_TRACEPOINT_OPEN, struct.pack("=QI", ctypes.addressof(name) if tracepoint else 0, program))
+
+
+def object_info(fd: int) -> bytes:
+    """Return the kernel's description of a program or a map: as many bytes as this kernel knows of."""
+    info = ctypes.create_string_buffer(_INFO_BYTES)
+    attributes = struct.pack("=IIQ", fd, _INFO_BYTES, ctypes.addressof(info))
+    buffer = ctypes.create_string_buffer(attributes.ljust(_ATTR_BYTES, b"\0"), _ATTR_BYTES)
+    _bpf(OBJ_INFO, buffer)
+    return info.raw[: struct.unpack_from("=I", buffer.raw, 4)[0]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapInfo:
+    """Sizes of a map, in bytes; of a per-CPU map the size of one CPU's value. A ring buffer's entries are bytes."""
+
+    key_size: int
+    value_size: int
+    max_entries: int
+
+
+def map_info(fd: int) -> MapInfo:
+    """Ask how large a map is."""
+    key, value, entries = struct.unpack_from("=III", object_info(fd), 8)
+    return MapInfo(key_size=key, value_size=value, max_entries=entries)
+
+
 def try_array_map(value_bytes: int = 8, entries: int = 1) -> int:
     """Create an array map."""
-    return _closed(*_bpf(_MAP_CREATE, struct.pack("=IIII", _MAP_TYPE_ARRAY, 4, value_bytes, entries)))
+    return _tried(lambda: bpf(MAP_CREATE, struct.pack("=IIII", _MAP_TYPE_ARRAY, 4, value_bytes, entries)))
 
 
 def try_ring_buffer() -> int:
     """Create the smallest ring buffer."""
-    return _closed(*_bpf(_MAP_CREATE, struct.pack("=IIII", _MAP_TYPE_RINGBUF, 0, 0, os.sysconf("SC_PAGE_SIZE"))))
+    page = os.sysconf("SC_PAGE_SIZE")
+    return _tried(lambda: bpf(MAP_CREATE, struct.pack("=IIII", _MAP_TYPE_RINGBUF, 0, 0, page)))
 
 
 def try_raw_tracepoint(name: str = "sched_switch") -> int:
     """Load a program that does nothing, and attach it to the raw tracepoint for an instant."""
-    code = ctypes.create_string_buffer(_RETURN_ZERO, len(_RETURN_ZERO))
-    licence = ctypes.create_string_buffer(b"GPL")
-    count = len(_RETURN_ZERO) // 8
-    attributes = struct.pack(
-        "=IIQQ", _PROG_TYPE_RAW_TRACEPOINT, count, ctypes.addressof(code), ctypes.addressof(licence)
-    )
-    program, error = _bpf(_PROG_LOAD, attributes)
-    if error:
-        return error
     try:
-        where = ctypes.create_string_buffer(name.encode())
-        return _closed(*_bpf(_RAW_TRACEPOINT_OPEN, struct.pack("=QI", ctypes.addressof(where), program)))
+        program = load_program(RAW_TRACEPOINT, _RETURN_ZERO)
+    except OSError as error:
+        return error.errno or errno.EIO
+    try:
+        return _tried(lambda: attach(program, name))
     finally:
         os.close(program)
 
 
 def try_cpu_clock_event(cpu: int) -> int:
     """Open a disabled CPU-clock event for all tasks of one CPU, as the sampler does."""
-    return _closed(*open_software_event(CPU_CLOCK, -1, cpu, period_ns=1_000_000, flag=DISABLED))
+    return _tried(lambda: open_software_event(CPU_CLOCK, -1, cpu, period=1_000_000, flags=(DISABLED,)))
 
 
-def open_software_event(config: int, pid: int, cpu: int, *, period_ns: int = 0, flag: int) -> tuple[int, int]:
-    """Open a perf event of the kernel's own, and return (descriptor, 0) or (-1, errno).
-
-    :param pid, cpu: -1: all of them. :param flag: number of the one bit that is set among the attribute's bit fields.
-    """
-    size, software = 64, 1
-    bits = 1 << (flag if sys.byteorder == "little" else 63 - flag)
-    attributes = struct.pack("=IIQQQQQ", software, size, config, period_ns, 0, 0, bits).ljust(size, b"\0")
-    buffer = ctypes.create_string_buffer(attributes, size)
-    cloexec = 8
-    return _syscall(_PERF, ctypes.byref(buffer), ctypes.c_int(pid), cpu, ctypes.c_int(-1), cloexec)
-
-
-def _bpf(command: int, attributes: bytes) -> tuple[int, int]:
-    # The kernel accepts a longer union than it knows as long as the rest is zero.
-    buffer = ctypes.create_string_buffer(attributes.ljust(_ATTR_BYTES, b"\0"), _ATTR_BYTES)
-    return _syscall(_BPF, command, ctypes.byref(buffer), _ATTR_BYTES)
-
-
-def _syscall(numbers: dict[str, int], *arguments: object) -> tuple[int, int]:
-    """Return (descriptor, 0) or (-1, errno)."""
-    number = numbers.get(platform.machine())
-    if number is None:
-        return -1, errno.ENOSYS
-    libc = ctypes.CDLL(None, use_errno=True)
-    words = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
-    libc.syscall.restype = ctypes.c_long
-    result: int = libc.syscall(ctypes.c_long(number), *words)
-    return (result, 0) if result >= 0 else (-1, ctypes.get_errno())
-
-
-def _closed(descriptor: int, error: int) -> int:
-    if descriptor >= 0:
-        os.close(descriptor)
-    return error
+def _tried(make: Callable[[], int]) -> int:
+    try:
+        os.close(make())
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0

@@ -2,7 +2,7 @@
 
 The kernel's own type information is a feature test that no version number can replace: distributions port features
 back.
-Not a general BTF library (no functions, no split BTF of modules, no writing).
+Not a general BTF library (of functions only the number, no split BTF of modules, no writing).
 
 Source: Documentation/bpf/btf.rst, sections 1 and 2 (encoding).
 """
@@ -23,7 +23,7 @@ MAX_BTF_BYTES = 256 * 1024 * 1024
 """Debug kernels have about 10 MB."""
 
 _MAGIC = 0xEB9F
-_STRUCT, _UNION, _ENUM = 4, 5, 6
+_STRUCT, _UNION, _ENUM, _FUNCTION = 4, 5, 6, 12
 _MODIFIERS = frozenset((8, 9, 10, 11, 18))  # typedef, volatile, const, restrict, type tag
 _FIXED_BYTES = {1: 4, 3: 12, 14: 4, 17: 4}  # int, array, var, declaration tag
 _BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, enum, prototype, data section, enum64
@@ -128,6 +128,16 @@ class Btf:
     def has_member(self, struct_name: str, member: str) -> bool:
         """Say whether the struct exists and has the member."""
         return self.member(struct_name, member) is not None
+
+    def function_id(self, name: str) -> int | None:
+        """Return the number of the type that describes a function, or ``None``."""
+        places = self._offsets_of(name)
+        unpack = struct.Struct(self._order + "II").unpack_from
+        for type_id in range(1, len(self._starts)) if places else ():
+            name_at, info = unpack(self._types, self._starts[type_id])
+            if name_at in places and info >> 24 & 0x1F == _FUNCTION:
+                return type_id
+        return None
 
     def _unpack(self, layout: str, data: bytes, at: int) -> tuple[int, ...]:
         return struct.unpack_from(self._order + layout, data, at)

@@ -14,7 +14,6 @@ import os
 import resource
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host import bpf_syscalls
 from toolkit.host.btf import KERNEL_BTF, Btf
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
+from toolkit.host.namespaces import read_views
 from toolkit.host.sysfs import SysTree
 from toolkit.model import names
 from toolkit.model.serde import stage_value
@@ -74,8 +74,8 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
         _memlock(),
         _btf(root),
         _bcc(),
-        _headers(root),
         _cgroup(hierarchy),
+        *views(hierarchy, root),
         _controller(hierarchy, "cpuset"),
         _controller(hierarchy, "cpu"),
         _controller(hierarchy, "memory", needed_by=()),
@@ -94,6 +94,14 @@ def try_probes() -> tuple[Capability, ...]:
         _asked("ring-buffer", bpf_syscalls.try_ring_buffer(), "a kernel with BPF ring buffers (5.8)", _OBSERVE),
         _asked("raw-tracepoint", bpf_syscalls.try_raw_tracepoint(), "CONFIG_BPF_EVENTS=y", _OBSERVE),
         _asked("perf-event", bpf_syscalls.try_cpu_clock_event(_own_cpu()), "CONFIG_PERF_EVENTS=y", _OBSERVE),
+    )
+
+
+def views(hierarchy: Hierarchy | None, root: Path = Path("/")) -> tuple[Capability, ...]:
+    """Whether we see what the probes see."""
+    return tuple(
+        _fact(view.name, not view.wrong, view.wrong or "the host's", view.remedy, _OBSERVE)
+        for view in read_views(hierarchy, root)
     )
 
 
@@ -169,17 +177,6 @@ def _bcc() -> Capability:
         cause = f"{getattr(module, '__file__', 'bcc')} is another project's bcc: pip uninstall bcc"
         return _fact("bcc", False, cause, remedy, _OBSERVE)
     return _fact("bcc", True, f"version {getattr(module, '__version__', 'unknown')}", remedy, _OBSERVE)
-
-
-def _headers(root: Path) -> Capability:
-    from probes.headers import HOW_TO_GET, find_headers
-
-    try:
-        with tempfile.TemporaryDirectory(prefix="pinproof-doctor-") as workdir:
-            origin = find_headers(root, Path(workdir)).origin
-    except (HostUnsupportedError, OSError) as error:
-        return _fact("kernel-headers", False, str(error), HOW_TO_GET, _OBSERVE)
-    return _fact("kernel-headers", True, origin, HOW_TO_GET, _OBSERVE)
 
 
 def _hierarchy(root: Path) -> Hierarchy | None:

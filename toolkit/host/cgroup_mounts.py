@@ -41,12 +41,14 @@ class Hierarchy:
     :param root: where the host's ``/`` is seen.
     :param unified: mount point of cgroup2, ``None`` on a pure v1 host.
     :param legacy: v1 controller (or ``name=systemd`` for a hierarchy without one) and mount point, sorted by name.
+    :param partial: those of the mount points that show only a part of their tree.
     """
 
     root: Path
     mode: Mode
     unified: Path | None
     legacy: tuple[tuple[str, Path], ...] = ()
+    partial: frozenset[Path] = frozenset()
 
     def controller_dir(self, name: str) -> Path:
         """Return the root directory of the hierarchy that carries the controller.
@@ -110,7 +112,14 @@ def detect(root: Path = Path("/")) -> Hierarchy:
         mode = Mode.HYBRID
     else:
         mode = Mode.V2
-    return Hierarchy(root=root, mode=mode, unified=_best(unified) if unified else None, legacy=mounts)
+    chosen = [min(found, key=lambda candidate: candidate[0]) for found in (unified, *legacy.values()) if found]
+    return Hierarchy(
+        root=root,
+        mode=mode,
+        unified=_best(unified) if unified else None,
+        legacy=mounts,
+        partial=frozenset(mount for part, mount in chosen if part),
+    )
 
 
 def _best(found: list[tuple[bool, Path]]) -> Path:

@@ -27,6 +27,8 @@ from toolkit.model.evidence import CgroupFiles
 NO_LIMIT = -1
 """``memory_max_bytes`` of a cgroup whose limit file says that there is none."""
 
+_BANDWIDTH_V2 = ("cpu.max", "cpu.max.burst", "cpu.weight")
+_BANDWIDTH_V1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares")
 _V1_UNLIMITED = 1 << 62
 """v1 prints "no limit" as LONG_MAX rounded down to a page; no real limit comes near it."""
 
@@ -36,6 +38,8 @@ __all__ = [
     "Hierarchy",
     "Mode",
     "cgroup_id",
+    "control_paths",
+    "counter_ids",
     "cpuset_id",
     "detect",
     "exists",
@@ -150,6 +154,23 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
     return CgroupFiles(cgroup=cgroup, at_ns=at_ns, manager=manager, **values)  # type: ignore[arg-type]
 
 
+def control_paths(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
+    """Return the paths of the files that :func:`read_files` reads, for whoever wants to see whether one changed."""
+    path = relative(cgroup)
+    names: list[tuple[str, tuple[str, ...]]] = [
+        ("cpuset", tuple(f"cpuset.{what}" for what in ("cpus", "mems"))),
+        ("cpuset", tuple(_effective(hierarchy, what) for what in ("cpus", "mems"))),
+        ("cpu", _BANDWIDTH_V2 if hierarchy.is_v2("cpu") else _BANDWIDTH_V1),
+        ("memory", ("memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes",)),
+    ]
+    found = []
+    for controller, files in names:
+        mount = hierarchy.find_controller(controller)
+        if mount is not None:
+            found += [f"{mount / path}/{name}" for name in files]
+    return tuple(found)
+
+
 def read_effective_cpus(hierarchy: Hierarchy, cgroup: str) -> CpuSet | None:
     """Read where the cgroup's tasks may run; ``None`` if it has no cpuset of its own."""
     cpuset = hierarchy.find_controller("cpuset")
@@ -214,6 +235,25 @@ def read_cpu_stat(hierarchy: Hierarchy, cgroup: str) -> CpuStat:
         nr_bursts=counters.get("nr_bursts"),
         burst_ns=counters.get("burst_time", _scaled(counters.get("burst_usec"))),
     )
+
+
+def counter_ids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, int]:
+    """Return the inodes of the directories whose counters :func:`read_cpu_stat` reads: usage, throttling; 0: none.
+
+    A cgroup that was made again under its name has another inode, and counts from nothing.
+    """
+    path = relative(cgroup)
+    counts = hierarchy.unified if hierarchy.is_v2("cpu") else hierarchy.controller_dir("cpu")
+    usage = hierarchy.unified if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
+    found = [_inode(mount, path) for mount in (usage, counts)]
+    return found[0] or _inode(hierarchy.unified, path), found[1]
+
+
+def _inode(mount: Path | None, path: str) -> int:
+    try:
+        return 0 if mount is None else (mount / path).stat().st_ino
+    except OSError:
+        return 0
 
 
 def _scaled(value_us: int | None) -> int | None:

@@ -15,8 +15,10 @@ import errno
 import os
 import re
 import select
+import socket
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,6 +31,18 @@ _ONLINE = "sys/devices/system/cpu/online"
 _CPU_NAME = re.compile(r"cpu(\d{1,6})", re.ASCII)
 _RECEIVE_BYTES = 1024 * 1024
 _SETTLE_S = 0.5
+_CAUGHT_UP_S = 2.0
+"""An idle monitor answers in a millisecond; behind 40 runnable tasks of a 3 ms slice in 120 ms."""
+LOST = "CPU hotplug events were lost (buffer full)"
+
+
+@dataclass(slots=True)
+class Lapse:
+    """A time in which events may have been missed (CLOCK_MONOTONIC); ``end_ns`` ``None``: from then on."""
+
+    text: str
+    start_ns: int
+    end_ns: int | None = None
 
 
 def decode(action: str | None, name: str, at_ns: int) -> HotplugEvent | None:
@@ -56,9 +70,13 @@ class HotplugMonitor:
         self._synthetic = synthetic
         self._lock = threading.Lock()
         self._events: list[HotplugEvent] = []
-        self._blind: str | None = None
+        self._lapses: list[Lapse] = []
+        self._heard_ns = 0  # everything sent before was received
+        self._wanted_ns = 0  # somebody wants to know whether what was sent until then has been received
+        self._caught_up = threading.Event()
         self._thread: threading.Thread | None = None
         self._wake = -1
+        self._ended = False
         self._online_before: CpuSet | None = None
 
     def __enter__(self) -> HotplugMonitor:
@@ -71,10 +89,11 @@ class HotplugMonitor:
             monitor.set_receive_buffer_size(_RECEIVE_BYTES)
             monitor.start()
         except (OSError, ImportError) as error:
-            self._blind = f"CPU hotplug events cannot be received: {error}"
+            self._go_blind(f"CPU hotplug events cannot be received: {error}", 0)
         else:
             self._wake = os.eventfd(0, os.EFD_CLOEXEC)
             self._thread = threading.Thread(target=self._collect, args=(monitor,), name="hotplug", daemon=True)
+        self._heard_ns = time.monotonic_ns()
         # Read only when events can arrive: a change between the two would be seen by neither.
         self._online_before = self._online()
         if self._thread is not None:
@@ -86,6 +105,7 @@ class HotplugMonitor:
     ) -> None:
         self._settle()
         if self._thread is not None:
+            self._ended = True
             os.eventfd_write(self._wake, 1)
             self._thread.join()
             os.close(self._wake)
@@ -101,26 +121,76 @@ class HotplugMonitor:
     def blind(self) -> str | None:
         """Why the events may be incomplete, or ``None``. Final after the context has ended."""
         with self._lock:
-            return self._blind
+            return self._lapses[0].text if self._lapses else None
+
+    @property
+    def lapses(self) -> tuple[Lapse, ...]:
+        """When events may have been missed, and why."""
+        with self._lock:
+            return tuple(self._lapses)
+
+    def catch_up(self) -> None:
+        """Return when everything that the kernel has sent by now was received; go blind if that takes too long."""
+        if self._thread is None:
+            return
+        now = time.monotonic_ns()
+        with self._lock:
+            self._caught_up.clear()
+            self._wanted_ns = now
+        os.eventfd_write(self._wake, 1)
+        if not self._caught_up.wait(_CAUGHT_UP_S):
+            self._go_blind(f"CPU hotplug events were not read for {_CAUGHT_UP_S:g} s", self._heard_ns, now)
 
     def _collect(self, monitor: Any) -> None:
+        try:
+            self._listen(monitor)
+        except Exception as error:  # nobody else would ever know
+            self._go_blind(
+                f"CPU hotplug events are not received any more: {error or type(error).__name__}", self._heard_ns
+            )
+
+    def _listen(self, monitor: Any) -> None:
         poller = select.poll()
         poller.register(monitor.fileno(), select.POLLIN)
         poller.register(self._wake, select.POLLIN)
         while True:
-            ready = {descriptor for descriptor, _ in poller.poll()}
-            if monitor.fileno() in ready:
+            asked = self._wanted_ns
+            ready = dict(poller.poll())
+            if ready.get(monitor.fileno(), 0) & select.POLLERR:
+                self._take_error(monitor.fileno())
+            elif monitor.fileno() in ready:
                 self._receive(monitor)
             elif self._wake in ready:
-                return
+                os.eventfd_read(self._wake)
+                if self._ended:
+                    return
+                with self._lock:
+                    self._heard_ns = max(self._heard_ns, asked)
+                    if asked >= self._wanted_ns:
+                        self._caught_up.set()
+                    else:
+                        os.eventfd_write(self._wake, 1)
+
+    def _take_error(self, descriptor: int) -> None:
+        """Ask the socket what is wrong, which clears it: pyudev only refuses to read, again and again."""
+        now = time.monotonic_ns()
+        with socket.socket(fileno=os.dup(descriptor)) as asked:
+            error = asked.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._lost(error, now)
+
+    def _lost(self, error: int, now_ns: int) -> None:
+        # What was sent since the socket was last known to be empty may be lost; the online list goes on telling.
+        text = LOST if error == errno.ENOBUFS else f"CPU hotplug events: {os.strerror(error)}"
+        self._go_blind(text, self._heard_ns, now_ns)
 
     def _receive(self, monitor: Any) -> None:
         """Take one message. ``None`` is a message for somebody else, or none at all: the caller asks the kernel."""
+        now = time.monotonic_ns()
         try:
             device = monitor.poll(timeout=0)
         except OSError as error:
-            lost = error.errno == errno.ENOBUFS
-            self._go_blind("CPU hotplug events were lost (buffer full)" if lost else f"CPU hotplug events: {error}")
+            self._lost(error.errno or errno.EIO, now)
             return
         if device is None or (device.properties.get("SYNTH_UUID") is not None and not self._synthetic):
             return
@@ -134,9 +204,8 @@ class HotplugMonitor:
         deadline = time.monotonic() + _SETTLE_S
         while not self._explained():
             if self.blind is not None or time.monotonic() > deadline:
-                self._go_blind(
-                    f"CPU hotplug: the events received do not lead from {self._online_before} to {self._online()}"
-                )
+                text = f"CPU hotplug: the events received do not lead from {self._online_before} to {self._online()}"
+                self._go_blind(text, 0)
                 return
             threading.Event().wait(0.005)
 
@@ -153,6 +222,10 @@ class HotplugMonitor:
     def _online(self) -> CpuSet | None:
         return SysTree(self._root).cpu_list(_ONLINE)
 
-    def _go_blind(self, reason: str) -> None:
+    def _go_blind(self, reason: str, start_ns: int, end_ns: int | None = None) -> None:
         with self._lock:
-            self._blind = self._blind or reason
+            for lapse in self._lapses:
+                if lapse.text == reason:  # one lapse, as long as all of them: a flood must not fill the memory
+                    lapse.end_ns = None if lapse.end_ns is None or end_ns is None else max(lapse.end_ns, end_ns)
+                    return
+            self._lapses.append(Lapse(reason, start_ns, end_ns))

@@ -26,7 +26,9 @@ class ControlResult:
 class ScenarioResult:
     """One scenario with all its controls. ``passed``: every promise held, and every broken one was caught.
 
+    :param run: its directory; empty if there is none.
     :param repeated: why runs of it came out undecided that were then repeated: the verdicts are those of the last run.
+    :param unsaved: why run directories could not be written; the verdicts do not need them.
     """
 
     name: str
@@ -38,3 +40,4 @@ class ScenarioResult:
     verdicts: tuple[Verdict, ...] = ()
     controls: tuple[ControlResult, ...] = ()
     repeated: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()

@@ -2,6 +2,8 @@
 
 All times are CLOCK_MONOTONIC nanoseconds (what ``bpf_ktime_get_ns`` and ``time.monotonic_ns`` read), made relative to
 the start of the observation where a field says ``_at_ns``. Counters are sums over the observation.
+
+Longer than 300 lines: the values of one file of a run, and what each field means.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from enum import StrEnum
 
 from toolkit.model.actions import AffinityChange, CgroupMove
 from toolkit.model.cgroup_manager import CgroupManager
+from toolkit.model.coverage import Coverage as Coverage
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.interrupts import IrqUse
 from toolkit.model.layers import LayerView
@@ -42,6 +45,7 @@ class CpuUse:
     ``idle_wakes``: how many of ``switches`` ended an interval that had begun on an idle CPU.
     ``standstill_ns``: of ``run_ns``, what ran while the CPU took no timer interrupt (the sampler came more than half a
     period late); 0 on CPUs without a sampler.
+    ``cuts``: how often a task was moved in or out while it ran there.
     """
 
     claim: str
@@ -57,6 +61,7 @@ class CpuUse:
     samples: int = 0
     out_of_set_samples: int = 0
     standstill_ns: int = 0
+    cuts: int = 0
 
 
 @stage_value
@@ -144,6 +149,10 @@ class BandwidthUse:
     period_us: int | None = None
     burst_us: int | None = None
     bpf_usage_ns: int | None = None
+    lives: int = 1
+    """How many cgroups of this name the counters are summed over: it was deleted and made again in between."""
+    unread_ns: int = 0
+    """CPU time by the ledger, in neither usage: used between a cgroup's last reading and its end."""
 
 
 @stage_value
@@ -186,53 +195,6 @@ class Canary:
     out_of_set_switches: int
     run_ns: int = 0
     out_of_set_ns: int = 0
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """How much of what happened was seen.
-
-    :param switches_judged: context switches that the ledger's program handled.
-    :param switches_kernel: the kernel's own count (``ctxt`` in /proc/stat) over the same window.
-    :param switches_skew: how much the two may differ because the counters are read one after the other: switches that
-        happened between the paired reads.
-    :param lost_events: ring buffer reserve failures (details lost; counters are not affected).
-    :param map_full: failed map updates (counters incomplete).
-    :param missed_runs: program runs that the kernel skipped (recursion, ``recursion_misses``).
-    """
-
-    switches_judged: int = 0
-    switches_kernel: int = 0
-    switches_skew: int = 0
-    switches_untraced: int = 0
-    """Switches in the kernel's count that its tracepoint never tells: of threads without a claim that it never named,
-    by their own counters in /proc. ``switches_judged + switches_untraced`` compares with ``switches_kernel``."""
-    lost_events: int = 0
-    map_full: int = 0
-    missed_runs: int = 0
-    cpus_seen: CpuSet = field(default_factory=CpuSet)
-    cpus_online: CpuSet = field(default_factory=CpuSet)
-    cpus_unsampled: CpuSet = field(default_factory=CpuSet)
-    """nohz_full CPUs that the CPU-clock sampler leaves alone."""
-    sampler_hz: int = 0
-    window_skew_ns: int = 0
-    """How long it took to end the window on all CPUs, one after the other: what runs on a CPU is counted for at most so
-    much longer than ``duration_ns``."""
-    witness_skew_ns: int = 0
-    """How long it took, at both ends together, from the first cgroup's CPU time to the ledger's own moment: what runs
-    meanwhile is in one account only."""
-    proc_scans: int = 0
-    cgroup_moves_dropped: int = 0
-    affinity_changes_dropped: int = 0
-    """Events that were not told, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""
-    softirqs_judged: int = 0
-    softirqs_kernel: int = 0
-    softirqs_skew: int = 0
-    """Softirqs on watched CPUs by the interrupt ledger and by the kernel's own count (/proc/softirqs), as for switches;
-    all 0 where interrupts are not observed."""
-    positive_control_latency_ms: float | None = None
-    blind_spots: tuple[str, ...] = ()
 
 
 @stage_value
@@ -297,6 +259,10 @@ class Evidence:
     thread_masks: tuple[ThreadMask, ...] = ()
     files_before: tuple[CgroupFiles, ...] = ()
     files_after: tuple[CgroupFiles, ...] = ()
+    """Of a cgroup that ended while we watched: the last reading before its end."""
+    files_during: tuple[CgroupFiles, ...] = ()
+    """Readings in between (``at_ns`` since the window opened) that differ from the one before them, of the same cgroup;
+    what it said before may have changed at any time since the reading before."""
     bandwidth: tuple[BandwidthUse, ...] = ()
     usage_bins: tuple[UsageBin, ...] = ()
     transitions: tuple[Transition, ...] = ()

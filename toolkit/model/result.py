@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Coverage, Environment, Evidence
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Outcome, Verdict, worst
@@ -39,6 +40,7 @@ def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:
         ]
         if reported:
             coverage = replace(coverage, positive_control_latency_ms=max(reported))
+    coverage = _named(coverage, verdicts)
     return Result(
         outcome=worst(verdict.outcome for verdict in verdicts),
         started_at=evidence.started_at,
@@ -47,3 +49,19 @@ def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:
         coverage=coverage,
         environment=evidence.environment,
     )
+
+
+def _named(coverage: Coverage, verdicts: tuple[Verdict, ...]) -> Coverage:
+    """Let every blind spot name the rules that it weakens: those whose verdicts rest on what it hides."""
+    if not coverage.blindness:
+        return coverage
+    weakens: dict[str, dict[str, None]] = {}
+    for verdict in verdicts:
+        for text in verdict.weakened_by:
+            weakens.setdefault(text, {})[verdict.rule] = None
+    spots = tuple(replace(spot, weakens=tuple(weakens.get(spot.text, ()))) for spot in coverage.blindness)
+    return replace(coverage, blindness=spots, blind_spots=tuple(dict.fromkeys(map(_shown, spots))))
+
+
+def _shown(spot: BlindSpot) -> str:
+    return f"{spot.text}; weakens {', '.join(spot.weakens)}" if spot.weakens else spot.text

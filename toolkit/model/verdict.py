@@ -56,6 +56,8 @@ class Verdict:
     reason: str
     measures: dict[str, Measure]
     offenders: tuple[Offender, ...] = ()
+    weakened_by: tuple[str, ...] = ()
+    """Texts of the blind spots that concern a witness on which it rests."""
 
     def __bool__(self) -> bool:
         raise TypeError("a verdict is not a truth value: look at its outcome")

@@ -19,7 +19,7 @@ from toolkit.host import cgroupfs
 from toolkit.host.task_switches import context_switches
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Canary, Evidence
+from toolkit.model.evidence import Canary, Coverage, Evidence
 from toolkit.model.sandbox import Workload, WorkloadKind
 
 POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
@@ -114,10 +114,23 @@ def separate(
         thread_masks=tuple(row for row in evidence.thread_masks if row.claim not in NAMES),
         files_before=tuple(row for row in evidence.files_before if row.cgroup not in cgroups),
         files_after=tuple(row for row in evidence.files_after if row.cgroup not in cgroups),
+        files_during=tuple(row for row in evidence.files_during if row.cgroup not in cgroups),
         bandwidth=tuple(row for row in evidence.bandwidth if row.claim not in NAMES),
         usage_bins=tuple(row for row in evidence.usage_bins if row.claim not in NAMES),
         transitions=tuple(row for row in evidence.transitions if row.claim not in NAMES),
         run_delay_ns={name: value for name, value in evidence.run_delay_ns.items() if name not in NAMES},
         canaries=tuple(controls),
-        coverage=replace(evidence.coverage, positive_control_latency_ms=latency),
+        coverage=_coverage(evidence.coverage, latency),
+    )
+
+
+def _coverage(coverage: Coverage, latency_ms: float | None) -> Coverage:
+    """Leave out what was not seen of the canaries alone: no promise rests on it."""
+    left = tuple(spot for spot in coverage.blindness if spot.claim not in NAMES)
+    return replace(
+        coverage,
+        positive_control_latency_ms=latency_ms,
+        blindness=left,
+        blind_spots=tuple(dict.fromkeys(spot.text for spot in left)) if coverage.blindness else coverage.blind_spots,
+        scan_gaps=tuple(gap for gap in coverage.scan_gaps if gap.claim not in NAMES),
     )

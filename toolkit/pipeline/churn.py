@@ -114,6 +114,7 @@ def churn(*, duration_s: float, seed: int, run_id: str, faults: bool = False, ro
         canary.canaries(base, topology.online, run_id, root) as pair,
         Observer(replace(base, claims=pair.claims), root=root, options=ObserveOptions()) as observer,
     ):
+        live.before_delete = observer.read_last
         scene = Scene(model=model, live=live, observer=observer, base=base)
         while time.monotonic() < began + duration_s:
             _window(scene, pair, root, tally, faults=faults)
@@ -220,8 +221,8 @@ class Scene:
         )
 
     def _delete(self, name: str) -> None:
-        self.live.stop(name)
-        self.observer.remove_claim(name)
+        with self.observer.ending(name):
+            self.live.stop(name)
         self.live.remove(name)
         self.live.remove_parent(_pod(name))
         self.standing.discard(name)

@@ -8,8 +8,7 @@ from functools import partial
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
-from toolkit.errors import InputError
-from toolkit.model import names
+from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
@@ -17,17 +16,18 @@ from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Sce
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import execute
-from toolkit.pipeline.execute import Run, Settings
+from toolkit.pipeline.admissions import ADMISSION as ADMISSION
+from toolkit.pipeline.admissions import NODE
+from toolkit.pipeline.admissions import admissions as admissions
+from toolkit.pipeline.admissions import unexpected_admission as unexpected_admission
+from toolkit.pipeline.execute import Settings
 from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
+from toolkit.pipeline.record import Kept, Run
 from toolkit.pipeline.repeats import settle
-from toolkit.pipeline.resizing import Answer, containers
+from toolkit.pipeline.resizing import containers
+from toolkit.pipeline.stopping import StoppedError, go_on
 from toolkit.report.text import count
 from validators.groups import VIRTUAL_MACHINE
-
-ADMISSION = "admission"
-"""The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
-of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
-NODE = "node"
 
 
 def misfit(requires: Requirements, topology: Topology) -> str | None:
@@ -82,61 +82,6 @@ def why_not(scenario: Scenario, topology: Topology, runtime: str = "cgroupfs", *
     return lacking
 
 
-def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
-    """Compare the plan with what the scenario says about admission: one verdict for each pod, one for the warnings."""
-    known = {pod["metadata"]["name"] for pod in scenario.pods}
-    verdicts = [
-        _admission(name, scenario, admitted, reason, message)
-        for name, admitted, reason, message in work.admissions
-        if name in known
-    ]
-    verdicts += [_resize(answer, scenario.rejected_resizes.get(answer.pod)) for answer in work.answers]
-    plans = (work.before, work.plan, work.resized)
-    warnings = [warning for plan in plans if plan is not None for warning in plan.warnings]
-    if warnings:
-        verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))
-    else:
-        verdicts.append(_verdict(NODE, Outcome.PASSED, "the plan leaves nobody without what it was promised"))
-    return tuple(verdicts)
-
-
-def _admission(name: str, scenario: Scenario, admitted: bool, reason: str, message: str) -> Verdict:
-    if name not in scenario.rejected_pods:
-        if admitted:
-            return _verdict(name, Outcome.PASSED, "admitted, as it should be")
-        return _verdict(name, Outcome.FAILED, f"pod {name} was refused: {reason}: {message}")
-    wanted = scenario.rejected_pods[name]
-    if admitted:
-        return _verdict(name, Outcome.FAILED, f"pod {name} should have been refused")
-    if wanted and reason != wanted:
-        return _verdict(name, Outcome.FAILED, f"pod {name} was refused with {reason}, not with {wanted}: {message}")
-    return _verdict(name, Outcome.PASSED, f"refused with {reason}: {message}")
-
-
-def _resize(answer: Answer, wanted: str | None) -> Verdict:
-    subject = f"{answer.pod} (resize)"
-    if wanted is None:
-        outcome = Outcome.PASSED if answer.done else Outcome.FAILED
-        return _verdict(subject, outcome, f"the resize should be done: {answer.text}")
-    if answer.done:
-        return _verdict(subject, Outcome.FAILED, f"the resize should not be done ({wanted}), and was")
-    if wanted not in answer.text:
-        return _verdict(subject, Outcome.FAILED, f"the resize should not be done with {wanted!r}: {answer.text}")
-    return _verdict(subject, Outcome.PASSED, f"the resize was answered with {answer.text}")
-
-
-def _verdict(subject: str, outcome: Outcome, reason: str) -> Verdict:
-    return Verdict(rule=ADMISSION, subject=subject, outcome=outcome, reason=reason, measures={})
-
-
-def unexpected_admission(scenario: Scenario, work: Planned) -> str | None:
-    """Say where the plan admits or refuses other pods than the scenario says; ``None`` if it agrees."""
-    for verdict in admissions(scenario, work):
-        if verdict.subject != NODE and verdict.outcome is Outcome.FAILED:
-            return verdict.reason
-    return None
-
-
 def run_one(
     scenario: Scenario,
     topology: Topology,
@@ -153,8 +98,11 @@ def run_one(
     if any(verdict.outcome is Outcome.FAILED for verdict in admitted):
         reason = next(verdict.reason for verdict in admitted if verdict.outcome is Outcome.FAILED)
         return replace(_result(scenario, Outcome.FAILED, reason), verdicts=admitted)
+    kept = Kept()
     honest, repeated = settle(
-        lambda: execute.run_scenario(work, settings), lambda run: _undecided(_staged(run)), settings.repeats
+        lambda: kept.keep(execute.run_scenario(work, settings)),
+        lambda run: None if settings.stopped else _undecided(_staged(run)),
+        settings.repeats,
     )
     controls: list[ControlResult] = []
     for group in fault_groups(scenario):
@@ -163,22 +111,43 @@ def run_one(
             controls += [_control(control, Outcome.SKIPPED, lacking) for control in group]
             continue
         progress(f"{scenario.name} / {group[0].fault} {group[0].target}".rstrip())
-        found, again = settle(partial(_broken, work, group, settings), _undecided, settings.repeats)
+        found, again = settle(partial(_attempt, work, group, settings, kept), _undecided, settings.repeats)
         controls += found
         repeated += again
     verdicts = (*admitted, *_staged(honest))
-    outcome = worst([honest.outcome, *(verdict.outcome for verdict in admitted), *_proof(controls)])
+    outcomes = [honest.outcome, *(verdict.outcome for verdict in admitted), *_proof(controls)]
+    reason = _reason(verdicts, controls)
+    if settings.stopped and worst(outcomes) is not Outcome.FAILED:
+        # Cut short: what failed has failed, nothing else is known.
+        outcomes.append(Outcome.UNDECIDED)
+        reason = str(StoppedError(settings.stopped[0]))
     return ScenarioResult(
         name=scenario.name,
         title=scenario.title,
         catalogue=scenario.catalogue,
-        outcome=outcome,
-        reason=_reason(verdicts, controls),
-        run=names.from_path(honest.path),
+        outcome=worst(outcomes),
+        reason=reason,
+        run=kept.path(honest),
         verdicts=verdicts,
         controls=tuple(controls),
         repeated=repeated,
+        unsaved=tuple(kept.unsaved),
     )
+
+
+def _attempt(work: Planned, group: tuple[NegativeControl, ...], settings: Settings, kept: Kept) -> list[ControlResult]:
+    """Break a promise, once; that it cannot be broken, or is cut short, says nothing about the rule."""
+    try:
+        go_on(settings.stopped)
+        found = _broken(work, group, settings, kept)
+    except (ApplyError, HostUnsupportedError, StoppedError) as error:
+        return [_control(control, Outcome.UNDECIDED, f"could not be run: {error}") for control in group]
+    if not settings.stopped:
+        return found
+    cut = str(StoppedError(settings.stopped[0]))
+    return [
+        one if one.outcome is Outcome.PASSED else replace(one, outcome=Outcome.UNDECIDED, reason=cut) for one in found
+    ]
 
 
 def _undecided(results: Sequence[Verdict] | Sequence[ControlResult]) -> str | None:
@@ -217,7 +186,7 @@ def count_runs(scenario: Scenario) -> int:
     return 1 + len(fault_groups(scenario))
 
 
-def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Settings) -> list[ControlResult]:
+def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Settings, kept: Kept) -> list[ControlResult]:
     """Break a promise, once, and look whether each rule noticed."""
     control = group[0]
     planned = [one for one in group if one.rule == ADMISSION]
@@ -234,7 +203,7 @@ def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Setting
             run = execute.run_controls(changed, watched, settings)
         else:
             run = execute.run_controls(work, watched, settings, node=changed)
-        path, hidden = str(run.path), run.hidden
+        path, hidden = kept.path(kept.keep(run)), run.hidden
         found += [judge_control(one, run.verdicts, path, _cpus(work, one.target), hidden) for one in watched]
     return found
 

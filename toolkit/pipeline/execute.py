@@ -1,31 +1,31 @@
-"""One scenario, end to end: plan, apply, observe, save, read back, judge."""
+"""One scenario, end to end: plan, apply, observe, judge what was read back. Saving is the caller's: ``Run.save``."""
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from toolkit import store
 from toolkit.apply import sandbox as apply
-from toolkit.errors import ApplyError
+from toolkit.errors import ApplyError, InputError
 from toolkit.host import cgroupfs
 from toolkit.host.oci_version import read_runtime
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import FaultKind, NegativeControl, Scenario
-from toolkit.model.verdict import Outcome, Verdict, worst
-from toolkit.pipeline import faults, observe, promises, resizing
+from toolkit.pipeline import faults, observe, promises, record, resizing
 from toolkit.pipeline.escaper import SHOW_S, Escaper
 from toolkit.pipeline.kubelet_state import layer_views, state_reading
 from toolkit.pipeline.planning import Planned
 from toolkit.pipeline.promises import Stage
+from toolkit.pipeline.record import Run, whole
 from toolkit.pipeline.standing import Standing
-from validators.registry import judge
+from toolkit.pipeline.stopping import go_on
 
 SETTLE_DEADLINE_S = 10.0
 STAGE_S = 1.0
@@ -43,6 +43,7 @@ class Settings:
 
     :param standing: probes and canaries for many runs; ``None``: each window has its own.
     :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
+    :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
     """
 
     runs: Path
@@ -51,28 +52,7 @@ class Settings:
     root: Path = Path("/")
     standing: Standing | None = None
     repeats: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One finished run: its directory, what was judged, and the verdicts.
-
-    :param stage: for people; empty for the last stage. :param before: the stages before, e.g. the init containers'.
-    :param hidden: why a fault that was planted may not have come to show; empty if it has.
-    """
-
-    scenario: Scenario
-    controls: tuple[NegativeControl, ...] = ()
-    path: Path
-    verdicts: tuple[Verdict, ...]
-    stage: str = ""
-    before: tuple[Run, ...] = ()
-    hidden: str = ""
-
-    @property
-    def outcome(self) -> Outcome:
-        """The worst of the verdicts, of all stages."""
-        return worst([*(run.outcome for run in self.before), *(verdict.outcome for verdict in self.verdicts)])
+    stopped: Sequence[int] = ()
 
 
 def new_run_id(name: str) -> str:
@@ -81,22 +61,40 @@ def new_run_id(name: str) -> str:
 
 
 def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], None] = lambda _seconds: None) -> Run:
-    """Put the plan on the machine, watch it, and judge what was saved.
+    """Put the plan on the machine, watch it, and judge what is to be saved.
 
     Init containers run first, one after the other, each watched and judged in a run of its own below the run's
-    directory (``init-1``, …); so do pods that depart (``first``).
+    directory (``init-1``, …); so do pods that depart (``first``). Who asks to stop ends the window that is open.
 
     :raises ApplyError: the kernel or the runtime refused the plan; nothing is left behind.
+    :raises StoppedError: somebody asked to stop before the first window.
     """
     run_id = new_run_id(work.scenario.name)
+    done: list[Run] = []
+    try:
+        left_out = _run_stages(work, settings, run_id, done, progress)
+    except BaseException:
+        # What has been judged before it went wrong is not lost; what went wrong is the news.
+        with contextlib.suppress(InputError):
+            if done:
+                whole(done).save()
+        raise
+    return replace(whole(done), left_out=left_out)
+
+
+def _run_stages(
+    work: Planned, settings: Settings, run_id: str, done: list[Run], progress: Callable[[float], None]
+) -> tuple[str, ...]:
+    """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
     stages = promises.stages(work.plan, work.before)
     requests = [promises.sandbox_request(stage.plan, work.scenario, stage.containers) for stage in stages]
-    done: list[Run] = []
     with apply.sandbox(
         _union(requests), run_id=run_id, runtime=settings.runtime, root=settings.root, start=False
     ) as live:
         present: dict[str, ContainerRequest] = {}
         for number, (stage, request) in enumerate(zip(stages, requests, strict=True)):
+            if done and settings.stopped:
+                break
             last = number == len(stages) - 1
             late = frozenset(work.scenario.arrivals) if last else frozenset[str]()
             present = _enter(live, present, request, late)
@@ -109,15 +107,18 @@ def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], 
                 duration_s=seconds if last else min(STAGE_S, seconds),
                 root=settings.root,
                 standing=settings.standing,
+                stopped=settings.stopped,
             )
+            go_on(settings.stopped)
             action = partial(_act, live, work, claims, request, late) if last else None
             evidence = _observe(claims, window, action, progress if last else lambda _seconds: None)
             path = settings.runs / run_id
             path = path if last else path / stage.name.replace(" ", "-")
             if last and work.resized is not None:
                 stage, claims = replace(stage, plan=work.resized), resizing.resized_claims(claims, work.resized)
-            done.append(_judged(work, stage, path, live, claims, evidence))
-    return replace(done[-1], before=tuple(done[:-1]))
+            made = _judged(work, stage, path, live, claims, evidence)
+            done.append(replace(made, directory=settings.runs / run_id))
+    return tuple(stage.name or work.scenario.name for stage in stages[len(done) :])
 
 
 def run_controls(
@@ -149,7 +150,9 @@ def run_controls(
             root=settings.root,
             canary_escape=control.fault is FaultKind.CANARY_ESCAPE,
             standing=settings.standing,
+            stopped=settings.stopped,
         )
+        go_on(settings.stopped)
         action = None
         if control.fault in CHANGES:
             action = partial(_act, live, work, claims, request, frozenset[str](), ignored=target)
@@ -188,11 +191,10 @@ def _judged(
         reading = state_reading(stage, work.online, torn=torn)
         views = layer_views(stage.plan, stage.containers, reading.cpu) if reading.cpu else ()
         evidence = replace(evidence, state_files=(*evidence.state_files, reading), layers=(*evidence.layers, *views))
-    store.save_run(path, scenario=work.scenario, plan=stage.plan, sandbox=live.value, claims=claims, evidence=evidence)
-    saved = store.load_run(path)
-    verdicts = judge(saved.claims, saved.evidence)
-    store.save_result(path, verdicts, saved.evidence)
-    return Run(scenario=work.scenario, path=path, verdicts=verdicts, stage=stage.name)
+    made = record.recorded(
+        path, scenario=work.scenario, plan=stage.plan, sandbox=live.value, claims=claims, evidence=evidence
+    )
+    return Run(scenario=work.scenario, directory=path, path=path, record=made, stage=stage.name)
 
 
 def _union(requests: list[SandboxRequest]) -> SandboxRequest:
@@ -238,6 +240,7 @@ def _act(
     ignored: str = "",
 ) -> None:
     """Do what the scenario wants done while the window is open. :param ignored: whose resize is told but not done."""
+    live.before_delete = opened.observer.read_last
     live.start_all(one.claim for one in request.containers if one.claim.partition("/")[0] in late)
     for claim in work.scenario.restarts:
         with opened.observer.restarting(claim):
@@ -262,12 +265,10 @@ def _observe(
             escaper.begin()
         if action is not None:
             action(open_window)
-        start = time.monotonic()
-        while (passed := time.monotonic() - start) < (window.duration_s or 0.0):
-            open_window.poll(max(0.0, min(observe.TICK_S, (window.duration_s or 0.0) - passed)))
-            progress(time.monotonic() - start)
-        while escaper is not None and not escaper.shown() and time.monotonic() - start < SHOW_S:
-            open_window.poll(observe.TICK_S)
+        seconds = window.duration_s or 0.0
+        open_window.wait(seconds, progress)
+        if escaper is not None:
+            open_window.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
         return open_window.close()
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probes.observer import ObserveOptions, Observer, Violation
+from probes.options import MAX_LEVEL
+from toolkit.claims_file import MAX_CLAIMS
+from toolkit.claims_here import check_cgroups, check_limits
+from toolkit.host import cgroupfs
 from toolkit.host.environment import read_environment
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -26,14 +30,15 @@ class Window:
     """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted.
 
     :param standing: probes and canaries that are there already; ``None``: loaded and started for this window alone.
+    :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.pipeline.stopping.stop_on_signals`).
     """
 
     run_id: str
     duration_s: float | None
     root: Path = Path("/")
-    workdir: Path | None = None
     canary_escape: bool = False
     standing: Standing | None = None
+    stopped: Sequence[int] = ()
 
 
 class Observation:
@@ -46,8 +51,10 @@ class Observation:
         root: Path,
         environment: Environment,
         report: Callable[[Violation], None],
+        stopped: Sequence[int] = (),
     ) -> None:
         self.observer = observer
+        self._stopped = stopped
         self._pair, self._root, self._environment = pair, root, environment
         self._report = report
         self._reported_at_ns: int | None = None
@@ -63,6 +70,24 @@ class Observation:
             elif violation.claim == canary.POSITIVE and self._reported_at_ns is None:
                 self._reported_at_ns = violation.reported_at_ns
                 self._first_escape_ns = violation.first_at_ns
+
+    def wait(
+        self,
+        seconds: float | None,
+        progress: Callable[[float], None] = lambda _seconds: None,
+        until: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Let time pass: ``seconds`` (``None``: no end), until something is the case, or somebody asks to stop.
+
+        :param progress: told the seconds that have passed.
+        """
+        start = time.monotonic()
+        while not self._stopped and not until():
+            passed = time.monotonic() - start
+            if seconds is not None and passed >= seconds:
+                return
+            self.poll(TICK_S if seconds is None else min(TICK_S, seconds - passed))
+            progress(time.monotonic() - start)
 
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open."""
@@ -85,6 +110,17 @@ class Observation:
         return canary.separate(evidence, self._pair, planted, self._reported_at_ns, self._first_escape_ns)
 
 
+def check_claims(claims: ClaimSet, where: str, root: Path = Path("/"), max_claims: int | None = None) -> None:
+    """Refuse claims that cannot be watched here: their number, their depth, cgroups that do not exist.
+
+    :param max_claims: what the programs are loaded for, our own controls included, where they are loaded already.
+    :raises InputError: one line that names the claim.
+    """
+    room = MAX_CLAIMS if max_claims is None else max_claims - len(canary.NAMES)
+    check_limits(claims, where, max_claims=room, max_level=MAX_LEVEL)
+    check_cgroups(claims, cgroupfs.detect(root), where)
+
+
 @contextmanager
 def observation(
     claims: ClaimSet, window: Window, report: Callable[[Violation], None] = lambda _violation: None
@@ -93,8 +129,10 @@ def observation(
 
     :param report: told of each violation's first details while the window is open.
 
-    :raises HostUnsupportedError: no root, no BPF, no headers, a pure v1 host.
+    :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
+    :raises InputError: claims that cannot be watched here.
     """
+    check_claims(claims, "claims", window.root, window.standing.ledger.options.max_claims if window.standing else None)
     environment = read_environment(window.root, window.standing.topology() if window.standing else None)
     ledger = window.standing.ledger if window.standing else None
     with (
@@ -103,11 +141,17 @@ def observation(
         Observer(
             replace(claims, claims=claims.claims + pair.claims),
             root=window.root,
-            options=None if ledger else ObserveOptions(workdir=window.workdir),
+            options=None if ledger else options_for(len(claims.claims) + len(pair.claims)),
             ledger=ledger,
         ) as observer,
     ):
-        yield Observation(observer, pair, window.root, environment, report)
+        yield Observation(observer, pair, window.root, environment, report, window.stopped)
+
+
+def options_for(claims: int) -> ObserveOptions:
+    """Return options for at least so many claims."""
+    usual = ObserveOptions()
+    return replace(usual, max_claims=max(usual.max_claims, claims))
 
 
 def _canaries(claims: ClaimSet, online: CpuSet, window: Window) -> AbstractContextManager[canary.CanaryPair]:
@@ -132,9 +176,5 @@ def keep_off(cpus: CpuSet) -> Iterator[None]:
 def observe(claims: ClaimSet, window: Window, progress: Callable[[float], None] = lambda _seconds: None) -> Evidence:
     """Observe for ``window.duration_s`` and return the evidence. ``progress`` is told the seconds that have passed."""
     with observation(claims, window) as open_window:
-        start = time.monotonic()
-        while window.duration_s is None or time.monotonic() - start < window.duration_s:
-            left = TICK_S if window.duration_s is None else window.duration_s - (time.monotonic() - start)
-            open_window.poll(max(0.0, min(TICK_S, left)))
-            progress(time.monotonic() - start)
+        open_window.wait(window.duration_s, progress)
         return open_window.close()

@@ -8,9 +8,8 @@ nothing exclusive.
 from __future__ import annotations
 
 import contextlib
-import tempfile
-import time
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from toolkit.allocation.state_files import cpu_state_file
 from toolkit.apply import changes
 from toolkit.apply import sandbox as apply
 from toolkit.apply.change import Change
+from toolkit.apply.journal import runs_directory
 from toolkit.errors import HostUnsupportedError
 from toolkit.host.topology import read_topology
 from toolkit.inject.catalogue import Fault, FaultId, fault_named
@@ -32,7 +32,8 @@ from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxReques
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.pipeline import observe
-from validators.registry import judge
+from toolkit.pipeline.record import recorded
+from toolkit.pipeline.stopping import go_on
 
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
 QUOTA_US = 40_000
@@ -79,10 +80,12 @@ def run(
     duration_s: float = 1.5,
     root: Path = Path("/"),
     loads: tuple[Workload, ...] = BUSY,
+    stopped: Sequence[int] = (),
 ) -> PlantedRun:
     """Make the sandbox, watch it, plant the fault for ``duration_s``, judge. Everything is gone afterwards.
 
     :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
+    :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
     """
     fault = fault_named(injection.fault)
@@ -93,7 +96,7 @@ def run(
     shared = online - own
     with (
         apply.sandbox(request(own, shared, loads), run_id=run_id, root=root) as live,
-        _state_file(own, shared) as state,
+        _state_file(runs_directory(root) / run_id, own, shared) as state,
     ):
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = claim_set(places, own, shared, live.value.root)
@@ -101,20 +104,20 @@ def run(
             # A budget of nothing: how much an interrupt takes is the machine's affair, that it came is the fault.
             claims = replace(claims, noise_budget_ns_per_s=0)
         injection = _aimed(injection, places, own, state)
-        window = observe.Window(run_id=run_id, duration_s=duration_s, root=root)
+        window = observe.Window(run_id=run_id, duration_s=duration_s, root=root, stopped=stopped)
+        go_on(stopped)
         with (
             observe.observation(claims, window) as opened,
             planted(injection, run_id=f"{run_id}-fault", root=root) as made,
         ):
-            end = time.monotonic() + duration_s
-            while time.monotonic() < end:
-                opened.poll(observe.TICK_S)
+            opened.wait(duration_s)
             evidence = opened.close()
             # Only this fault is about a state file; without one rule ``checkpoint`` has nothing to say.
             if injection.fault is FaultId.CHECKPOINT_TORN:
                 evidence = replace(evidence, state_files=(_reading(Path(injection.state_file), online, evidence),))
+    done = recorded(Path(run_id), claims=claims, evidence=evidence, rescue=False)
     return PlantedRun(
-        fault=fault, claims=claims, evidence=evidence, verdicts=judge(claims, evidence), changes=made.changes
+        fault=fault, claims=done.claims, evidence=done.evidence, verdicts=done.verdicts, changes=made.changes
     )
 
 
@@ -191,10 +194,14 @@ def _reading(path: Path, online: CpuSet, evidence: Evidence) -> StateReading:
 
 
 @contextlib.contextmanager
-def _state_file(own: CpuSet, shared: CpuSet) -> Iterator[Path]:
-    """A state file that agrees with the sandbox."""
+def _state_file(run: Path, own: CpuSet, shared: CpuSet) -> Iterator[Path]:
+    """A state file that agrees with the sandbox, in the run's own directory, which a clean-up takes too."""
     state = CpuState(policy_name="static", default=shared, entries={"guaranteed": {"db": own}})
-    with tempfile.TemporaryDirectory(prefix="pinproof-") as folder:
-        path = Path(folder) / "cpu_manager_state"
+    folder = run / "state"
+    folder.mkdir(mode=0o700)
+    try:
+        path = folder / "cpu_manager_state"
         path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
         yield path
+    finally:
+        shutil.rmtree(folder)

@@ -7,13 +7,14 @@ import shutil
 
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import cgroupfs
-from toolkit.host.capabilities import try_probes
+from toolkit.host.capabilities import try_probes, views
 
 
 def require_run(runtime: str = "cgroupfs") -> None:
     """Check what ``run``, ``conformance`` and ``watch`` need first.
 
-    :raises HostUnsupportedError: no root, no BPF, a pure v1 host, or the runtime is not installed.
+    :raises HostUnsupportedError: no root, no BPF, a pure v1 host, a view of the machine that is not the probes', or
+        the runtime is not installed.
     """
     if os.geteuid() != 0:
         raise HostUnsupportedError("root is needed to load BPF programs and make cgroups: run it with sudo")
@@ -26,6 +27,9 @@ def require_run(runtime: str = "cgroupfs") -> None:
             "this host has cgroup v1 only, where BPF cannot tell cgroups apart: boot with cgroup v2, "
             "or mount a cgroup2 hierarchy that the container runtime joins"
         )
+    for one in views(hierarchy):
+        if not one.available:
+            raise HostUnsupportedError(f"{one.detail}: {one.remedy} (pinproof doctor tells all)")
     if runtime != "cgroupfs" and shutil.which(runtime) is None:
         raise HostUnsupportedError(f"{runtime} is not installed: install the package {runtime}")
     if runtime == "crun" and hierarchy.mode is not cgroupfs.Mode.V2:

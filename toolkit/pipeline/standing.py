@@ -64,7 +64,7 @@ class Standing:
 def standing(run_id: str, root: Path = Path("/")) -> Iterator[Standing]:
     """Load the probes for many observations; canaries are started by the first that needs them.
 
-    :raises HostUnsupportedError: no root, no BPF, no headers, a pure v1 host.
+    :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     """
     with loaded(root) as ledger:
         kept = Standing(ledger, run_id, root)

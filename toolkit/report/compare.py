@@ -130,10 +130,15 @@ def _change(key: tuple[str, str], old: Verdict | None, now: Verdict | None) -> C
     )
 
 
+def _texts(coverage: Coverage) -> tuple[str, ...]:
+    """Return the blind spots without the rules that they weaken; runs from before have nothing else."""
+    return tuple(spot.text for spot in coverage.blindness) or coverage.blind_spots
+
+
 def _new_blind_spots(base: Coverage, new: Coverage) -> tuple[str, ...]:
     # "3 of 100 ..." and "4 of 120 ..." are one blind spot.
-    known = {_NUMBER.sub("#", spot) for spot in base.blind_spots}
-    spots = [spot for spot in new.blind_spots if _NUMBER.sub("#", spot) not in known]
+    known = {_NUMBER.sub("#", spot) for spot in _texts(base)}
+    spots = [spot for spot in _texts(new) if _NUMBER.sub("#", spot) not in known]
     for name in ("lost_events", "map_full", "missed_runs"):
         before, after = getattr(base, name), getattr(new, name)
         if after > 0 and before == 0:

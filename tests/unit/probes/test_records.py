@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from probes import records
+from probes import bpfsys, records
 from probes.bpfsys import possible_cpus
 
 
@@ -53,3 +53,17 @@ def test_cpu_beyond_the_bitmap_is_refused() -> None:
 def test_possible_cpus_counts_up_to_the_highest(text: str, count: int) -> None:
     """Per-CPU maps have a value for every id up to the highest possible CPU."""
     assert possible_cpus(text) == count
+
+
+@pytest.mark.parametrize(("known", "missed"), [(208, None), (216, 7), (256, 7)])
+def test_skipped_runs_are_read_only_where_the_kernel_tells_them(
+    monkeypatch: pytest.MonkeyPatch, known: int, missed: int | None
+) -> None:
+    """A kernel that describes a program in fewer bytes says nothing about them: that is not a zero."""
+    info = bytearray(256)
+    struct.pack_into("=QQQ", info, 192, 5, 6, 7)
+    monkeypatch.setattr(bpfsys, "object_info", lambda _fd: bytes(info[:known]))
+
+    found = bpfsys.program_info(3)
+
+    assert (found.run_time_ns, found.run_count, found.missed_runs) == (5, 6, missed)

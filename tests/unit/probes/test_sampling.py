@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from probes.compiler import import_bcc, source_text
+from probes.lives import Lives, Reading
 from probes.sampling.bandwidth import bandwidth_use, lineage
 from probes.sampling.bins import MAX_BINS, Bins
 from probes.sampling.system import read_run_delay, read_system, run_delay
@@ -39,9 +40,12 @@ def stat(at_ns: int, usage_ns: int | None, throttled: int | None = 0) -> CpuStat
 def test_bandwidth_rows_have_their_own_window_and_no_guess() -> None:
     """Deltas by level; what went backwards (a new cgroup of the same name) or is not told stays unknown."""
     claim = Claim(name="db", cgroup="/a/b")
-    before, after = {"/a/b": stat(10, 100), "/a": stat(11, 500)}, {"/a/b": stat(1010, 350), "/a": stat(1015, 400)}
+    lives = Lives()
+    for cgroup, first, last in (("/a/b", stat(10, 100), stat(1010, 350)), ("/a", stat(11, 500), stat(1015, 400))):
+        lives.start(cgroup, Reading(stat=first, ids=(1, 1)), None)
+        lives.read(cgroup, Reading(stat=last, ids=(1, 1)), None)
 
-    own, parent = bandwidth_use(claim, before, after, {}, 240)
+    own, parent = bandwidth_use(claim, lives.accounts, {}, 240)
 
     assert (own.level, own.window_ns, own.usage_ns, own.bpf_usage_ns) == (0, 1000, 250, 240)
     assert (parent.level, parent.window_ns, parent.usage_ns, parent.bpf_usage_ns) == (1, 1004, None, None)
@@ -94,7 +98,7 @@ def test_threads_of_a_claim_are_never_excused(tmp_path: Path) -> None:
     first, last = {1: 10, 2: 10, 3: 10}, {1: 15, 2: 99, 3: 11, 4: 50}
     found = untraced((first, first), (last, last), frozenset({2}), tmp_path)
 
-    assert (found.switches, found.skew, len(found.names)) == (5, 1, 1)
+    assert (found.switches, found.skew, len(found.threads)) == (5, 1, 1)
 
 
 def test_what_hidden_threads_did_between_the_reads_is_the_skew(tmp_path: Path) -> None:

@@ -256,7 +256,8 @@ def test_files_of_a_real_kubelet(shared: Path) -> None:
         )
         verdicts = RULE(
             claim_set(
-                reserved_cpus=cpus("0" if run.startswith(("A", "D")) else "0-1"), strict_reservation=run.startswith(STRICT)
+                reserved_cpus=cpus("0" if run.startswith(("A", "D")) else "0-1"),
+                strict_reservation=run.startswith(STRICT),
             ),
             evidence(state_files=(moment,)),
         )

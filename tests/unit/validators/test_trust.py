@@ -152,11 +152,10 @@ def test_a_clean_canary_that_was_reported_fails(canary: dict[str, int]) -> None:
     [
         {"cpu_use": (use("db", 2, run_ns=WINDOW_NS * 2),)},
         {"cpu_use": (use("db", 2, run_ns=-1),)},
-        {"cpu_use": (use("db", 2, switches=1, out_of_set_switches=9),)},
         {"cpu_use": (use("db", 2, switches=1, idle_wakes=2),)},
         {"cpu_use": (use("db", 2, samples=1, out_of_set_samples=2),)},
         {"cpu_use": (use("db", 2, out_of_set_ns=WINDOW_NS),)},
-        {"bandwidth": (bandwidth("db", "/x", nr_periods=1, nr_throttled=2),)},
+        {"bandwidth": (bandwidth("db", "/x", nr_periods=1, nr_throttled=4),)},
         {"bandwidth": (bandwidth("db", "/x", usage_ns=-5),)},
         {"coverage": coverage(lost_events=-1)},
     ],

@@ -74,6 +74,17 @@ def test_members_are_found(order: str) -> None:
     assert btf.member("subtask", "tail") == BtfMember(0, 0)
 
 
+def test_functions_are_found_by_their_number() -> None:
+    """A function has the number of its own type, not that of a struct or prototype of the same name."""
+    image = sample()
+    image.add(13, "", 1)  # 7: a prototype
+    image.add(STRUCT, "run", 0)  # 8
+    image.add(12, "run", 7)  # 9: the function
+    btf = Btf(image.data())
+
+    assert (btf.function_id("run"), btf.function_id("task"), btf.function_id("absent")) == (9, None, None)
+
+
 def test_what_is_not_there_is_not_found() -> None:
     """No struct, no member, the name of a type that is no struct, and the empty name are not found."""
     btf = Btf(sample().data())

@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bcc's helpers.h includes this file; nothing of the classic BPF instructions is used by it or by our programs. */

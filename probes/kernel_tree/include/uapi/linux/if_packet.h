@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bcc's helpers.h includes this file; nothing of packet sockets is used by it or by our programs. */

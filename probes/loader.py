@@ -1,0 +1,129 @@
+"""The observer's side of the helper process: start it, hear its steps, take the descriptors, or say where it died.
+
+Nothing is written to any file system: what the compiler says goes to a file in memory. Descriptors that were handed
+over live as long as this process holds them, so nothing is left when it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from probes.builder import MAX_MESSAGE, Request
+from toolkit.errors import HostUnsupportedError
+
+MAX_DESCRIPTORS = 250
+"""The kernel passes 253 at a time."""
+STEP_S = 600.0
+"""Longest silence between two steps: an emulated machine compiles for half a minute."""
+_START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from probes.builder import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+_KEPT = ("PATH", "LD_LIBRARY_PATH")
+"""All that the helper gets of our environment: CPATH, CPLUS_INCLUDE_PATH, BCC_* and others change what is compiled."""
+
+
+@dataclass(slots=True)
+class LoadedPrograms:
+    """Descriptors by name, ours to close; ``left_out``: optional programs that the kernel refused, and why."""
+
+    programs: dict[str, int] = field(default_factory=dict)
+    maps: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Free everything."""
+        for fd in (*self.programs.values(), *self.maps.values()):
+            os.close(fd)
+        self.programs.clear()
+        self.maps.clear()
+
+
+def load(make_request: Callable[[], Request]) -> LoadedPrograms:
+    """Compile and load in a process of its own. ``make_request`` is called while the helper starts.
+
+    :raises HostUnsupportedError: what the helper says, or that it died and while doing what.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    log = os.memfd_create("pinproof-compiler")
+    with ours, os.fdopen(log, "rb") as said:
+        with theirs:
+            helper = _start(theirs.fileno(), log)
+        try:
+            return _converse(helper, ours, make_request, lambda: _tail(said.fileno()))
+        finally:
+            if helper.poll() is None:
+                helper.kill()
+            helper.wait()
+
+
+def _start(socket_fd: int, log: int) -> subprocess.Popen[bytes]:
+    # Isolated from PYTHON* and from the folder that we are in, but with our own path: what we can import it can.
+    path = [str(Path(entry).absolute()) for entry in sys.path]
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", _START, json.dumps(path), str(socket_fd), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd="/",
+        env={name: os.environ[name] for name in _KEPT if name in os.environ},
+        pass_fds=(socket_fd,),
+        start_new_session=True,  # a Ctrl-C is ours: we end it if we end
+    )
+
+
+def _converse(
+    helper: subprocess.Popen[bytes], peer: socket.socket, make_request: Callable[[], Request], said: Callable[[], str]
+) -> LoadedPrograms:
+    peer.settimeout(STEP_S)
+    step = "starting"
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it ended already: why comes next
+        peer.send(make_request().encode())
+    while True:
+        try:
+            data, fds, _, _ = socket.recv_fds(peer, MAX_MESSAGE, MAX_DESCRIPTORS)
+        except TimeoutError:
+            raise HostUnsupportedError(f"the probes' compiler hangs: {step} took more than {STEP_S:.0f} s") from None
+        except ConnectionResetError:
+            continue  # it closed before it read our request; what it said before is still to come
+        if not data:
+            raise HostUnsupportedError(_how_it_ended(helper.wait(), step, said()))
+        answer = json.loads(data)
+        if "step" in answer:
+            step = answer["step"]
+        elif "refused" in answer:
+            raise HostUnsupportedError(" ".join(answer["refused"].split()))
+        else:
+            names = answer["programs"], answer["maps"]
+            return LoadedPrograms(
+                programs=dict(zip(names[0], fds, strict=False)),
+                maps=dict(zip(names[1], fds[len(names[0]) :], strict=True)),
+                left_out=answer["left_out"],
+            )
+
+
+def _how_it_ended(code: int, step: str, said: str) -> str:
+    if code < 0:
+        try:
+            cause = f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            cause = f"was killed by signal {-code}"
+    else:
+        cause = f"ended with exit code {code}"
+    return f"the helper that compiles and loads the probes {cause} while {step}" + (f": {said}" if said else "")
+
+
+def _tail(log: int) -> str:
+    """Return the last line that the helper wrote."""
+    size = os.fstat(log).st_size
+    lines = os.pread(log, 4096, max(0, size - 4096)).decode(errors="replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""

@@ -1,0 +1,65 @@
+"""Watches and runs whose disk, terminal or time is taken away: started here, judged by the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.probe_lab import wait_for
+
+PINPROOF = (sys.executable, "-m", "toolkit")
+CLAIMS = """apiVersion: pinproof/v1
+kind: Claims
+claims:
+- {name: all, cgroup: PLACE, cpus: "0"}
+"""
+SCENARIO = """apiVersion: pinproof/v1
+kind: Scenario
+name: NAME
+title: a small load
+shows: nothing new
+requires: {cpus: 1}
+kubelet: {cpuManagerPolicy: none}
+pods:
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: load}
+    spec:
+      containers:
+        - name: main
+          resources: {requests: {cpu: "100m", memory: 16Mi}}
+workloads:
+  load/main: [{kind: KIND}]
+durationSeconds: SECONDS
+"""
+
+
+def watch(claims: Path, output: Path, *, seconds: float = 1.0, host: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    """Start ``watch``; it prints JSON."""
+    return subprocess.Popen(
+        [*host, *PINPROOF, "watch", "--claims", claims, "--duration", str(seconds), "--output", output, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def watching(done: subprocess.Popen[str]) -> None:
+    """Wait until it observes: its sampler runs, and the window opens next."""
+
+    def sampled() -> bool:
+        assert done.poll() is None, done.communicate()
+        with contextlib.suppress(OSError):
+            return any("perf_event" in str(link.readlink()) for link in Path(f"/proc/{done.pid}/fd").iterdir())
+        return False
+
+    wait_for(sampled, "the window", 60)
+
+
+def scenario(tmp_path: Path, name: str, kind: str, seconds: float = 1.0) -> Path:
+    """Write a scenario: ``spin`` can be run everywhere, ``switch`` needs stress-ng."""
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(SCENARIO.replace("NAME", name).replace("KIND", kind).replace("SECONDS", str(seconds)))
+    return path

@@ -1,0 +1,108 @@
+"""Control files that are changed behind everybody's back and put back: seen, dated and judged."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from probes.ledger import Ledger
+from probes.observer import Observer
+from tests.integration.apply_support import container, online, request
+from tests.integration.probe_lab import wait_for
+from toolkit.apply import cgroups
+from toolkit.apply import sandbox as apply
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.sandbox import WorkloadKind
+from toolkit.model.verdict import Outcome, Verdict
+from validators.applied import check as applied
+from validators.layers_agree import check as layers_agree
+from validators.quota_throttling import check as quota_throttling
+
+pytestmark = pytest.mark.integration
+
+QUOTA_US, SHARES = 20_000, 512
+READINGS = 2
+"""A change stands until everything has been read so often."""
+
+
+def failed(verdicts: tuple[Verdict, ...], claim: str) -> str:
+    """Return why the one verdict about a claim failed; empty if it did not."""
+    (one,) = [verdict for verdict in verdicts if verdict.subject == claim]
+    return one.reason if one.outcome is Outcome.FAILED else ""
+
+
+def pause(observer: Observer) -> None:
+    """Wait until all control files have been read."""
+    window = observer._window()
+    wanted = window.files.readings + READINGS
+    wait_for(lambda: window.files.readings >= wanted, "control files were read", 15)
+
+
+def test_what_is_put_back_was_seen(ledger: Ledger) -> None:
+    """A cpuset, a quota and a weight, each changed for some readings; a fourth container is left alone."""
+    if len(online()) < 2:
+        pytest.skip("a cpuset that changes needs two CPUs")
+    first, other = CpuSet.of([online().first()]), CpuSet.of([sorted(online())[-1]])
+    names = ("cpuset", "quota", "weight", "alone")
+    limits: dict[str, object] = {"cpus": first, "quota_us": QUOTA_US, "period_us": 100_000, "shares": SHARES}
+    with apply.sandbox(
+        request(*(container(name, WorkloadKind.PULSE, **limits) for name in names)), run_id=f"files-{os.getpid()}"
+    ) as live:
+        places = {one.claim: one.cgroup for one in live.value.containers}
+        claims = ClaimSet(
+            claims=tuple(
+                Claim(name=name, cgroup=places[name], cpus=first, quota_us=QUOTA_US, shares=SHARES) for name in names
+            ),
+            reconcile_period_s=10.0,
+        )
+        with Observer(claims, ledger=ledger) as observer:
+            observer.open_window()
+            start = time.monotonic_ns()
+            pause(observer)
+            began = (time.monotonic_ns() - start) / 1e9
+            live.set_cpus("cpuset", first | other)
+            live.set_bandwidth("quota", 2 * QUOTA_US)
+            cgroups.set_weight(live.hierarchy, places["weight"], shares=4 * SHARES, weight=None)
+            pause(observer)
+            live.set_cpus("cpuset", first)
+            live.set_bandwidth("quota", QUOTA_US)
+            cgroups.set_weight(live.hierarchy, places["weight"], shares=SHARES, weight=None)
+            pause(observer)
+            evidence = observer.close_window()
+
+    said = {name: failed(applied(claims, evidence), name) for name in names}
+    assert f"cpuset.cpus was {first | other}, promised {first}" in said["cpuset"]
+    assert "the quota was 40 ms / 100 ms, promised 20 ms / 100 ms" in said["quota"]
+    assert "the weight was" in said["weight"]
+    assert said["alone"] == ""
+    for name in names[:3]:
+        stretch = said[name].partition("from ")[2]
+        from_s, until_s = (float(stretch.split(" s")[index].removeprefix(" to ")) for index in (0, 1))
+        assert began - 0.1 <= from_s < until_s <= evidence.duration_ns / 1e9
+    assert failed(layers_agree(claims, evidence), "cpuset").startswith("claim and cgroup differed from")
+    assert failed(layers_agree(claims, evidence), "alone") == ""
+    assert "had 40 ms / 100 ms from" in failed(quota_throttling(claims, evidence), "quota")
+    assert failed(quota_throttling(claims, evidence), "alone") == ""
+    paced(evidence)
+
+
+def test_a_reader_that_cannot_read_leaves_a_gap(ledger: Ledger) -> None:
+    """Nothing was read for longer than a second: the evidence says for how long."""
+    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+        observer.open_window()
+        with observer.lock:
+            time.sleep(2.5)  # the time itself is what is measured
+        evidence = observer.close_window()
+    assert evidence.coverage.file_gap_ns >= 2_400_000_000
+
+
+def paced(evidence: Evidence) -> None:
+    """Assert that the readings came about once a second."""
+    coverage = evidence.coverage
+    seconds = evidence.duration_ns / 1e9
+    assert seconds / 3 <= coverage.file_readings <= seconds + 1
+    assert 0 < coverage.file_gap_ns < 3_000_000_000

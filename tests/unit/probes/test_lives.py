@@ -1,0 +1,104 @@
+"""Counters of cgroups that are deleted and made again: sums over the lives, and what no reading has."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from probes.claimed_paths import KEPT_EVENTS, decode
+from probes.lives import Account, Lives, Reading
+from toolkit.host.cgroupfs import CpuStat
+
+
+def reading(at_ns: int, usage_ns: int | None, ids: tuple[int, int] = (1, 1), periods: int | None = None) -> Reading:
+    stat = CpuStat(
+        at_ns=at_ns,
+        usage_ns=usage_ns,
+        nr_periods=periods,
+        nr_throttled=None,
+        throttled_ns=None,
+        nr_bursts=None,
+        burst_ns=None,
+    )
+    return Reading(stat=stat, ids=ids)
+
+
+GONE = (0, 0)
+
+
+def started(usage_ns: int = 100, ledger_ns: int | None = 0) -> Account:
+    lives = Lives()
+    lives.start("/a", reading(0, usage_ns, periods=5), ledger_ns)
+    return lives.accounts["/a"]
+
+
+def test_one_life_is_the_difference_of_its_ends() -> None:
+    """Readings in between change nothing."""
+    account = started()
+    for at_ns, usage in ((10, 130), (20, 150)):
+        account.read(reading(at_ns, usage, periods=7), usage - 100, None)
+
+    pair = account.pair()
+    assert pair is not None
+    first, last = pair
+    assert (last.usage_ns, first.usage_ns, last.at_ns, account.lives, account.unread_ns) == (150, 100, 20, 1, 0)
+
+
+def test_a_deleted_cgroup_keeps_its_last_reading_and_the_ledger_says_what_is_missing() -> None:
+    """Read at 20; what the ledger counted afterwards is in no reading."""
+    account = started()
+    account.read(reading(20, 150, periods=7), 50, None)
+    account.read(reading(30, None, GONE), 62, None)
+
+    pair = account.pair()
+    assert pair is not None
+    assert (pair[1].usage_ns, pair[1].nr_periods, pair[1].at_ns, account.unread_ns) == (50, 2, 20, 12)
+
+
+def test_a_cgroup_made_again_counts_from_nothing_and_both_are_summed() -> None:
+    """50 before, 7 ns that nobody read, 40 after, over 20 + 15 ns: however it is noticed."""
+    for told, seen_gone in product((True, False), repeat=2):
+        account = started()
+        account.read(reading(20, 150, periods=7), 50, None)
+        if seen_gone:
+            account.read(reading(25, None, GONE), 57, None)
+        account.read(reading(40, 30, (2, 2), periods=1), 87, 30 if told else None)
+        account.read(reading(45, 40, (2, 2), periods=2), 97, None)
+
+        pair = account.pair()
+        assert pair is not None
+        used = (pair[1].usage_ns, pair[1].nr_periods, account.lives, account.unread_ns)
+        assert used == (90, 4, 2, 7)
+        assert pair[1].at_ns == (35 if told else 25)
+
+
+def test_v1_counters_that_went_on_are_not_counted_twice() -> None:
+    """Only the directory of the throttling counters is a new one: usage goes on where it was."""
+    account = started()
+    account.read(reading(20, 150, periods=7), 50, None)
+    account.read(reading(40, 170, (1, 9), periods=3), 70, None)
+
+    pair = account.pair()
+    assert pair is not None
+    assert (pair[1].usage_ns, pair[1].nr_periods) == (70, 5)
+
+
+def test_a_reading_on_behalf_of_another_claim_changes_nothing() -> None:
+    """A claim's own account is kept with the ledger's; a claim below it reads the same level."""
+    account = started()
+    account.read(reading(20, None, GONE), None, None)
+
+    assert account.last is not None
+
+
+def test_late_readers_lose_dates_not_events() -> None:
+    """The last events are kept one by one, the number of all of them always."""
+    total = KEPT_EVENTS + 5
+    events = b"".join(
+        number.to_bytes(8, "little") + (1000 + number).to_bytes(8, "little") + (2 - number % 2).to_bytes(8, "little")
+        for number in (*range(KEPT_EVENTS, total), *range(5, KEPT_EVENTS))
+    )
+    news = decode(b"\1\0\0\0\2\0\0\0" + bytes(8) + total.to_bytes(8, "little") + events, 2)
+
+    assert (news.total, news.undated, len(news.events)) == (total, 3, KEPT_EVENTS)
+    assert [event.at_ns for event in news.events] == list(range(5, total))
+    assert [event.made for event in news.events[:2]] == [False, True]

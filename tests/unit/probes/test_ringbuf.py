@@ -1,0 +1,105 @@
+"""The ring buffer reader against memory that this test writes as the kernel does, and as it never should."""
+
+from __future__ import annotations
+
+import mmap
+import random
+import struct
+
+import pytest
+
+from probes.ringbuf import BUSY, DISCARD, Ring, RingBrokenError
+
+SIZE = 2 * mmap.PAGESIZE
+
+
+class Kernel:
+    """The writing side: positions that only grow, and data that is seen twice, one behind the other."""
+
+    def __init__(self) -> None:
+        self.consumer = mmap.mmap(-1, mmap.PAGESIZE)
+        self.producer = mmap.mmap(-1, mmap.PAGESIZE + 2 * SIZE)
+        self.heard: list[bytes] = []
+        self.ring = Ring(self.consumer, self.producer, SIZE, self.heard.append)
+        self.at = 0
+
+    def poke(self, position: int, data: bytes) -> None:
+        for offset, byte in enumerate(data):
+            place = mmap.PAGESIZE + (position + offset) % SIZE
+            self.producer[place] = self.producer[place + SIZE] = byte
+
+    def send(self, data: bytes, flags: int = 0, length: int | None = None) -> int:
+        """Write a record and return where it is; ``length``: what its header says instead of the truth."""
+        begin = self.at
+        said = len(data) if length is None else length
+        self.poke(begin, struct.pack("=II", said | flags, 0) + data)
+        self.at += (len(data) + 15) // 8 * 8
+        self.producer[:8] = struct.pack("=Q", self.at)
+        return begin
+
+    def read_up_to(self) -> int:
+        return struct.unpack("=Q", self.consumer[:8])[0]
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel()
+
+
+def test_records_come_in_order_across_many_turns_of_the_ring(kernel: Kernel) -> None:
+    """Every record arrives once and whole, those that wrap around too, and the kernel is told how far we are."""
+    choose = random.Random(7)
+    sent = []
+    for _ in range(3000):
+        sent.append(choose.randbytes(choose.randrange(0, 200)))
+        kernel.send(sent[-1])
+        if choose.random() < 0.1:
+            kernel.ring.drain()
+            assert kernel.read_up_to() == kernel.at
+    kernel.ring.drain()
+    assert kernel.heard == sent
+    assert kernel.at > 10 * SIZE
+
+
+def test_discarded_records_are_skipped_and_busy_ones_waited_for(kernel: Kernel) -> None:
+    """What a program took back is passed over; what it still writes, and everything behind it, is left for later."""
+    kernel.send(b"first")
+    kernel.send(b"taken back", DISCARD)
+    busy = kernel.send(b"later", BUSY)
+    kernel.send(b"last")
+    assert kernel.ring.drain() == 1
+    assert (kernel.heard, kernel.read_up_to()) == ([b"first"], busy)
+    assert kernel.ring.drain() == 0
+    kernel.poke(busy, struct.pack("=I", len(b"later")))
+    kernel.ring.drain()
+    assert kernel.heard == [b"first", b"later", b"last"]
+
+
+@pytest.mark.parametrize("length", [100, SIZE, DISCARD - 1, (DISCARD - 1) | DISCARD])
+def test_a_forged_length_is_said_and_the_ring_goes_on(kernel: Kernel, length: int) -> None:
+    """A length beyond what was written: nothing is read there, the error is raised once, later records arrive."""
+    kernel.send(b"good")
+    kernel.send(b"bad", length=length)
+    with pytest.raises(RingBrokenError):
+        kernel.ring.drain()
+    kernel.send(b"again")
+    kernel.ring.drain()
+    assert kernel.heard == [b"good", b"again"]
+
+
+@pytest.mark.parametrize("position", [8, 1 << 63, (1 << 64) - 8])
+def test_a_forged_position_is_said(kernel: Kernel, position: int) -> None:
+    """A position of the kernel's that cannot be ends in the error, not in a fault."""
+    kernel.send(b"good")
+    kernel.ring.drain()
+    kernel.producer[:8] = struct.pack("=Q", position)
+    with pytest.raises(RingBrokenError):
+        kernel.ring.drain()
+
+
+def test_it_lets_go_of_its_memory(kernel: Kernel) -> None:
+    """After the end the mappings are gone."""
+    kernel.send(b"one")
+    kernel.ring.drain()
+    kernel.ring.close()
+    assert (kernel.consumer.closed, kernel.producer.closed) == (True, True)

@@ -1,0 +1,92 @@
+"""A run is judged by what is read back from its own text; no disk is needed, and what is saved says the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.validators.evidence_builder import claim_set, evidence
+from toolkit import store
+from toolkit.errors import InputError
+from toolkit.model.scenario import Scenario
+from toolkit.pipeline import record
+from toolkit.pipeline.record import Kept, Run, recorded, whole
+from validators.registry import judge
+
+
+def made(path: Path) -> record.Record:
+    return recorded(path, claims=claim_set(), evidence=evidence())
+
+
+def run(directory: Path, below: str = "") -> Run:
+    path = directory / below
+    return Run(scenario=Scenario(name="s", title="t"), directory=directory, path=path, record=made(path), stage=below)
+
+
+def test_it_is_judged_without_a_disk(tmp_path: Path) -> None:
+    """Claims, evidence and verdicts are there; the directory is not."""
+    done = made(tmp_path / "runs" / "one")
+
+    assert (done.claims, done.evidence) == (claim_set(), evidence())
+    assert done.verdicts == judge(claim_set(), evidence())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_saved_is_what_was_judged(tmp_path: Path) -> None:
+    """``judge`` and ``--json`` of the saved run say what was printed."""
+    done = made(tmp_path / "runs" / "one")
+    done.save()
+    saved = store.load_run(tmp_path / "runs" / "one")
+
+    assert (saved.claims, saved.evidence, saved.result) == (done.claims, done.evidence, done.result)
+    assert judge(saved.claims, saved.evidence) == done.verdicts
+
+
+def test_evidence_that_cannot_be_judged_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect in a rule does not cost the evidence of an hour."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(record, "judge", broken)
+    with pytest.raises(ZeroDivisionError):
+        made(tmp_path / "one")
+    assert store.load_run(tmp_path / "one").evidence == evidence()
+    with pytest.raises(ZeroDivisionError):
+        recorded(tmp_path / "two", claims=claim_set(), evidence=evidence(), rescue=False)
+    assert not (tmp_path / "two").exists()
+
+
+def test_stages_lie_below_their_run(tmp_path: Path) -> None:
+    """One directory, whole; each stage is a run of its own."""
+    directory = tmp_path / "one"
+    whole([run(directory, "init-1"), run(directory)]).save()
+
+    assert store.load_run(directory).evidence == store.load_run(directory / "init-1").evidence
+    assert {path.name for path in tmp_path.iterdir()} == {"one"}
+
+
+def test_what_cannot_be_saved_is_noted(tmp_path: Path) -> None:
+    """A run of many that cannot be saved has verdicts, and no path."""
+    (tmp_path / "file").write_text("")
+    kept = Kept()
+    good, bad = kept.keep(run(tmp_path / "good")), kept.keep(run(tmp_path / "file" / "bad"))
+
+    assert (kept.path(good), kept.path(bad)) == (str(tmp_path / "good"), "")
+    assert len(kept.unsaved) == 1
+    assert "file/bad" in kept.unsaved[0]
+    assert bad.verdicts == good.verdicts
+
+
+@pytest.mark.parametrize("stage", ["claims", "evidence"])
+def test_texts_are_read_as_strangers(tmp_path: Path, stage: str) -> None:
+    """What comes back from text is checked like a file: a stage missing or broken is one line with its path."""
+    texts = dict(made(tmp_path / "one").texts)
+    broken = {**texts, stage: json.dumps({"schema": f"pinproof.{stage}/1", "extra": 1})}
+    with pytest.raises(InputError, match=f"one/{stage}.json"):
+        store.parse_run(tmp_path / "one", broken)
+    del texts[stage]
+    with pytest.raises(InputError, match="no claims or no evidence"):
+        store.parse_run(tmp_path / "one", texts)

@@ -1,0 +1,94 @@
+"""How a verb ends: what was judged is printed, then saved, whatever becomes of either; and which exit code wins."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from toolkit.cli.common import say
+from toolkit.disk import why_not_writable, write_output
+from toolkit.errors import HostUnsupportedError, InputError, PinproofError
+from toolkit.model.verdict import Outcome, exit_code
+from toolkit.report.text import printable
+
+_FAILED, _UNDECIDED, _PASSED = (exit_code(one) for one in (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED))
+_ORDER = (_PASSED, _UNDECIDED, InputError.exit_code, HostUnsupportedError.exit_code)
+
+
+def worse(*codes: int) -> int:
+    """Return the exit code that says most: 1 (something failed, which no error undoes), then others from the top:
+    a defect (70), stopped by a signal (128 and more), 4 (the host cannot), 2 (input, or a place that cannot be
+    written), 3 (undecided), 0.
+    """
+
+    def rank(code: int) -> tuple[int, int]:
+        if code == _FAILED:
+            return 3, 0
+        if code in _ORDER:
+            return 0, _ORDER.index(code)
+        return (1, code) if code >= 128 else (2, code)
+
+    return max(codes, key=rank, default=_PASSED)
+
+
+def leave(outcome: Outcome, *codes: int) -> None:
+    """End the process with the exit code of an outcome, or a worse one of something that went wrong besides."""
+    sys.exit(worse(exit_code(outcome), *codes))
+
+
+def complain(message: str, *, verbatim: bool = False) -> None:
+    """Say what is wrong on one line of standard error, safe for a terminal; that nobody can read it stops nothing.
+
+    :param verbatim: a line end in it belongs to a name.
+    """
+    with suppress(OSError):
+        click.echo(f"pinproof: {printable(message if verbatim else ' '.join(message.split()))}", err=True)
+
+
+def attempt(act: Callable[[], object]) -> int:
+    """Do what may be impossible and must stop nothing: 0, or an error's exit code when it has been told on one line."""
+    try:
+        act()
+    except PinproofError as error:
+        complain(str(error), verbatim=isinstance(error, InputError))
+        return error.exit_code
+    return _PASSED
+
+
+def show_and_save(show: Callable[[], None], save: Callable[[], object]) -> int:
+    """Print, then save, also where nobody reads what is printed: that error goes on. Returns as :func:`attempt`."""
+    try:
+        show()
+        sys.stdout.flush()
+    finally:
+        code = attempt(save)
+    return code
+
+
+def remark(text: str) -> None:
+    """Print a line after everything else that nobody needs: a reader who left has all the rest (``| head``)."""
+    try:
+        say(text)
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def write_or_print(path: Path, text: str) -> int:
+    """Write what the user wants in a file; print it where that cannot be written. Returns as :func:`attempt`."""
+    code = attempt(lambda: write_output(path, text))
+    if code:
+        click.echo(text, nl=False)
+    return code
+
+
+def warn_of(directory: Path, *, exists: bool = False) -> None:
+    """Say before the work begins that a directory cannot be written, as far as can be seen; the work goes on."""
+    problem = why_not_writable(directory, exists=exists)
+    if problem is not None:
+        complain(f"warning: {problem} (going on: what is judged will be printed)")

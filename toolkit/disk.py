@@ -1,0 +1,125 @@
+"""Writing files and directories so that a reader sees all of them or none, also after a power cut."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolkit.errors import InputError
+
+PLACE = "a place that can be written"
+NOT_SAVED = "a directory that can be written: this run is not saved, its verdicts are those that were printed"
+
+
+def write_atomically(path: Path, text: str) -> Path:
+    """Write a file so that a reader sees all of it or none, also after a power cut.
+
+    :raises InputError: it cannot be written there.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        try:
+            _write(temporary, text)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), PLACE) from None
+    return path
+
+
+def write_directory(path: Path, files: Mapping[str, str]) -> Path:
+    """Make a new directory with these files (names may lead one folder down): all of it appears at once, or nothing.
+
+    Written under a hidden name beside it and renamed, so that what a full disk or a kill leaves is no run.
+
+    :raises InputError: it cannot be written there, or exists already; nothing is left.
+    """
+    # Not made of the name: that one may be as long as the file system allows.
+    draft = path.with_name(f".pinproof-{secrets.token_hex(8)}")
+    try:
+        _make_parent(path.parent)
+        try:
+            draft.mkdir()
+            for name, text in files.items():
+                (draft / name).parent.mkdir(exist_ok=True)
+                _write(draft / name, text)
+            for folder in {(draft / name).parent for name in files} | {draft}:
+                _sync(folder)
+            draft.rename(path)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        _sync(path.parent)
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), NOT_SAVED) from None
+    return path
+
+
+def write_output(path: Path, text: str) -> Path:
+    """Write a file that the user named: through links, and into devices and pipes instead of over them.
+
+    :raises InputError: it cannot be written there.
+    """
+    try:
+        if not path.exists() or path.is_file() or path.is_dir():
+            target = path.resolve()
+            if target.is_symlink():  # a loop of links: Python 3.13 and later resolve it to itself
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            return write_atomically(target, text)
+        # By its own name: what /dev/stdout leads to has no path where it is a pipe.
+        with path.open("w", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, RuntimeError) as error:
+        found = getattr(error, "strerror", None) or str(error)
+        raise InputError(str(path), found, PLACE) from None
+    return path
+
+
+def why_not_writable(path: Path, *, exists: bool = False) -> InputError | None:
+    """Say why a directory cannot be written, as far as can be seen without making anything; ``None`` if it can.
+
+    :param exists: it must be there already; else it may be made, below the nearest parent that is there.
+    """
+    try:
+        place = path.absolute()
+        while not exists and not os.path.lexists(place) and place != place.parent:
+            place = place.parent
+        if not place.is_dir():
+            found = "not a directory" if os.path.lexists(place) else "no such directory"
+            return InputError(str(place), found, "a directory that can be written")
+    except (OSError, ValueError) as error:
+        return InputError(str(path), getattr(error, "strerror", None) or str(error), "a directory that can be written")
+    if not os.access(place, os.W_OK | os.X_OK):
+        return InputError(str(place), "cannot be written", "a directory that can be written")
+    return None
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        # "File exists" would be told of a file or a dangling link: what is wrong with it is another thing.
+        raise NotADirectoryError(None, f"{path} is not a directory") from None
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

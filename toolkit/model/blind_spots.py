@@ -1,0 +1,97 @@
+"""What a run did not see, and which witnesses that leaves doubtful: no judgement, only whom it concerns.
+
+A blind spot names witnesses, a rule names the witnesses that it rests on (``validators``), and a rule that rests on a
+blind one cannot come out ``passed``. So a new blind spot, or a new rule, touches one place. A spot that is accounted
+for otherwise names no witness, and its text says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+class Witness(StrEnum):
+    """A source of evidence; each can be doubted by itself."""
+
+    SWITCHES = "switches"
+    """The switch ledger and the CPU-clock sampler (eBPF)."""
+    MASKS = "masks"
+    """Thread masks from ``/proc/<pid>/task/<tid>/status``."""
+    FILES = "files"
+    """Cgroup control files read back."""
+    BANDWIDTH = "bandwidth"
+    """``cpu.stat`` and ``cpuacct`` deltas."""
+    SLOTS = "slots"
+    """CPU time in slots of the window."""
+    SYSTEM_TASKS = "system-tasks"
+    """Tasks of no pod and no claim on watched CPUs: what the switch ledger tells beyond pods."""
+    INTERRUPTS = "interrupts"
+    """Time in interrupt handlers on watched CPUs."""
+    ACTIONS = "actions"
+    """Who moved tasks and changed masks: explains, nothing is judged by it."""
+
+
+EVERY_WITNESS = tuple(Witness)
+BLINDED_BY = {
+    Witness.SWITCHES: "events unread or not handled when the window has closed, threads of pods that the kernel hides "
+    "from its tracepoints; and, by their own numbers, events, map entries and program runs lost, CPUs never seen, "
+    "switches missing, a control that was missed",
+    Witness.MASKS: "a thread of the claim that went unread for longer than stated (the observer was stopped or "
+    "starved, or could not read /proc), masks that were not kept",
+    Witness.FILES: "control files that were not read",
+    Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts",
+    Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved",
+    Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",
+    Witness.INTERRUPTS: "tracepoints of interrupts that this kernel lacks, softirqs that passed none",
+    Witness.ACTIONS: "moves and affinity changes that were not told",
+}
+"""What leaves each witness doubtful, for people."""
+BLINDED_ALL = (
+    "CPUs that came or went, hotplug events that were lost or cannot be received, a thread of the observer that "
+    "met an error or ended, evidence that contradicts itself"
+)
+"""What leaves all of them doubtful."""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlindSpot:
+    """Something that was not seen.
+
+    :param witnesses: whose evidence is incomplete by it; none: accounted for otherwise.
+    :param claim: the only claim that it is about; ``None``: the whole node.
+    :param cpus: CPUs that it is about, where that is known.
+    :param start_at_ns, end_at_ns: when, since the window opened, where that is known.
+    :param weakens: rules that rest on these witnesses; filled in where verdicts are given, empty in evidence.
+    """
+
+    text: str
+    witnesses: tuple[Witness, ...] = ()
+    claim: str | None = None
+    cpus: CpuSet | None = None
+    start_at_ns: int | None = None
+    end_at_ns: int | None = None
+    weakens: tuple[str, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanGap:
+    """How closely the threads of a claim were looked at: the resolution of the witness ``masks``.
+
+    :param scans: complete scans of all its threads.
+    :param longest_ns: at most so long was any of its threads not read, both ends of the window included; time in which
+        its set was being changed is left out.
+    :param at_ns: when that gap began, since the window opened.
+    :param allowed_ns: the stated resolution: a longer gap is a blind spot.
+    """
+
+    claim: str
+    scans: int
+    longest_ns: int
+    at_ns: int
+    allowed_ns: int

@@ -1,0 +1,68 @@
+"""The rule ``admission``: which pods the plan takes and refuses, held against what the scenario says. Pure."""
+
+from __future__ import annotations
+
+from toolkit.model.scenario import Scenario
+from toolkit.model.verdict import Outcome, Verdict
+from toolkit.pipeline.planning import Planned
+from toolkit.pipeline.resizing import Answer
+
+ADMISSION = "admission"
+"""The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
+of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
+NODE = "node"
+
+
+def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
+    """Compare the plan with what the scenario says about admission: one verdict for each pod, one for the warnings."""
+    known = {pod["metadata"]["name"] for pod in scenario.pods}
+    verdicts = [
+        _admission(name, scenario, admitted, reason, message)
+        for name, admitted, reason, message in work.admissions
+        if name in known
+    ]
+    verdicts += [_resize(answer, scenario.rejected_resizes.get(answer.pod)) for answer in work.answers]
+    plans = (work.before, work.plan, work.resized)
+    warnings = [warning for plan in plans if plan is not None for warning in plan.warnings]
+    if warnings:
+        verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))
+    else:
+        verdicts.append(_verdict(NODE, Outcome.PASSED, "the plan leaves nobody without what it was promised"))
+    return tuple(verdicts)
+
+
+def _admission(name: str, scenario: Scenario, admitted: bool, reason: str, message: str) -> Verdict:
+    if name not in scenario.rejected_pods:
+        if admitted:
+            return _verdict(name, Outcome.PASSED, "admitted, as it should be")
+        return _verdict(name, Outcome.FAILED, f"pod {name} was refused: {reason}: {message}")
+    wanted = scenario.rejected_pods[name]
+    if admitted:
+        return _verdict(name, Outcome.FAILED, f"pod {name} should have been refused")
+    if wanted and reason != wanted:
+        return _verdict(name, Outcome.FAILED, f"pod {name} was refused with {reason}, not with {wanted}: {message}")
+    return _verdict(name, Outcome.PASSED, f"refused with {reason}: {message}")
+
+
+def _resize(answer: Answer, wanted: str | None) -> Verdict:
+    subject = f"{answer.pod} (resize)"
+    if wanted is None:
+        outcome = Outcome.PASSED if answer.done else Outcome.FAILED
+        return _verdict(subject, outcome, f"the resize should be done: {answer.text}")
+    if answer.done:
+        return _verdict(subject, Outcome.FAILED, f"the resize should not be done ({wanted}), and was")
+    if wanted not in answer.text:
+        return _verdict(subject, Outcome.FAILED, f"the resize should not be done with {wanted!r}: {answer.text}")
+    return _verdict(subject, Outcome.PASSED, f"the resize was answered with {answer.text}")
+
+
+def _verdict(subject: str, outcome: Outcome, reason: str) -> Verdict:
+    return Verdict(rule=ADMISSION, subject=subject, outcome=outcome, reason=reason, measures={})
+
+
+def unexpected_admission(scenario: Scenario, work: Planned) -> str | None:
+    """Say where the plan admits or refuses other pods than the scenario says; ``None`` if it agrees."""
+    for verdict in admissions(scenario, work):
+        if verdict.subject != NODE and verdict.outcome is Outcome.FAILED:
+            return verdict.reason
+    return None

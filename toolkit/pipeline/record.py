@@ -1,0 +1,159 @@
+"""The end of every run: serialise, read back, judge. Printing and saving come after it, and need not succeed.
+
+Nothing here needs a disk. What is judged is what was read back from the text that is saved, so that ``pinproof judge``
+comes to the same verdicts on another machine. Source: design.md section 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolkit import store
+from toolkit.errors import InputError
+from toolkit.model import names
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.plan import Plan
+from toolkit.model.result import Result
+from toolkit.model.sandbox import Sandbox
+from toolkit.model.scenario import NegativeControl, Scenario
+from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.store import StoredRun
+from validators.registry import judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A run as it was read back, with its verdicts. :param texts: stage -> what its file holds once it is saved."""
+
+    saved: StoredRun
+    result: Result
+    texts: Mapping[str, str]
+
+    @property
+    def claims(self) -> ClaimSet:
+        """What was promised."""
+        return self.saved.claims
+
+    @property
+    def evidence(self) -> Evidence:
+        """What was seen."""
+        return self.saved.evidence
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What the rules say."""
+        return self.result.verdicts
+
+    def save(self) -> None:
+        """Save it under its path, whole or not at all.
+
+        :raises InputError: it cannot be written there.
+        """
+        save(self.saved.path, {"": self})
+
+
+def recorded(
+    path: Path,
+    *,
+    claims: ClaimSet,
+    evidence: Evidence,
+    scenario: Scenario | None = None,
+    plan: Plan | None = None,
+    sandbox: Sandbox | None = None,
+    rescue: bool = True,
+) -> Record:
+    """Serialise a run, read it back, judge it. :param path: where it will be saved; nothing is written yet.
+
+    :param rescue: what cannot be judged is evidence all the same: save it, if possible, before the error goes on.
+    """
+    texts = store.run_texts(claims=claims, evidence=evidence, scenario=scenario, plan=plan, sandbox=sandbox)
+    try:
+        run = store.parse_run(path, texts)
+        run, texts = store.with_result(run, texts, judge(run.claims, run.evidence))
+    except Exception:
+        with suppress(InputError):
+            if rescue:
+                store.write_run(path, {"": texts})
+        raise
+    assert run.result is not None
+    return Record(saved=run, result=run.result, texts=texts)
+
+
+def save(path: Path, records: Mapping[str, Record]) -> None:
+    """Save what belongs together as one run directory. :param records: folder below it ("" for itself) -> record.
+
+    :raises InputError: it cannot be written there; nothing is left of it.
+    """
+    store.write_run(path, {folder: record.texts for folder, record in records.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One finished run: what was judged, and the directory that :meth:`save` makes of it.
+
+    :param path: of this stage; ``directory`` itself, or below it.
+    :param stage: for people; empty for the last stage. :param before: the stages before, e.g. the init containers'.
+    :param hidden: why a fault that was planted may not have come to show; empty if it has.
+    :param left_out: stages that were not run because somebody asked to stop.
+    """
+
+    scenario: Scenario
+    controls: tuple[NegativeControl, ...] = ()
+    directory: Path
+    path: Path
+    record: Record
+    stage: str = ""
+    before: tuple[Run, ...] = ()
+    hidden: str = ""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts of this stage."""
+        return self.record.verdicts
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of the verdicts, of all stages."""
+        return worst([*(run.outcome for run in self.before), *(verdict.outcome for verdict in self.verdicts)])
+
+    def save(self) -> None:
+        """Save all stages as one run directory, whole or not at all.
+
+        :raises InputError: it cannot be written.
+        """
+        save(
+            self.directory,
+            {"/".join(run.path.relative_to(self.directory).parts): run.record for run in (*self.before, self)},
+        )
+
+
+def whole(done: Sequence[Run]) -> Run:
+    """Put the runs of all stages together."""
+    return replace(done[-1], before=tuple(done[:-1]))
+
+
+class Kept:
+    """Saves the runs of a scenario as they come; one that cannot be saved has been judged all the same."""
+
+    def __init__(self) -> None:
+        self.unsaved: list[str] = []
+        self._saved: set[Path] = set()
+
+    def keep(self, run: Run) -> Run:
+        """Save a run, or note why not."""
+        try:
+            run.save()
+        except InputError as error:
+            self.unsaved.append(str(error))
+        else:
+            self._saved.add(run.directory)
+        return run
+
+    def path(self, run: Run) -> str:
+        """Return where a run is; empty if it is nowhere."""
+        return names.from_path(run.path) if run.directory in self._saved else ""

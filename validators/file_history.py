@@ -1,0 +1,107 @@
+"""Control files through a window: both ends and the readings in between, and when they differed from what was promised.
+
+A difference is explained while a planned change of the claim is under way, and while a cgroup that was just made is
+being set up. Facts only; the rules say what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from validators import view
+
+SETUP_NS = 2 * view.NANOSECONDS
+"""Within this a runtime has written the files of a cgroup that it made: two readings."""
+GAP_LIMIT_NS = 3 * view.NANOSECONDS
+"""Control files are read once a second; where three readings are missing, a change may have been put back unseen."""
+STARTS = frozenset({"cgroup-made", "claim-added", "restart"})
+Problem = Callable[[CgroupFiles, CpuSet | None], str]
+"""What is wrong with a reading, by the CPU set that was promised at its time; empty: nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """A stretch of readings with something wrong.
+
+    :param from_ns: the first of them; it may have begun up to one reading earlier, at ``after_ns``.
+    :param until_ns: the first reading in which all was well again; ``None``: it was wrong until the end.
+    :param sound_before: whether the reading before was right: the file was changed, it had not been late.
+    """
+
+    text: str
+    after_ns: int
+    from_ns: int
+    until_ns: int | None
+    sound_before: bool
+
+    @property
+    def when(self) -> str:
+        """When it was so, for people."""
+        until = "the end" if self.until_ns is None else f"{self.until_ns / 1e9:.1f} s"
+        return f"from {self.from_ns / 1e9:.1f} s to {until}"
+
+
+def readings(evidence: Evidence, cgroup: str) -> list[tuple[int, CgroupFiles]]:
+    """Return the distinct readings of a cgroup in order of time since the window opened."""
+    first, last = view.files_of(evidence.files_before, cgroup), view.files_of(evidence.files_after, cgroup)
+    wanted = cgroup.rstrip("/") or "/"
+    during = [(row.at_ns, row) for row in evidence.files_during if (row.cgroup.rstrip("/") or "/") == wanted]
+    found = [] if first is None else [(0, first)]
+    found += sorted(during, key=lambda entry: entry[0])
+    return found if last is None else [*found, (evidence.duration_ns, last)]
+
+
+def deviations(claim: Claim, evidence: Evidence, problem: Problem, cgroup: str = "") -> tuple[Deviation, ...]:
+    """Return when the files were not as promised between the two ends of the window.
+
+    :param cgroup: another one than the claim's own.
+    """
+    history = readings(evidence, cgroup or claim.cgroup)
+    if not any(0 < at_ns < evidence.duration_ns for at_ns, _ in history):
+        return ()  # nothing changed in between: both ends are judged by themselves
+    transitions = [change for change in evidence.transitions if change.claim == claim.name]
+    changes = view.mask_changes(claim.name, transitions)
+    found: list[Deviation] = []
+    open_text, opened, after, sound = "", 0, 0, True
+    before = 0
+    for at_ns, files in history:
+        promised = view.set_at_epoch(claim, changes, sum(change.end_at_ns <= at_ns for change in changes))
+        text = "" if _explained(at_ns, transitions, changes) else problem(files, promised)
+        if text != open_text:
+            if open_text:
+                found.append(_deviation(open_text, after, opened, at_ns, sound))
+            sound = not open_text and at_ns > 0
+            open_text, opened, after = text, at_ns, before
+        before = at_ns
+    if open_text:
+        found.append(_deviation(open_text, after, opened, None, sound))
+    return tuple(found)
+
+
+def _deviation(text: str, after: int, opened: int, until: int | None, sound: bool) -> Deviation:
+    return Deviation(text=text, after_ns=after, from_ns=opened, until_ns=until, sound_before=sound)
+
+
+def _explained(at_ns: int, transitions: Iterable[Transition], changes: Iterable[Transition]) -> bool:
+    return any(change.start_at_ns <= at_ns <= change.end_at_ns for change in changes) or any(
+        change.start_at_ns <= at_ns <= change.end_at_ns + SETUP_NS for change in transitions if change.what in STARTS
+    )
+
+
+def lives(claim: Claim, evidence: Evidence) -> str:
+    """Say when the claim's cgroup was deleted and made, for the end of a sentence; empty where neither happened."""
+    told = {"cgroup-gone": "deleted", "cgroup-made": "made again"}
+    events = sorted(
+        (change.start_at_ns, told[change.what])
+        for change in evidence.transitions
+        if change.claim == claim.name and change.what in told and change.cause not in view.PLANNED_CAUSES
+    )
+    if not events:
+        return ""
+    shown = [f"{what} at {at_ns / 1e9:.3f} s" for at_ns, what in events]
+    more = f" and {len(shown) - 4} times more" if len(shown) > 4 else ""
+    return f"; its cgroup was {', '.join(shown[:4])}{more}"
