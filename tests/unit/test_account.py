@@ -63,7 +63,7 @@ def test_hops_are_its_own_sums_and_the_rest_is_behind_the_other_door() -> None:
 
 
 def test_a_vforked_child_is_its_own_task() -> None:
-    """It is under the claim of its parent, on the CPU that it was sent to, by its own name; its clock ends before it."""
+    """It is under the claim of its parent, on the CPU it was sent to, by its own name; its clock ends before it."""
     child = replace(done("wait", 1600, 5000), child=9, child_least=2_900_000, child_most=3_000_000)
     row = truth([*STAY[:2], done("vfork", 1500, 1500, "1", "3000"), child], PLACES)["db", "a/vfork"]
     assert (row.least_ns, row.most_ns, row.tids) == (2_900_000, 3_000_000 + WAY_OUT_NS, {9})
