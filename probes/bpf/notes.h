@@ -8,7 +8,6 @@
  * moved has many threads and the kernel names one.
  */
 #define NOTES_PER_LINE   128
-#define NOTE_TAG         0xffffULL
 #define NOTE_DEAD        (1ULL << 16)           /* it is exiting: its record is gone, its cgroup is what counts */
 #define NOTE_LIFE_SHIFT  24
 #define NOTE_LIFE        (0xffULL << NOTE_LIFE_SHIFT)
