@@ -10,9 +10,11 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.loaded import loaded
+from probes.observer import Observer
 from tests.integration.lost_support import CLAIMS
 from tests.integration.membership_lab import compile_mover
 from tests.integration.probe_lab import cgroup, compile_planter, compile_program
+from toolkit.model.claims import ClaimSet
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +26,13 @@ def ledger() -> Iterator[Ledger]:
     """
     with loaded() as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def observer(ledger: Ledger) -> Iterator[Observer]:
+    """One observer for all windows of this module."""
+    with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

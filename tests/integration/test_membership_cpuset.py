@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import Observer
 from tests.integration.membership_lab import Account, Mover, complete, consistent, cpuset, home, procs, total, verdict
 from tests.integration.probe_lab import TaskClock, cgroup
@@ -29,13 +28,6 @@ pytestmark = [
     pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
     pytest.mark.skipif(cgroupfs.detect().is_v2("cpuset"), reason="a task joins once: cpusets are in the v2 hierarchy"),
 ]
-
-
-@pytest.fixture(scope="module")
-def observer(ledger: Ledger) -> Iterator[Observer]:
-    """One observer for all windows of this module."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
-        yield opened
 
 
 class Place:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import Observer
 from tests.integration.membership_lab import Account, Mover, complete, consistent, home, procs, total, verdict
 from tests.integration.probe_lab import TaskClock, cgroup
@@ -23,13 +22,6 @@ from toolkit.model.verdict import Outcome
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
-
-
-@pytest.fixture(scope="module")
-def observer(ledger: Ledger) -> Iterator[Observer]:
-    """One observer for all windows of this module."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
-        yield opened
 
 
 @pytest.fixture

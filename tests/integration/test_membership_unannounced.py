@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import Observer
 from tests.integration.membership_lab import Mover, complete, home, procs, total
 from tests.integration.probe_lab import TaskClock, cgroup
-from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 
 ONLINE = sorted(os.sched_getaffinity(0))
@@ -33,13 +32,6 @@ pytestmark = [
     pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
     pytest.mark.skipif(not ring_allowed(), reason="this kernel does not allow io_uring"),
 ]
-
-
-@pytest.fixture(scope="module")
-def observer(ledger: Ledger) -> Iterator[Observer]:
-    """One observer for all windows of this module."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
-        yield opened
 
 
 @pytest.fixture
