@@ -45,6 +45,9 @@ def settings(root: Path) -> dict[str, int]:
     # Ancestors themselves since 7f203bc89eb6 (Linux 6.1), their ids before.
     ancestors = "ancestors" if btf.has_member("cgroup", "ancestors") else "ancestor_ids"
     places = _offsets(btf, WANTED | {"cgroup": (*WANTED["cgroup"], ancestors)})
+    if btf.has_member("task_struct", "sched_info") and btf.has_member("sched_info", "last_arrival"):
+        # CONFIG_SCHED_INFO, which CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT bring.
+        places |= _offsets(btf, {"task_struct": ("sched_info",), "sched_info": ("last_arrival",)})
     found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()}
     # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.
     return found | {"CPUSET_SUBSYS": btf.enumerator(*CPUSET_SUBSYS) or 0}

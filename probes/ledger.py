@@ -226,8 +226,8 @@ class Ledger:
     def poll(self, timeout_ms: int) -> None:
         """Wait for records and hand them over."""
         begin = time.monotonic_ns()
-        self._rings.wait(timeout_ms)
-        self.heard_ns = begin
+        if self._rings.wait(timeout_ms):
+            self.heard_ns = begin
 
     def online(self) -> CpuSet:
         """Return the CPUs that are online now."""

@@ -41,6 +41,8 @@ class Ring:
         # The kernel writes data, then the length, then its position. Taking and giving back a lock keeps our reads in
         # order on processors that would turn them round.
         self._in_order = threading.Lock()
+        self.held_up = False
+        """The last reading ended before a record that was still being written: what was sent after it is unread."""
 
     @classmethod
     def of_map(cls, fd: int, hear: Callable[[bytes], None]) -> Ring:
@@ -57,6 +59,7 @@ class Ring:
         :raises RingBrokenError: a length that cannot be.
         """
         at, heard = self._position[0], 0
+        self.held_up = False
         with self._in_order:
             end = self._produced[0]
         if not at <= end <= at + self._size:
@@ -66,6 +69,7 @@ class Ring:
             with self._in_order:
                 length = self._lengths[(at & self._size - 1) >> 2]
             if length & BUSY:
+                self.held_up = True
                 break
             bytes_ = length & ~DISCARD
             step = (bytes_ + HEADER_BYTES + 7) // 8 * 8
@@ -99,15 +103,16 @@ class Rings:
         for fd in wanted:
             self._poll.register(fd, select.EPOLLIN)
 
-    def wait(self, timeout_ms: int) -> None:
-        """Wait until something was sent, and hand everything over."""
+    def wait(self, timeout_ms: int) -> bool:
+        """Wait until something was sent, and hand it over; returns what :meth:`drain` returns."""
         self._poll.poll(timeout_ms / 1000)
-        self.drain()
+        return self.drain()
 
-    def drain(self) -> None:
-        """Hand over what was sent up to now."""
+    def drain(self) -> bool:
+        """Hand over what was sent up to now; ``False`` where a CPU stands still in the middle of a record."""
         for ring in self._rings:
             ring.drain()
+        return not any(ring.held_up for ring in self._rings)
 
     def close(self) -> None:
         """Unmap all."""

@@ -9,6 +9,7 @@
 #include "ledger.h"
 #include "membership.h"
 #include "actions.h"
+#include "arrivals.h"
 #include "pieces.h"
 #include "offences.h"
 #include "intruders.h"
@@ -68,11 +69,13 @@ static __always_inline void look_up(struct cpu_state *st, u64 *note, u32 news, u
                 mark->place = e->place;
                 mark->slot = e->slot;
         } else if (e->place == PLACE_WATCHED) {
+                begin_at_arrival(st, &s);
                 watched(st, e, &s);
         } else {
                 int index = e->slot * 2 + (st->window & 1);
                 struct row *row = rows.lookup(&index);
 
+                begin_at_arrival(st, &s);
                 if (row)
                         outside(st, row, e, &s);
         }
@@ -118,8 +121,8 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 
         if (!st)
                 return 0;
-        st->judged++;
-
+        if (!(st->judged++ & (ASK_EVERY - 1)))
+                compare_clocks(st, now);
         st->from_idle = !charge(st, now, 1, 0);
         st->start_ns = now;
         return 0;

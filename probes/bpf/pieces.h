@@ -2,16 +2,6 @@
  * pieces.h - was the task under one claim during the whole interval? If not, or if that cannot be said yet, the interval
  * goes to user space as it is.
  */
-/* The running interval [from, now], and what caused us to look at it. */
-struct span {
-        u64 from;
-        u64 now;
-        u64 start;
-        u64 still;
-        u32 ended;
-        u32 tick;
-        u32 life;
-};
 
 /* Time is in the rows of nobody yet: without this record the run is incomplete. */
 static __always_inline void send_piece(struct cpu_state *st, struct place_entry *e, struct span *s, struct member *m,
@@ -88,6 +78,7 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
                 if (e->place == PLACE_INSIDE || e->place == PLACE_FREE)
                         return 0;
         }
+        begin_at_arrival(st, s);
         send_piece(st, e, s, m, ident, (m ? PIECE_MEMBER : 0) | (incomplete ? PIECE_INCOMPLETE : 0));
         return 1;
 }

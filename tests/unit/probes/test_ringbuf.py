@@ -69,10 +69,11 @@ def test_discarded_records_are_skipped_and_busy_ones_waited_for(kernel: Kernel) 
     kernel.send(b"last")
     assert kernel.ring.drain() == 1
     assert (kernel.heard, kernel.read_up_to()) == ([b"first"], busy)
+    assert kernel.ring.held_up
     assert kernel.ring.drain() == 0
     kernel.poke(busy, struct.pack("=I", len(b"later")))
     kernel.ring.drain()
-    assert kernel.heard == [b"first", b"later", b"last"]
+    assert (kernel.heard, kernel.ring.held_up) == ([b"first", b"later", b"last"], False)
 
 
 @pytest.mark.parametrize("length", [100, SIZE, DISCARD - 1, (DISCARD - 1) | DISCARD])

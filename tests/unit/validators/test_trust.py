@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.validators.evidence_builder import (
@@ -298,7 +298,7 @@ def test_removing_evidence_never_helps(claims: ClaimSet, found: Evidence, name: 
 
     Witnesses that contradict themselves or each other are left out: what removes one of them removes the doubt.
     """
-    assume(not contradictions(found) and not disagreements(claims, found))
+    found = without_contradictions(claims, found)
     kind = data.draw(
         st.sampled_from(["cpu_use", "thread_masks", "bandwidth", "files_before", "files_after", "canaries"])
     )
@@ -316,6 +316,21 @@ def test_removing_evidence_never_helps(claims: ClaimSet, found: Evidence, name: 
         own = key[1] == name or kind == "canaries"
         if outcome is Outcome.PASSED and own:
             assert before[key] is Outcome.PASSED or _only_accused_by(kind, key[0])
+
+
+def without_contradictions(claims: ClaimSet, found: Evidence) -> Evidence:
+    """Take the sound rows for drawn ones, a witness at a time, until nobody contradicts himself or another.
+
+    To throw such drawings away would throw nearly all away.
+    """
+    sound = healthy()
+    for kind in ("bandwidth", "cpu_use", "thread_masks", "files_before", "files_after"):
+        if not contradictions(found) and not disagreements(claims, found):
+            break
+        found = replace(found, **{kind: getattr(sound, kind)})
+    assert not contradictions(found)
+    assert not disagreements(claims, found)
+    return found
 
 
 def _only_accused_by(kind: str, rule: str) -> bool:
