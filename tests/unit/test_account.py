@@ -69,6 +69,16 @@ def test_a_vforked_child_is_its_own_task() -> None:
     assert (row.least_ns, row.most_ns, row.tids) == (2_900_000, 3_000_000 + WAY_OUT_NS, {9})
 
 
+def test_a_leader_that_dies_for_an_exec_is_on_its_way_out() -> None:
+    """Its clock ends before it does; a stay that begins afterwards has nothing of it."""
+    moves = [*STAY[:2], done("exec", 1500, 1700, new_tid=8), *STAY[2:3]]
+    later = [done("write", 4000, 4010, "/cg/db/cgroup.procs"), done("write", 5000, 5020, "/cg/cgroup.procs")]
+    (row,) = truth(moves, PLACES).values()
+    assert (row.least_ns, row.most_ns, row.tids) == (1_990_000, 2_020_000 + WAY_OUT_NS, {7, 8})
+    (both,) = truth([*moves, *later], PLACES).values()
+    assert both.most_ns == row.most_ns + 1_020_000
+
+
 def test_a_cpuset_that_follows_soon_forgives_what_came_before_it() -> None:
     """Within the patience, not after it; at its end both are possible."""
     place = replace(PLACES[0], cpuset="/cpuset/db/cgroup.procs")
