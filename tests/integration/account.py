@@ -195,10 +195,10 @@ class _Books:
             return
         # The second of the two attaches of a joining: forgives what came before it, if it comes within the patience.
         assert one.entered is not None
-        late_ns = done.after.ns - one.entered.before.ns - PATIENCE_NS
-        if late_ns <= BLURRED_NS:
+        # Each is somewhere inside its write, which may take long.
+        if done.before.ns - one.entered.after.ns <= PATIENCE_NS + BLURRED_NS:
             one.surely = done
-        if late_ns <= -BLURRED_NS:
+        if done.after.ns - one.entered.before.ns <= PATIENCE_NS - BLURRED_NS:
             one.entered = done
 
     def _leave(self, name: str, one: _Actor, end: Deed) -> None:

@@ -91,3 +91,8 @@ def test_a_cpuset_that_follows_soon_forgives_what_came_before_it() -> None:
     assert outside(11_000) == (189_000, 189_000)
     assert outside(120_000) == (198_990, 199_000)
     assert outside(76_000) == (124_000, 199_000)
+    # A first write that takes long: it was in at once, or at the end of it, and the cpuset follows late or soon.
+    slow = [STAY[0], done("write", 1000, 150_000, "/cg/db/cgroup.procs")]
+    joined = done("write", 151_000, 151_000, "/cpuset/db/cgroup.procs")
+    (row,) = truth([*slow, joined, done("kill", 200_000, 200_000)], (place,)).values()
+    assert (row.least_ns, row.most_ns) == (49_000_000, 199_000_000)
