@@ -2,7 +2,7 @@
 
 Records, never judges: a restart is a transition without CPU sets, a CPU's coming and going one with the set that the
 kernel grants afterwards, read again at that moment.
-Source: ``../shared/field.md`` K14 (what cpusets do when CPUs go offline), section 5 point 5.
+Source: ``docs/facts.md`` K14 (what cpusets do when CPUs go offline), section 5 point 5.
 """
 
 from __future__ import annotations

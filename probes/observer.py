@@ -246,8 +246,8 @@ class Observer:
         """Let a claim's CPUs change: the caller writes the cgroup inside the block.
 
         While the block runs, CPUs of the old set are tolerated as transition; when it ends the new set binds at once,
-        because the kernel has moved every task when the write returns (field.md K12). If the block raises, the old set
-        binds again.
+        because the kernel has moved every task when the write returns (docs/facts.md K12). If the block raises, the old
+        set binds again.
         """
         with self.lock:
             subject = self.require(name)

@@ -3,7 +3,7 @@
 ``runs/<id>/{scenario,plan,sandbox,claims,evidence,result}.json``; each holds ``"schema": "pinproof.<stage>/1"`` beside
 the fields of its value. A live run judges what it reads back from the text that it then saves, so another machine comes
 to the same verdicts, and no disk is needed to come to them.
-Source: design.md sections 1 and 6.
+Source: docs/principles.md.
 """
 
 from __future__ import annotations

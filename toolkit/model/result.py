@@ -1,7 +1,7 @@
 """The result of a run: verdicts with the coverage and the environment they rest on (``pinproof.result/1``).
 
 What every rendering (table, JSON, JUnit) starts from, and the only thing that ``compare`` needs.
-Source: design.md section 6, "Result".
+Source: docs/principles.md, "Result".
 """
 
 from __future__ import annotations
