@@ -21,11 +21,12 @@ struct span {
 };
 
 #define DIFFERENCES   8
-#define ASK_WITHIN_NS 10000000000ULL    /* the clocks drift: up to 500 ppm, 5 ms in so much time */
+#define ASK_WITHIN_NS 1000000000ULL     /* the clocks drift: 50 ppm are 50 us in so much time */
 #define LATE_NS       50000             /* the scheduler reads its clock before we read ours: microseconds */
 
 struct differences {
         s64 of[DIFFERENCES];
+        u64 latest_ns;
         u64 asked;
 };
 
@@ -51,7 +52,11 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 
         if (!d || !arrival || !st->start_ns)    /* the idle task never arrives */
                 return;
+        /* The second smallest is no larger than the larger one of the latest two: it is as old as the older of these. */
+        u64 before = d->latest_ns;
+
         d->of[d->asked++ & (DIFFERENCES - 1)] = st->start_ns - arrival;
+        d->latest_ns = now;
         if (d->asked < DIFFERENCES)
                 return;
 #pragma clang loop unroll(full)
@@ -66,7 +71,7 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
                 }
         }
         st->clock_difference = second;
-        st->compared_ns = now;
+        st->compared_ns = before;
 }
 
 /* Begin the interval when its task arrived, if switches were not told before that. */

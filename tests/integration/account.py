@@ -212,7 +212,8 @@ class _Books:
             ended = end.before.clock[cpu] + end.after.ns - end.before.ns
         row.least_ns += max(0, end.before.clock[cpu] - one.surely.after.clock[cpu])
         row.most_ns += ended - begin.before.clock[cpu] + begin.before_birth_ns + one.ways_out * WAY_OUT_NS
-        row.stays += 1
+        # What it ran before its clock was open is a stay of its own.
+        row.stays += 1 + bool(begin.before_birth_ns)
 
     def _born(self, parent: _Actor, done: Deed) -> None:
         name, *where = map(str, done.action.args)

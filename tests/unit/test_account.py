@@ -37,7 +37,10 @@ def test_a_child_is_where_its_parent_was() -> None:
     zero, ran = Stamp(ns=2_000_000, clock=(0, 400_000)), Stamp(ns=2_050_000, clock=(0, 410_000))
     child.append(Deed(action=end, before=zero, after=ran, error=0, tid=8, tids=(8,)))
     row = truth(child, PLACES)["db", "c"]
-    assert (row.least_ns, row.most_ns) == (400_000, 450_000)
+    assert (row.least_ns, row.most_ns, row.stays) == (400_000, 450_000, 1)
+    child[2] = replace(child[2], before_birth_ns=70_000)
+    row = truth(child, PLACES)["db", "c"]
+    assert (row.least_ns, row.most_ns, row.stays) == (400_000, 520_000, 2)
 
 
 def test_differences_are_named() -> None:
