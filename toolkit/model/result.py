@@ -13,6 +13,7 @@ from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Coverage, Environment, Evidence
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.model.windows import WindowSums
 
 
 @stage_value
@@ -27,6 +28,8 @@ class Result:
     verdicts: tuple[Verdict, ...]
     coverage: Coverage
     environment: Environment
+    windows: WindowSums | None = None
+    """Of consecutive windows: this result is that of all of them. ``None``: it is that of one window."""
 
 
 def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:
