@@ -1,6 +1,6 @@
 """What consecutive windows of one watch come to: how many had which outcome, the worst of them, sums for each claim.
 
-Its size depends on the number of claims, never on that of the windows. Source: design.md section 1.
+Its size depends on the number of claims, never on that of the windows.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A window ends and the next begins at the same moment (:meth:`toolkit.pipeline.observe.Observation.turn`); judging one
 takes place while the next is open. What a session keeps of a window that has been judged does not grow with their
-number. Printing and saving are the caller's. Source: design.md section 1, "One engine".
+number. Printing and saving are the caller's.
 """
 
 from __future__ import annotations
