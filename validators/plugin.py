@@ -166,12 +166,12 @@ def pinproof_observe(pinproof_probes: Standing) -> Observe:
     """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``pinproof_observe(box, seconds=1.0)``."""
     from toolkit.pipeline import observe as observing
     from toolkit.pipeline.execute import new_run_id
-    from toolkit.pipeline.record import recorded
+    from toolkit.pipeline.session import watched
 
     def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:
         claims = box.claims if isinstance(box, Box) else box
         window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, standing=pinproof_probes)
-        done = recorded(Path(window.run_id), claims=claims, evidence=observing.observe(claims, window), rescue=False)
+        done = watched(claims, window, Path(window.run_id))
         return Judged(evidence=done.evidence, verdicts=done.verdicts)
 
     return watch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolkit.errors import InputError
+from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
@@ -57,7 +58,11 @@ RULES: tuple[Rule, ...] = (
 
 
 def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -> tuple[Verdict, ...]:
-    """Return the verdicts of all rules: pure, the same for the same claims and evidence on any machine."""
+    """Return the verdicts of all rules: pure, the same for the same claims and evidence on any machine.
+
+    :param claims: as they were when the window opened.
+    """
+    claims = in_force(claims, evidence.claim_changes)
     return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
 
 

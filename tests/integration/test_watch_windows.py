@@ -29,7 +29,7 @@ from toolkit.claims_file import load_claims
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 from toolkit.pipeline import observe
-from toolkit.pipeline.session import Session
+from toolkit.pipeline.session import session
 
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
@@ -217,12 +217,12 @@ def test_memory_does_not_grow_with_windows(tmp_path: Path) -> None:
         hidden = (tracemalloc.Filter(False, pathlib.__file__), tracemalloc.Filter(False, tracemalloc.__file__))
         return sum(row.size for row in tracemalloc.take_snapshot().filter_traces(hidden).statistics("filename"))
 
-    with observe.observation(claims, observe.Window(run_id="windows", duration_s=None)) as opened:
-        session = Session(opened, claims, tmp_path / "run", window_s=0.25)
+    with session(claims, observe.Window(run_id="windows", duration_s=None)) as opened:
+        windows = opened.consecutive(tmp_path / "run", window_s=0.25)
         tracemalloc.start()
         try:
             before = 0
-            for judged in session.windows():
+            for judged in windows.windows():
                 if judged.number == first:
                     before = kept()
                 if judged.number == last:

@@ -16,8 +16,9 @@ from toolkit.model import names
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
 from toolkit.pipeline import execute, observe
+from toolkit.pipeline.consecutive import WINDOW_S, Judged
 from toolkit.pipeline.preflight import require_run
-from toolkit.pipeline.session import WINDOW_S, Judged, Session
+from toolkit.pipeline.session import session
 from toolkit.pipeline.stopping import stop_on_signals
 from toolkit.report.metrics import MetricsServer
 from toolkit.report.table import render_table, render_window
@@ -69,20 +70,20 @@ def command(
     # Until all is said and saved: a second signal must not undo what the first one asked for.
     with stop_on_signals() as stopped:
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped)
-        with observe.observation(claims, window, _Violations()) as opened:
-            session = Session(opened, claims, path, window_s=window_s, duration_s=duration, stopped=stopped)
+        with session(claims, window, _Violations()) as open_session:
+            windows = open_session.consecutive(path, window_s=window_s, duration_s=duration)
             with (
-                MetricsServer(claims, session.look, metrics_address, metrics_port),
+                MetricsServer(claims, windows.look, metrics_address, metrics_port),
                 progress(duration or 1, "watching") as bar,
             ):
-                for judged in session.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
+                for judged in windows.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
                     codes.append(_told(judged, as_json=as_json))
                     codes = [worse(*codes)]
         if not judged.alone:
-            codes.append(_all(session.result(), path, as_json=as_json))
+            codes.append(_all(windows.result(), path, as_json=as_json))
         if not as_json and not any(codes):
             remark(f"\nRun saved in {names.from_path(path)}")
-    leave(session.outcome, *codes)
+    leave(windows.outcome, *codes)
 
 
 def _told(judged: Judged, *, as_json: bool) -> int:

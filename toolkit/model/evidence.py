@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from toolkit.model.actions import AffinityChange, CgroupMove
 from toolkit.model.cgroup_manager import CgroupManager
+from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.coverage import Coverage as Coverage
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.interrupts import IrqUse
@@ -294,4 +295,6 @@ class Evidence:
     affinity_changes: tuple[AffinityChange, ...] | None = None
     """By tasks of claims, to other tasks, or reaching a watched CPU: the first of each CPU; ``None``: not observed."""
     layers: tuple[LayerView, ...] = ()
+    claim_changes: tuple[ClaimChange, ...] = ()
+    """What was promised anew while we watched, in its order."""
     state_files: tuple[StateReading, ...] = ()

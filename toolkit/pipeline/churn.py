@@ -14,14 +14,14 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from probes.observer import ObserveOptions, Observer
+from probes.observer import Observer
 from toolkit.apply import sandbox as apply
 from toolkit.apply.sandbox import LiveSandbox
 from toolkit.host import cgroupfs
-from toolkit.host.environment import read_environment
 from toolkit.host.topology import read_topology
 from toolkit.inject.catalogue import FaultId, fault_named
 from toolkit.inject.planting import planted
@@ -31,9 +31,11 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline import canary, observe
+from toolkit.pipeline import observe
 from toolkit.pipeline.churn_model import ChurnModel, Operation, Step
+from toolkit.pipeline.observe import Observation
 from toolkit.pipeline.planning import machine_of
+from toolkit.pipeline.session import Session, session
 from validators.registry import judge
 
 STEPS_PER_WINDOW = 5
@@ -111,13 +113,12 @@ def churn(*, duration_s: float, seed: int, run_id: str, faults: bool = False, ro
     with (
         observe.keep_off(topology.online - reserved),
         apply.sandbox(SandboxRequest(), run_id=run_id, root=root) as live,
-        canary.canaries(base, topology.online, run_id, root) as pair,
-        Observer(replace(base, claims=pair.claims), root=root, options=ObserveOptions()) as observer,
+        session(base, observe.Window(run_id=run_id, duration_s=None, root=root)) as engine,
     ):
-        live.before_delete = observer.read_last
-        scene = Scene(model=model, live=live, observer=observer, base=base)
+        live.before_delete = engine.opened.observer.read_last
+        scene = Scene(model=model, live=live, opened=engine.opened, base=base)
         while time.monotonic() < began + duration_s:
-            _window(scene, pair, root, tally, faults=faults)
+            _window(scene, engine, root, tally, faults=faults)
     return ChurnReport(
         seed=seed,
         duration_s=time.monotonic() - began,
@@ -137,11 +138,16 @@ class Scene:
 
     model: ChurnModel
     live: LiveSandbox
-    observer: Observer
+    opened: Observation
     base: ClaimSet
     standing: set[str] = field(default_factory=set)
     claims: dict[str, Claim] = field(default_factory=dict)
     """Every claim of the present window, also those that are gone by now."""
+
+    @property
+    def observer(self) -> Observer:
+        """Who is told of changes before they are made."""
+        return self.opened.observer
 
     def do(self, step: Step) -> None:
         """Make real what the model has decided."""
@@ -186,6 +192,7 @@ class Scene:
             with self.observer.changing(name, cpus):
                 self.live.set_cpus(name, cpus)
             self.claims[name] = replace(self.claims[name], cpus=cpus)
+            self.opened.promise(self.claims[name])
 
     def _create(self, name: str) -> None:
         pod = self.model.plans()[name]
@@ -206,6 +213,7 @@ class Scene:
         self.claims[name] = self._claim(name, container)
         self.standing.add(name)
         self.observer.add_claim(self.claims[name])
+        self.opened.promise(self.claims[name])
 
     def _claim(self, name: str, container: ContainerPlan) -> Claim:
         place = next(one.cgroup for one in self.live.value.containers if one.claim == name)
@@ -248,51 +256,75 @@ def _pod(name: str) -> str:
     return f"pod-{name}"
 
 
-def _window(scene: Scene, pair: canary.CanaryPair, root: Path, tally: _Tally, *, faults: bool) -> None:
+def _window(scene: Scene, engine: Session, root: Path, tally: _Tally, *, faults: bool) -> None:
     """Open a window, let some things happen in it, close and judge it."""
     scene.claims = scene.present()
-    environment = read_environment(root)
-    opened = observe.Observation(scene.observer, pair, root, environment, lambda _violation: None)
+    happened = _Happened()
+    # A fault stands until its window has been closed.
+    with ExitStack() as stands:
+        done = engine.window(
+            Path(scene.live.value.run_id),
+            lambda opened: _happen(scene, opened, happened, stands, root, tally, faults=faults),
+            claims=_all(scene),
+            rescue=False,
+        )
+    tally.windows += 1
+    tally.outcomes.update(f"{verdict.rule} {verdict.outcome}" for verdict in done.verdicts)
+    tally.transitions += [(t.what, (t.end_at_ns - t.start_at_ns) / 1e6) for t in done.evidence.transitions]
+    explained: set[tuple[str, str]] = set()
+    if happened.fault is not None:
+        claim, injection = happened.fault
+        tally.faults.append(_result(injection.fault, claim, done.verdicts))
+        explained = _explained(scene, injection.fault, claim)
+    tally.alarms += [
+        f"{v.rule} {v.subject}: {v.reason} (window {tally.windows}, {dict(v.measures)})"
+        for v in done.verdicts
+        if v.outcome is Outcome.FAILED and (v.rule, v.subject) not in explained
+    ]
+    if happened.late is not None:
+        scene.do(happened.late)
+        tally.mismatches += scene.mismatches()
+
+
+@dataclass(slots=True)
+class _Happened:
+    """What happened in a window. :param late: a resize that waits until it is over. :param fault: what was planted."""
+
     late: Step | None = None
+    fault: tuple[str, Injection] | None = None
+
+
+def _happen(
+    scene: Scene,
+    opened: Observation,
+    happened: _Happened,
+    stands: ExitStack,
+    root: Path,
+    tally: _Tally,
+    *,
+    faults: bool,
+) -> None:
     for _ in range(STEPS_PER_WINDOW):
         step = scene.model.step()
         tally.operations[step.operation] += 1
         if step.operation is Operation.RESIZE:
-            late = step
+            happened.late = step
             break
         scene.do(step)
         opened.poll(0.02)
         tally.mismatches += scene.mismatches()
     for _ in range(REPORTS):
         opened.poll(0.05)
-    fault = _choose(scene) if faults and late is None else None
-    if fault is None:
-        evidence = opened.close()
-        verdicts = judge(_all(scene), evidence)
-        explained: set[tuple[str, str]] = set()
-    else:
-        claim, injection = fault
-        with planted(injection, run_id=f"{scene.live.value.run_id}-fault", root=root):
-            deadline = time.monotonic() + FAULT_DEADLINE_S
-            while not _found(injection.fault, claim, judge(_all(scene), opened.snapshot())):
-                if time.monotonic() > deadline:
-                    break
-                opened.poll(0.2)
-            evidence = opened.close()
-        verdicts = judge(_all(scene), evidence)
-        tally.faults.append(_result(injection.fault, claim, verdicts))
-        explained = _explained(scene, injection.fault, claim)
-    tally.windows += 1
-    tally.outcomes.update(f"{verdict.rule} {verdict.outcome}" for verdict in verdicts)
-    tally.transitions += [(t.what, (t.end_at_ns - t.start_at_ns) / 1e6) for t in evidence.transitions]
-    tally.alarms += [
-        f"{v.rule} {v.subject}: {v.reason} (window {tally.windows}, {dict(v.measures)})"
-        for v in verdicts
-        if v.outcome is Outcome.FAILED and (v.rule, v.subject) not in explained
-    ]
-    if late is not None:
-        scene.do(late)
-        tally.mismatches += scene.mismatches()
+    happened.fault = _choose(scene) if faults and happened.late is None else None
+    if happened.fault is None:
+        return
+    claim, injection = happened.fault
+    stands.enter_context(planted(injection, run_id=f"{scene.live.value.run_id}-fault", root=root))
+    deadline = time.monotonic() + FAULT_DEADLINE_S
+    while not _found(injection.fault, claim, judge(_all(scene), opened.snapshot())):
+        if time.monotonic() > deadline:
+            return
+        opened.poll(0.2)
 
 
 def _all(scene: Scene) -> ClaimSet:

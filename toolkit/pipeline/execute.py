@@ -13,17 +13,16 @@ from pathlib import Path
 from toolkit.apply import sandbox as apply
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import cgroupfs
-from toolkit.host.oci_version import read_runtime
 from toolkit.model.claims import ClaimSet
-from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import FaultKind, NegativeControl, Scenario
-from toolkit.pipeline import faults, observe, promises, record, resizing
+from toolkit.pipeline import faults, observe, promises, resizing
 from toolkit.pipeline.escaper import SHOW_S, Escaper
-from toolkit.pipeline.kubelet_state import layer_views, state_reading
+from toolkit.pipeline.kubelet_state import node_word
 from toolkit.pipeline.planning import Planned
 from toolkit.pipeline.promises import Stage
 from toolkit.pipeline.record import Run, whole
+from toolkit.pipeline.session import Act, session
 from toolkit.pipeline.standing import Standing
 from toolkit.pipeline.stopping import go_on
 
@@ -102,21 +101,20 @@ def _run_stages(
             _narrow(work.scenario, live, present)
             _settle(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
+            in_the_end = replace(stage, plan=work.resized) if last and work.resized is not None else stage
             window = observe.Window(
                 run_id=run_id,
                 duration_s=seconds if last else min(STAGE_S, seconds),
                 root=settings.root,
                 standing=settings.standing,
                 stopped=settings.stopped,
+                word=partial(node_word, work, in_the_end, live.value.runtime),
             )
-            go_on(settings.stopped)
             action = partial(_act, live, work, claims, request, late) if last else None
-            evidence = _observe(claims, window, action, progress if last else lambda _seconds: None)
             path = settings.runs / run_id
             path = path if last else path / stage.name.replace(" ", "-")
-            if last and work.resized is not None:
-                stage, claims = replace(stage, plan=work.resized), resizing.resized_claims(claims, work.resized)
-            made = _judged(work, stage, path, live, claims, evidence)
+            act = partial(_watch, window, action, progress if last else lambda _seconds: None)
+            made = _judged(work, in_the_end, path, live, claims, window, act)
             done.append(replace(made, directory=settings.runs / run_id))
     return tuple(stage.name or work.scenario.name for stage in stages[len(done) :])
 
@@ -142,8 +140,20 @@ def run_controls(
     with apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root) as live:
         claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
+        if control.fault is FaultKind.TIGHT_LIMIT:
+            claims = replace(
+                claims,
+                transition_limit_ms=control.transition_limit_ms,
+                noise_budget_ns_per_s=control.noise_budget_ns_per_s,
+            )
         escaper = faults.apply_fault(control, live, request, work.online, settings.root)
         _settle(claims, settings.root)
+        action = None
+        if control.fault in CHANGES:
+            action = partial(_act, live, work, claims, request, frozenset[str](), ignored=target)
+        if action is not None and work.resized is not None:
+            stage = replace(stage, plan=work.resized)
+        torn = control.fault is FaultKind.TORN_STATE
         window = observe.Window(
             run_id=run_id,
             duration_s=seconds,
@@ -151,22 +161,10 @@ def run_controls(
             canary_escape=control.fault is FaultKind.CANARY_ESCAPE,
             standing=settings.standing,
             stopped=settings.stopped,
+            word=partial(node_word, work, stage, live.value.runtime, torn=torn),
         )
-        go_on(settings.stopped)
-        action = None
-        if control.fault in CHANGES:
-            action = partial(_act, live, work, claims, request, frozenset[str](), ignored=target)
-        evidence = _observe(claims, window, action, lambda _seconds: None, escaper)
-        if control.fault is FaultKind.TIGHT_LIMIT:
-            claims = replace(
-                claims,
-                transition_limit_ms=control.transition_limit_ms,
-                noise_budget_ns_per_s=control.noise_budget_ns_per_s,
-            )
-        if action is not None and work.resized is not None:
-            stage, claims = replace(stage, plan=work.resized), resizing.resized_claims(claims, work.resized)
-        torn = control.fault is FaultKind.TORN_STATE
-        done = _judged(work, stage, settings.runs / run_id, live, claims, evidence, torn=torn)
+        act = partial(_watch, window, action, lambda _seconds: None, escaper=escaper)
+        done = _judged(work, stage, settings.runs / run_id, live, claims, window, act)
     return replace(done, controls=controls, hidden=escaper.hidden if escaper else "")
 
 
@@ -182,18 +180,16 @@ def _judged(
     path: Path,
     live: apply.LiveSandbox,
     claims: ClaimSet,
-    evidence: Evidence,
-    *,
-    torn: bool = False,
+    window: observe.Window,
+    act: Act,
 ) -> Run:
-    evidence = replace(evidence, runtime=read_runtime(live.value.runtime))
-    if work.scenario.state_files:
-        reading = state_reading(stage, work.online, torn=torn)
-        views = layer_views(stage.plan, stage.containers, reading.cpu) if reading.cpu else ()
-        evidence = replace(evidence, state_files=(*evidence.state_files, reading), layers=(*evidence.layers, *views))
-    made = record.recorded(
-        path, scenario=work.scenario, plan=stage.plan, sandbox=live.value, claims=claims, evidence=evidence
-    )
+    """Observe one window over what runs now and judge it.
+
+    :raises StoppedError: somebody asked to stop before it.
+    """
+    go_on(window.stopped)
+    with session(claims, window) as one:
+        made = one.window(path, act, scenario=work.scenario, plan=stage.plan, sandbox=live.value)
     return Run(scenario=work.scenario, directory=path, path=path, record=made, stage=stage.name)
 
 
@@ -246,30 +242,29 @@ def _act(
         with opened.observer.restarting(claim):
             live.restart(claim)
     if work.resized is not None:
-        resizing.carry_out(live, opened.observer, claims, work.resized, ignored)
+        resizing.carry_out(live, opened, claims, work.resized, ignored)
 
 
-def _observe(
-    claims: ClaimSet,
+def _watch(
     window: observe.Window,
     action: Callable[[observe.Observation], None] | None,
     progress: Callable[[float], None],
+    opened: observe.Observation,
+    *,
     escaper: Escaper | None = None,
-) -> Evidence:
-    """Observe like :func:`toolkit.pipeline.observe.observe`, with something done at the start of the window.
+) -> None:
+    """Do something at the start of a window, then let it take its time.
 
     :param escaper: who is waited for besides, for :data:`toolkit.pipeline.escaper.SHOW_S` at most.
     """
-    with observe.observation(claims, window) as open_window:
-        if escaper is not None:
-            escaper.begin()
-        if action is not None:
-            action(open_window)
-        seconds = window.duration_s or 0.0
-        open_window.wait(seconds, progress)
-        if escaper is not None:
-            open_window.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
-        return open_window.close()
+    if escaper is not None:
+        escaper.begin()
+    if action is not None:
+        action(opened)
+    seconds = window.duration_s or 0.0
+    opened.wait(seconds, progress)
+    if escaper is not None:
+        opened.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
 
 
 def _narrow(scenario: Scenario, live: apply.LiveSandbox, present: dict[str, ContainerRequest]) -> None:

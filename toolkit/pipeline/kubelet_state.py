@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from toolkit.allocation.state_files import cpu_state_file, memory_state_file
 from toolkit.errors import InputError
+from toolkit.host.oci_version import read_runtime
 from toolkit.inject.torn import Tear
 from toolkit.inject.torn import torn as tear
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer, LayerView
+from toolkit.model.node_word import NodeWord
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
+from toolkit.pipeline.planning import Planned
 from toolkit.pipeline.promises import Stage, claim_name, running
 
 STATIC = "static"
@@ -44,6 +47,19 @@ def state_reading(stage: Stage, online: CpuSet, *, torn: bool = False) -> StateR
             for container in pod.containers
         ),
     )
+
+
+def node_word(work: Planned, stage: Stage, runtime: str, _duration_ns: int = 0, *, torn: bool = False) -> NodeWord:
+    """Return what a node says at the end of a window about what runs in a stage. :param runtime: what made it.
+
+    :param torn: as :func:`state_reading`.
+    """
+    made_by = read_runtime(runtime)
+    if not work.scenario.state_files:
+        return NodeWord(runtime=made_by)
+    reading = state_reading(stage, work.online, torn=torn)
+    views = layer_views(stage.plan, stage.containers, reading.cpu) if reading.cpu else ()
+    return NodeWord(runtime=made_by, state_files=(reading,), layers=views)
 
 
 def layer_views(plan: Plan, names: frozenset[str], cpu: CpuStateFile, at_ns: int = 0) -> tuple[LayerView, ...]:

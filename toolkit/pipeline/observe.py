@@ -19,9 +19,11 @@ from toolkit.errors import PinproofError
 from toolkit.host import cgroupfs
 from toolkit.host.environment import read_environment
 from toolkit.model.blind_spots import EVERY_WITNESS
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claim_changes import ClaimChange
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
+from toolkit.model.node_word import NOTHING, NodeWord
 from toolkit.pipeline import canary
 from toolkit.pipeline.standing import Standing
 
@@ -35,6 +37,7 @@ class Window:
 
     :param standing: probes and canaries that are there already; ``None``: loaded and started for this window alone.
     :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.pipeline.stopping.stop_on_signals`).
+    :param word: what the node itself says, asked when a window ends; given how long that was (ns).
     """
 
     run_id: str
@@ -43,11 +46,13 @@ class Window:
     canary_escape: bool = False
     standing: Standing | None = None
     stopped: Sequence[int] = ()
+    word: Callable[[int], NodeWord] = lambda _duration_ns: NOTHING
 
 
 class Observation:
     """One open window: look at it with :meth:`snapshot`, go on to the next with :meth:`turn`, end with :meth:`close`.
 
+    :param word: as in :class:`Window`.
     :param renew: return canaries that fit the machine as it is now, and the machine: called before a window turns over
         when other CPUs are online than before, or a canary is gone.
     """
@@ -61,16 +66,33 @@ class Observation:
         report: Callable[[Violation], None],
         stopped: Sequence[int] = (),
         renew: Callable[[], tuple[canary.CanaryPair, Environment]] | None = None,
+        word: Callable[[int], NodeWord] = lambda _duration_ns: NOTHING,
     ) -> None:
         self.observer = observer
-        self._stopped = stopped
+        self.stopped = stopped
+        self._word = word
+        self._changes: list[ClaimChange] = []
         self._pair, self._root, self._environment = pair, root, environment
         self._report, self._renew = report, renew
         self._escapes: dict[int, Violation] = {}
         """The first report about the positive canary, by window."""
         self._lock = threading.Lock()
-        observer.open_window()
-        self._planted = canary.planted_switches(pair, root)
+        self.open()
+
+    def open(self) -> None:
+        """Open a window: the first, or one more after :meth:`close`."""
+        self._fit()
+        self._changes.clear()
+        self._escapes.clear()
+        self.observer.open_window()
+        self._opened_ns = time.monotonic_ns()
+        self._planted = canary.planted_switches(self._pair, self._root)
+
+    def promise(self, claim: Claim) -> None:
+        """Write down that a claim promises this from now on, or that it begins to be; what is watched does not change
+        by it (:meth:`probes.observer.Observer.changing`, ``add_claim``).
+        """
+        self._changes.append(ClaimChange(at_ns=max(0, time.monotonic_ns() - self._opened_ns), claim=claim))
 
     def poll(self, timeout_s: float) -> None:
         """Handle reports of violations for at most ``timeout_s``."""
@@ -91,7 +113,7 @@ class Observation:
         :param progress: told the seconds that have passed.
         """
         start = time.monotonic()
-        while not self._stopped and not until():
+        while not self.stopped and not until():
             passed = time.monotonic() - start
             if seconds is not None and passed >= seconds:
                 return
@@ -121,14 +143,16 @@ class Observation:
             self._planted = canary.planted_switches(self._pair, self._root)
             evidence = self.observer.finish(ended)
             self.poll(0)
-            done = self._finished(evidence, planted, ended.number, pair, environment)
+            done = self._composed(evidence, planted, ended.number, pair, environment)
+            self._changes.clear()
             self._escapes = {number: told for number, told in self._escapes.items() if number > ended.number}
             return done
 
     def _fit(self) -> None:
         """Have canaries that can be believed in the next window: this one is spoilt where they cannot be."""
-        online = self.observer.ledger.online()
-        if self._renew is None or (online == self._pair.online and canary.alive(self._pair)):
+        if self._renew is None:
+            return
+        if self.observer.ledger.online() == self._pair.online and canary.alive(self._pair):
             return
         try:
             self._pair, self._environment = self._renew()
@@ -148,9 +172,9 @@ class Observation:
         return {name: now[name] - self._planted[name] for name in now}
 
     def _finish(self, evidence: Evidence, planted: dict[str, int], window: int) -> Evidence:
-        return self._finished(evidence, planted, window, self._pair, self._environment)
+        return self._composed(evidence, planted, window, self._pair, self._environment)
 
-    def _finished(
+    def _composed(
         self,
         evidence: Evidence,
         planted: dict[str, int],
@@ -158,10 +182,18 @@ class Observation:
         pair: canary.CanaryPair,
         environment: Environment,
     ) -> Evidence:
-        evidence = replace(evidence, environment=environment)
         told = self._escapes.get(window)
         reported_at_ns, first_ns = (None, 0) if told is None else (told.reported_at_ns, told.first_at_ns)
-        return canary.separate(evidence, pair, planted, reported_at_ns, first_ns)
+        word = self._word(evidence.duration_ns)
+        # The one place where evidence is put together: nobody adds to it, or takes from it, afterwards.
+        return replace(
+            canary.separate(evidence, pair, planted, reported_at_ns, first_ns),
+            environment=environment,
+            claim_changes=tuple(self._changes),
+            runtime=word.runtime,
+            state_files=word.state_files,
+            layers=word.layers,
+        )
 
 
 def check_claims(claims: ClaimSet, where: str, root: Path = Path("/"), max_claims: int | None = None) -> None:
@@ -204,7 +236,7 @@ def observation(
             options=None if ledger else options_for(len(claims.claims) + len(pair.claims)),
             ledger=ledger,
         ) as observer:
-            yield Observation(observer, pair, window.root, environment, report, window.stopped, renew)
+            yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, window.word)
 
 
 def options_for(claims: int) -> ObserveOptions:

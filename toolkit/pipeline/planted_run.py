@@ -11,6 +11,7 @@ import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from toolkit.allocation.checkpoint_cpu import write_cpu_checkpoint
@@ -28,11 +29,12 @@ from toolkit.inject.prepare import Injection
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.node_word import NOTHING, NodeWord
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.pipeline import observe
-from toolkit.pipeline.record import recorded
+from toolkit.pipeline.session import session
 from toolkit.pipeline.stopping import go_on
 
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
@@ -104,18 +106,17 @@ def run(
             # A budget of nothing: how much an interrupt takes is the machine's affair, that it came is the fault.
             claims = replace(claims, noise_budget_ns_per_s=0)
         injection = _aimed(injection, places, own, state)
-        window = observe.Window(run_id=run_id, duration_s=duration_s, root=root, stopped=stopped)
+        # Only this fault is about a state file; without one rule ``checkpoint`` has nothing to say.
+        file = Path(injection.state_file) if injection.fault is FaultId.CHECKPOINT_TORN else None
+        window = observe.Window(
+            run_id=run_id, duration_s=duration_s, root=root, stopped=stopped, word=partial(_word, file, online)
+        )
         go_on(stopped)
         with (
-            observe.observation(claims, window) as opened,
+            session(claims, window) as one,
             planted(injection, run_id=f"{run_id}-fault", root=root) as made,
         ):
-            opened.wait(duration_s)
-            evidence = opened.close()
-            # Only this fault is about a state file; without one rule ``checkpoint`` has nothing to say.
-            if injection.fault is FaultId.CHECKPOINT_TORN:
-                evidence = replace(evidence, state_files=(_reading(Path(injection.state_file), online, evidence),))
-    done = recorded(Path(run_id), claims=claims, evidence=evidence, rescue=False)
+            done = one.window(Path(run_id), lambda opened: opened.wait(duration_s), rescue=False)
     return PlantedRun(
         fault=fault, claims=done.claims, evidence=done.evidence, verdicts=done.verdicts, changes=made.changes
     )
@@ -181,16 +182,19 @@ def _aimed(injection: Injection, places: dict[str, str], own: CpuSet, state: Pat
     )
 
 
-def _reading(path: Path, online: CpuSet, evidence: Evidence) -> StateReading:
-    """Read the state file as it stands, with what a node says about itself."""
+def _word(file: Path | None, online: CpuSet, duration_ns: int) -> NodeWord:
+    """Read the state file as it stands, with what a node says about itself. :param file: ``None``: there is none."""
+    if file is None:
+        return NOTHING
     running = (KnownContainer(pod_uid="guaranteed", container="db", running=True),)
-    return StateReading(
-        at_ns=evidence.duration_ns,
+    reading = StateReading(
+        at_ns=duration_ns,
         cpus_online=online,
-        cpu=cpu_state_file(changes.read_state(path) or ""),
+        cpu=cpu_state_file(changes.read_state(file) or ""),
         cpu_policy="static",
         containers=running,
     )
+    return NodeWord(state_files=(reading,))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from probes.observer import Observer
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
@@ -23,6 +22,7 @@ from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.pod import Pod
 from toolkit.model.sandbox import CgroupRequest
 from toolkit.model.scenario import Scenario
+from toolkit.pipeline.observe import Observation
 from toolkit.pipeline.promises import QOS_PARENT, claim_name
 
 
@@ -106,8 +106,8 @@ def resized_claims(claims: ClaimSet, after: Plan) -> ClaimSet:
     return replace(claims, claims=tuple(changed))
 
 
-def carry_out(live: LiveSandbox, observer: Observer, claims: ClaimSet, after: Plan, ignored: str = "") -> None:
-    """Let the machine follow: shares, then cpusets, who loses CPUs first.
+def carry_out(live: LiveSandbox, opened: Observation, claims: ClaimSet, after: Plan, ignored: str = "") -> None:
+    """Let the machine follow: shares, then cpusets, who loses CPUs first; what is promised then is written down.
 
     :param claims: what is promised now. :param ignored: a claim whose cpuset is told to change, but is not written.
     """
@@ -118,9 +118,14 @@ def carry_out(live: LiveSandbox, observer: Observer, claims: ClaimSet, after: Pl
             cgroups.set_weight(live.hierarchy, places[name], shares=container.shares, weight=None)
     for pod in {pod.name: pod for pod, _ in new.values()}.values():
         live.set_parent(CgroupRequest(path=QOS_PARENT[pod.qos_class] + pod.name, shares=pod.shares))
-    promised = {claim.name: claim.cpus for claim in resized_claims(claims, after).claims}
+    then = {claim.name: claim for claim in resized_claims(claims, after).claims}
+    promised = {name: claim.cpus for name, claim in then.items()}
     moves = [(claim, cpus) for claim in claims.claims if (cpus := promised[claim.name]) and cpus != claim.cpus]
     for claim, cpus in sorted(moves, key=lambda move: len(move[1]) - len(move[0].cpus or ())):
-        with observer.changing(claim.name, cpus):
+        with opened.observer.changing(claim.name, cpus):
             if claim.name != ignored:
                 live.set_cpus(claim.name, cpus)
+        opened.promise(then.pop(claim.name))
+    for claim in claims.claims:
+        if claim.name in then and then[claim.name] != claim:
+            opened.promise(then[claim.name])

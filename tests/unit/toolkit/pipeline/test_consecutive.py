@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit.model.evidence import Evidence
-from toolkit.pipeline.session import Judged, Session
+from toolkit.pipeline.consecutive import Consecutive, Judged
 
 
 class Clock:
@@ -80,8 +80,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return played
 
 
-def run(opened: Opened, **how: Any) -> tuple[Session, list[Judged]]:
-    session = Session(opened, claim_set(), Path("runs/x"), stopped=opened.stopped, **how)  # type: ignore[arg-type]
+def run(opened: Opened, **how: Any) -> tuple[Consecutive, list[Judged]]:
+    session = Consecutive(opened, claim_set(), Path("runs/x"), stopped=opened.stopped, **how)  # type: ignore[arg-type]
     return session, list(session.windows())
 
 
@@ -147,7 +147,7 @@ def test_judging_that_takes_time_adds_up_to_nothing(clock: Clock) -> None:
 def test_a_look_counts_on(clock: Clock) -> None:
     """Whoever looks while windows come and go never sees a count go back, and finds something when all is over."""
     opened = Opened(clock, [])
-    session = Session(opened, claim_set(), Path("runs/x"), window_s=1.0, duration_s=3.0)  # type: ignore[arg-type]
+    session = Consecutive(opened, claim_set(), Path("runs/x"), window_s=1.0, duration_s=3.0)  # type: ignore[arg-type]
 
     def judged_so_far() -> int:
         look = session.look()

@@ -1,0 +1,24 @@
+"""What a node says about its own containers, beside what is observed: runtime, state files, layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.evidence import Runtime
+from toolkit.model.layers import LayerView
+from toolkit.model.state_files import StateReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWord:
+    """Read when a window ends; nothing of it is known where nobody says it.
+
+    :param runtime: what made the containers. :param layers: each claim's CPUs by the words of each layer.
+    """
+
+    runtime: Runtime | None = None
+    state_files: tuple[StateReading, ...] = ()
+    layers: tuple[LayerView, ...] = ()
+
+
+NOTHING = NodeWord()
