@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from probes.sampling.untraced import Hidden
+from probes.node.untraced import Hidden
 from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot, ScanGap, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.interrupts import IrqKind

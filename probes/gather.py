@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probes import tally
 from probes.blindness import softirq_count, window_spots
-from probes.owners import classify
-from probes.sampling.bandwidth import bandwidth_use
-from probes.sampling.hugetlb import sample_hugetlb
-from probes.sampling.system import run_delay
+from probes.cgroups.bandwidth import bandwidth_use
+from probes.memory.hugetlb import sample_hugetlb
+from probes.node.system import run_delay
+from probes.switches import tally
+from probes.switches.owners import classify
 from probes.window import Edge, Window
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.pci_devices import read_devices

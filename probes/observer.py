@@ -17,17 +17,18 @@ from pathlib import Path
 
 from probes import gather, lifecycle, loaded
 from probes.blindness import Blindness
-from probes.file_reader import FileReader
-from probes.identity import Identities
-from probes.ledger import Ledger
+from probes.cgroups.file_reader import FileReader
+from probes.cgroups.identity import Identities
 from probes.listener import Listener
-from probes.members import drop_dead, record_members
+from probes.node.presence import Presence
 from probes.options import ObserveOptions
-from probes.owners import CgroupNames
-from probes.published import Bound, Published
-from probes.records import EVENT_OUTSIDE, EVENT_PIECE, FOREVER_NS, PODS_IDENT, Detail, MoveEvent, Piece, comm
 from probes.subjects import ALL_CPUS, Subject, Violation, check_place
-from probes.trails import Trails
+from probes.switches.ledger import Ledger
+from probes.switches.members import drop_dead, record_members
+from probes.switches.owners import CgroupNames
+from probes.switches.published import Bound, Published
+from probes.switches.records import EVENT_OUTSIDE, EVENT_PIECE, FOREVER_NS, PODS_IDENT, Detail, MoveEvent, Piece, comm
+from probes.switches.trails import Trails
 from probes.window import Window
 from toolkit.errors import InputError
 from toolkit.host import cgroup_mounts, cgroupfs
@@ -101,7 +102,7 @@ class Observer:
             for claim in self.claims.claims:
                 self.add_claim(claim)
             self._start_sampler()
-            self.presence = lifecycle.Presence(self.ledger.online())
+            self.presence = Presence(self.ledger.online())
             self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
             stack.enter_context(Listener(self))
             stack.enter_context(FileReader(self))
@@ -258,7 +259,7 @@ class Observer:
             self.ledger.members_lost += 1
 
     def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
-        """Let a claim's tasks be held to these CPUs from now on; parameters of :meth:`probes.ledger.Ledger.publish`."""
+        """Let a claim's tasks be held to these CPUs from now on; parameters as for ``Ledger.publish``."""
         bound = Bound(
             at_ns=time.monotonic_ns(),
             cpus=cpus,

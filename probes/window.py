@@ -10,19 +10,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from probes import tally
+from probes.cgroups.bandwidth import lineage, read_stats
+from probes.cgroups.control_files import ControlFiles, empty
+from probes.cgroups.lives import Lives, Reading
 from probes.clocks import Clock
-from probes.lives import Lives, Reading
-from probes.records import CpuState, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
-from probes.sampling.bandwidth import lineage, read_stats
-from probes.sampling.bins import Bins
-from probes.sampling.control_files import ControlFiles, empty
-from probes.sampling.memory import PageSampler
-from probes.sampling.system import SystemCounters, read_run_delay, read_softirqs, read_system
-from probes.sampling.threads import ThreadMasks
-from probes.sampling.untraced import Untraced, read_again, read_counts, untraced
-from probes.shares import Shares
+from probes.masks.threads import ThreadMasks
+from probes.memory.pages import PageSampler
+from probes.node.system import SystemCounters, read_run_delay, read_softirqs, read_system
+from probes.node.untraced import Untraced, read_again, read_counts, untraced
 from probes.subjects import Subject
+from probes.switches import tally
+from probes.switches.records import CpuState, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
+from probes.switches.shares import Shares
+from probes.switches.usage_slots import Bins
 from toolkit.host import cgroupfs
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim
