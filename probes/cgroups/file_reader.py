@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from probes.cgroups.bandwidth import lineage
+from probes.cgroups.identity import Identities
+from probes.windows import Windows
 from toolkit.model.blind_spots import Witness
-
-if TYPE_CHECKING:
-    from probes.observer import Observer
 
 PERIOD_S = 1.0
 LOOK_S = 0.1
@@ -25,8 +23,8 @@ COUNTERS_A_ROUND = 100
 class FileReader:
     """Runs from ``__enter__`` to ``__exit__``."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, windows: Windows, identities: Identities) -> None:
+        self._windows, self._identities = windows, identities
         self._stop = threading.Event()
         self._turn = 0
         self._thread = threading.Thread(target=self._run, name="pinproof-files", daemon=True)
@@ -45,30 +43,30 @@ class FileReader:
         due = time.monotonic() + PERIOD_S
         while not self._stop.wait(LOOK_S):
             try:
-                with self._observer.lock:
-                    self._observer.identities.look()
+                with self._windows.lock:
+                    self._identities.look()
                 if time.monotonic() >= due:
                     due = time.monotonic() + PERIOD_S
                     self.read()
             except Exception as error:  # what was not read shows as a gap
-                self._observer.blind(f"control files were not read: {error or type(error).__name__}", Witness.FILES)
+                self._windows.blind(f"control files were not read: {error or type(error).__name__}", Witness.FILES)
 
     def read(self) -> None:
         """Read everything once; the observer's lock is held for one claim at a time."""
-        observer = self._observer
-        window = observer.window
+        windows = self._windows
+        window = windows.window
         if window is None or window.closed:
             return
-        with observer.lock:
-            subjects = list(observer.subjects.values())
+        with windows.lock:
+            subjects = list(windows.subjects.values())
         cgroups = dict.fromkeys(level for subject in subjects for level in lineage(subject.claim.cgroup))
         window.files.read(cgroups)
         first, count = self._turn, len(subjects)
         self._turn = (first + COUNTERS_A_ROUND) % max(1, count)
         for index, subject in enumerate(subjects):
-            with observer.lock:
-                if window.closed or observer.subjects.get(subject.name) is not subject:
+            with windows.lock:
+                if window.closed or windows.subjects.get(subject.name) is not subject:
                     continue
-                observer.identities.verify(subject)
+                self._identities.verify(subject)
                 if not subject.gone and (index - first) % count < COUNTERS_A_ROUND:
                     window.read_counters(subject, None)
