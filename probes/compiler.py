@@ -2,6 +2,7 @@
 
 bcc comes from the distribution (``python3-bpfcc``); the ``bcc`` on PyPI is an unrelated project and is told apart.
 One module holds all probes: bcc shares maps only inside a compilation unit, so own headers are put in textually.
+Files are named by their path below ``probes`` (``switches/ledger.h``), in an ``#include`` too.
 Instead of a kernel's headers bcc gets ``probes/kernel_tree``. bcc compiles and makes the maps, nothing more: loading is
 :mod:`probes.builder`'s, so that the library's own loader (which ends the process in bcc 0.31) is never asked.
 """
@@ -21,7 +22,7 @@ from typing import Any
 from toolkit.errors import HostUnsupportedError
 
 KERNEL_TREE = Path(__file__).resolve().parent / "kernel_tree"
-_INCLUDE = re.compile(r'^#include "([a-z_]+\.h)"$')
+_INCLUDE = re.compile(r'^#include "([a-z_]+/[a-z_]+\.h)"$')
 
 GET_BCC = (
     "install python3-bpfcc (Debian, Ubuntu) or python3-bcc (Fedora); a virtual environment needs --system-site-packages"
@@ -44,7 +45,7 @@ def import_bcc() -> Any:
 
 
 def source_text(names: tuple[str, ...]) -> str:
-    """Return one compilation unit from files of ``probes/bpf``, each own header put in once, at its first include."""
+    """Return one compilation unit from files below ``probes``, each own header put in once, at its first include."""
     seen: set[str] = set()
     return "".join(_expand(name, seen) for name in names)
 
@@ -52,7 +53,7 @@ def source_text(names: tuple[str, ...]) -> str:
 def _expand(name: str, seen: set[str]) -> str:
     seen.add(name)
     lines = [f'#line 1 "{name}"']
-    text = resources.files("probes").joinpath("bpf", name).read_text(encoding="utf-8")
+    text = resources.files("probes").joinpath(name).read_text(encoding="utf-8")
     for number, line in enumerate(text.splitlines(), start=1):
         match = _INCLUDE.match(line)
         if match is None:

@@ -10,54 +10,50 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from probes.cgroups.identity import Identities
 from probes.subjects import Subject
+from probes.window import Window
+from probes.windows import Windows
 from toolkit.host import cgroupfs
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import HotplugEvent, Transition
-
-if TYPE_CHECKING:
-    from probes.observer import Observer
-    from probes.window import Window
 
 HOTPLUG = "hotplug"
 """Cause of transitions that the machine made."""
 
 
 @contextmanager
-def restarting(observer: Observer, name: str, cause: str = "toolkit") -> Iterator[None]:
+def restarting(windows: Windows, identities: Identities, name: str, cause: str = "toolkit") -> Iterator[None]:
     """Let a claim's tasks end and begin anew inside the block; its cgroup may be another one of the same name.
 
     :raises InputError: the claim is not watched, or its cgroup is gone when the block ends.
     """
-    subject = observer.require(name)
+    subject = windows.require(name)
     start = time.monotonic_ns()
     with _made_by(subject, cause):
         yield
-        with observer.lock:
-            if observer.require(name) is not subject:
+        with windows.lock:
+            if windows.require(name) is not subject:
                 return
-            observer.identities.look()
-            observer.identities.verify(subject)
-            cgroupfs.cgroup_id(observer.hierarchy, subject.claim.cgroup)
+            identities.look()
+            identities.verify(subject)
+            cgroupfs.cgroup_id(windows.hierarchy, subject.claim.cgroup)
             restart = Transition(claim=name, what="restart", start_at_ns=start, end_at_ns=0, cause=cause)
-            if observer.window is not None and not observer.window.closed:
-                _note(observer.window, restart)
+            if windows.window is not None and not windows.window.closed:
+                _note(windows.window, restart)
 
 
 @contextmanager
-def ending(observer: Observer, name: str, cause: str = "toolkit") -> Iterator[None]:
-    """Look at a claim a last time, let its tasks end inside the block, and stop watching it."""
-    subject = observer.require(name)
-    window = observer.window
+def ending(windows: Windows, name: str, cause: str = "toolkit") -> Iterator[None]:
+    """Look at a claim a last time, and let its tasks end inside the block."""
+    subject = windows.require(name)
+    window = windows.window
     if window is not None and not window.closed:
-        if observer.options.threads:
+        if windows.options.threads:
             window.masks.scan(subject, lambda: window.closed)
-        observer.read_last(name)
+        windows.read_last(name)
     with _made_by(subject, cause):
         yield
-    observer.remove_claim(name)
 
 
 @contextmanager
@@ -69,42 +65,42 @@ def _made_by(subject: Subject, cause: str) -> Iterator[None]:
         subject.cause = "host"
 
 
-def look_for_cpus(observer: Observer) -> None:
+def look_for_cpus(windows: Windows) -> None:
     """Take note of CPUs that went or came since the last look, and put new ones under the sampler."""
-    with observer.lock:
-        online = observer.ledger.online()
-        for event in observer.presence.news(observer.hotplug.events, online, time.monotonic_ns()):
+    with windows.lock:
+        online = windows.ledger.online()
+        for event in windows.presence.news(windows.hotplug.events, online, time.monotonic_ns()):
             if event.online:
-                observer.cpu_came_online(event.cpu)
+                windows.cpu_came_online(event.cpu)
             else:
-                observer.ledger.forget_sampler(event.cpu)
-            cpu_changed(observer, event)
+                windows.ledger.forget_sampler(event.cpu)
+            cpu_changed(windows, event)
 
 
-def last_look_for_cpus(observer: Observer) -> None:
+def last_look_for_cpus(windows: Windows) -> None:
     """Look before a window closes: what the kernel has told by now is heard, a change that it has not told counts."""
-    observer.hotplug.catch_up()
-    look_for_cpus(observer)
-    look_for_cpus(observer)
+    windows.hotplug.catch_up()
+    look_for_cpus(windows)
+    look_for_cpus(windows)
 
 
-def cpu_changed(observer: Observer, event: HotplugEvent) -> None:
+def cpu_changed(windows: Windows, event: HotplugEvent) -> None:
     """Note that a CPU went or came (``at_ns`` absolute), and what every claim that has it is granted now.
 
     In the window in which it happened: that may be the one that has just ended.
     """
-    with observer.lock:
-        windows = (live for live in observer.live() if live.last is None or event.at_ns <= live.last.at_ns)
-        window = next(windows, None)
+    with windows.lock:
+        candidates = (live for live in windows.live() if live.last is None or event.at_ns <= live.last.at_ns)
+        window = next(candidates, None)
         if window is None:
             return
         at_ns = event.at_ns - window.start_ns
         window.hotplug.append(HotplugEvent(cpu=event.cpu, online=event.online, at_ns=max(0, at_ns)))
-        for subject in list(observer.subjects.values()):
+        for subject in list(windows.subjects.values()):
             claim = subject.claim
             if claim.cpus is None or event.cpu not in subject.cpus:
                 continue
-            files = cgroupfs.read_files(observer.hierarchy, claim.cgroup, time.monotonic_ns())
+            files = cgroupfs.read_files(windows.hierarchy, claim.cgroup, time.monotonic_ns())
             _note(
                 window,
                 Transition(
@@ -117,34 +113,6 @@ def cpu_changed(observer: Observer, event: HotplugEvent) -> None:
                     cause=HOTPLUG,
                 ),
             )
-
-
-class Presence:
-    """Which CPUs are online: the kernel's events in their order, and the online list where events are missing."""
-
-    def __init__(self, online: CpuSet) -> None:
-        self._known = online
-        self._differed = CpuSet()
-        self._taken = 0
-
-    def news(self, events: tuple[HotplugEvent, ...], online: CpuSet, now_ns: int) -> list[HotplugEvent]:
-        """Return what changed since the last call; a difference that no event explains counts from the second look.
-
-        An event that comes later than that look changes nothing any more and is not told twice.
-        """
-        fresh = []
-        for event in events[self._taken :]:
-            if (event.cpu in self._known) == event.online:
-                continue
-            fresh.append(event)
-            self._known = self._known ^ CpuSet.of([event.cpu])
-        self._taken = len(events)
-        differs = self._known ^ online
-        for cpu in differs & self._differed:
-            fresh.append(HotplugEvent(cpu=cpu, online=cpu in online, at_ns=now_ns))
-            self._known = self._known ^ CpuSet.of([cpu])
-        self._differed = differs - self._differed
-        return fresh
 
 
 def _note(window: Window, transition: Transition) -> None:

@@ -11,14 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from probes.lifecycle import look_for_cpus
+from probes.window import Window
+from probes.windows import Windows
 from toolkit.model.blind_spots import EVERY_WITNESS, Witness
-
-if TYPE_CHECKING:
-    from probes.observer import Observer
-    from probes.window import Window
 
 POLL_MS = 10
 HOUSEKEEPING_S = 2.0
@@ -30,15 +27,15 @@ AGAIN_S = 0.1
 class Listener:
     """Runs both threads from ``__enter__`` to ``__exit__``."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
         self._stop = threading.Event()
         self._next_bin = self._next_hotplug = self._next_housekeeping = time.monotonic()
         hears = (self._hear, "pinproof-events", EVERY_WITNESS)
         scans = (self._scan, "pinproof-proc", (Witness.MASKS,))
         self._threads = [
             threading.Thread(target=self._guard, args=(work, witnesses), name=name, daemon=True)
-            for work, name, witnesses in ((hears, scans) if observer.options.threads else (hears,))
+            for work, name, witnesses in ((hears, scans) if windows.options.threads else (hears,))
         ]
 
     def __enter__(self) -> Listener:
@@ -69,37 +66,37 @@ class Listener:
                 except Exception as error:
                     text = f"the observer met an error: {error or type(error).__name__}"
                     now_ns = time.monotonic_ns()
-                    self._observer.blind(text, *witnesses, start_ns=last_ns, end_ns=now_ns)
+                    self._windows.blind(text, *witnesses, start_ns=last_ns, end_ns=now_ns)
                     pause_s = AGAIN_S
                 last_ns = time.monotonic_ns()
         except BaseException as error:
-            self._observer.blind(f"a thread of the observer ended early: {error or type(error).__name__}", *witnesses)
+            self._windows.blind(f"a thread of the observer ended early: {error or type(error).__name__}", *witnesses)
 
     def _hear(self) -> float:
-        observer = self._observer
-        observer.ledger.poll(POLL_MS)
-        observer.settle()
+        windows = self._windows
+        windows.ledger.poll(POLL_MS)
+        windows.settle()
         now = time.monotonic()
         if now >= self._next_bin:
-            self._next_bin = now + observer.options.bin_ms / 1000
-            with observer.lock:
-                if observer.window is not None:
-                    observer.window.add_bins()
+            self._next_bin = now + windows.options.bin_ms / 1000
+            with windows.lock:
+                if windows.window is not None:
+                    windows.window.add_bins()
         if now >= self._next_hotplug:
             self._next_hotplug = now + HOTPLUG_S
-            look_for_cpus(observer)
+            look_for_cpus(windows)
         if now >= self._next_housekeeping:
             self._next_housekeeping = now + HOUSEKEEPING_S
-            observer.housekeeping()
+            windows.housekeeping()
         return 0.0
 
     def _over(self, window: Window) -> bool:
         return self._stop.is_set() or window.closed
 
     def _scan(self) -> float:
-        window = self._observer.window
+        window = self._windows.window
         if window is not None and not window.closed:
             # Not under the lock: whoever holds it while a window closes must not make a gap.
-            subjects = tuple(self._observer.subjects.values())
+            subjects = tuple(self._windows.subjects.values())
             window.masks.scan_all(subjects, partial(self._over, window))
-        return self._observer.options.scan_ms / 1000
+        return self._windows.options.scan_ms / 1000

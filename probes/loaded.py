@@ -1,7 +1,7 @@
 """Loading the probes once for many observers: compiling takes most of a second here, and many seconds in an emulator.
 
-A ledger is lent to one observer at a time and emptied when it goes back (:meth:`probes.ledger.Ledger.lent`); whatever
-an observer keeps in user space ends with it. So nothing that one saw or watched is in another's evidence.
+A ledger is lent to one observer at a time and emptied when it goes back (:meth:`probes.switches.ledger.Ledger.lent`);
+whatever an observer keeps in user space ends with it. So nothing that one saw or watched is in another's evidence.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from probes.ledger import Ledger
 from probes.options import ObserveOptions
+from probes.switches.ledger import Ledger
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy, Mode

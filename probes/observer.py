@@ -3,44 +3,41 @@
 Does not judge: what it returns says who ran where for how long, how complete that is, and nothing about right or wrong
 beyond the arithmetic of sets. Calls may come from any thread; two threads of its own do the listening.
 
-Longer than 300 lines: one object that owns the lock over all its parts.
+The upper layer of three: :mod:`probes.state` (the lock, the claims), :mod:`probes.windows` (who gets what is told), and
+this, which puts the parts together. The parts know the lowest layer that serves them, never this one.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from probes import gather, lifecycle, loaded
-from probes.blindness import Blindness
-from probes.file_reader import FileReader
-from probes.identity import Identities
-from probes.ledger import Ledger
+from probes.cgroups.file_reader import FileReader
+from probes.cgroups.identity import Identities
 from probes.listener import Listener
-from probes.members import drop_dead, record_members
+from probes.node.presence import Presence
 from probes.options import ObserveOptions
-from probes.owners import CgroupNames
-from probes.published import Bound, Published
-from probes.records import EVENT_OUTSIDE, EVENT_PIECE, FOREVER_NS, PODS_IDENT, Detail, MoveEvent, Piece, comm
 from probes.subjects import ALL_CPUS, Subject, Violation, check_place
-from probes.trails import Trails
+from probes.switches.ledger import Ledger
+from probes.switches.members import record_members
+from probes.switches.owners import CgroupNames
+from probes.switches.records import FOREVER_NS, PODS_IDENT
 from probes.window import Window
+from probes.windows import Windows
 from toolkit.errors import InputError
 from toolkit.host import cgroup_mounts, cgroupfs
 from toolkit.host.hotplug import HotplugMonitor
-from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet, Isolation
-from toolkit.model.cpuset import EMPTY, CpuSet
-from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
 
 __all__ = ["ObserveOptions", "Observer", "Violation"]
 
 
-class Observer:
+class Observer(Windows):
     """Watches a node's claims from ``__enter__`` to ``__exit__``; evidence is about one window inside at a time.
 
     :param ledger: loaded already, by :func:`probes.loaded.loaded`: observers that use it one after the other compile
@@ -60,27 +57,8 @@ class Observer:
     ) -> None:
         if ledger is not None and options not in (None, ledger.options):
             raise ValueError("the programs were compiled for other options")
-        self.claims, self.root = claims, root
+        super().__init__(claims, root, options, ledger, on_violation)
         self._borrowed = ledger is not None
-        self.ledger = ledger or Ledger(root, options or ObserveOptions())
-        self.options = self.ledger.options
-        self.trails = Trails(self.options.pending_ms * 1_000_000)
-        self.published = Published()
-        self.subjects: dict[str, Subject] = {}
-        self.names: dict[int, str] = {}
-        self.lock = threading.RLock()
-        self.window: Window | None = None
-        self.closing: Window | None = None
-        """The window before, until its evidence has been put together."""
-        self.sampled = CpuSet()
-        self.watched = CpuSet()
-        self.blindness = Blindness()
-        self._on_violation = on_violation
-        self._found: deque[Violation] = deque()
-        self._news = threading.Condition()
-        self._pieces: deque[Piece] = deque()
-        self._heard: dict[int, list[Piece]] = {}
-        """Pieces by window; of two windows one after the other they come mixed, each CPU telling its own."""
         self.identities = Identities(self)
         self._free = list(range(self.options.max_claims))
         self._stack = ExitStack()
@@ -100,11 +78,11 @@ class Observer:
             self._watch()
             for claim in self.claims.claims:
                 self.add_claim(claim)
-            self._start_sampler()
-            self.presence = lifecycle.Presence(self.ledger.online())
+            self.start_sampler()
+            self.presence = Presence(self.ledger.online())
             self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
             stack.enter_context(Listener(self))
-            stack.enter_context(FileReader(self))
+            stack.enter_context(FileReader(self, self.identities))
             self._stack = stack.pop_all()
         return self
 
@@ -159,38 +137,21 @@ class Observer:
         """Wait for what was sent while a window was open that has ended, and return everything observed in it."""
         # Where a task was just being moved, the kernel's word may still be on its way. However long the counting took:
         # the patience begins when it has ended.
-        window.wait_for_events()
+        self._wait_for_events(window)
         lifecycle.last_look_for_cpus(self)  # one that went or came just before the end may have been told after it
         with self.lock:
             evidence = gather.evidence(self, window)
-            window.drop_old_entries()
+            self._drop_old_entries()
             self.blindness.forget(window.end().at_ns)
             self.closing = None
             if self.window is window:
                 self.window = None
         return evidence
 
-    def live(self) -> tuple[Window, ...]:
-        """Return the windows that still take something in, in their order: the one being finished, the open one."""
-        return tuple(window for window in (self.closing, self.window) if window is not None)
-
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open. Intervals that run now are counted to the last tick."""
         with self.lock:
             return gather.evidence(self, self._window())
-
-    def poll(self, timeout_s: float = 0.0) -> tuple[Violation, ...]:
-        """Return the violations reported since the last call; waits for the first at most ``timeout_s``."""
-        with self._news:
-            if not self._found and timeout_s > 0:
-                self._news.wait_for(lambda: bool(self._found), timeout_s)
-            found = tuple(self._found)
-            self._found.clear()
-        return found
-
-    def violations(self) -> tuple[Violation, ...]:
-        """Return the violations reported since the last call, without waiting."""
-        return self.poll()
 
     def add_claim(self, claim: Claim) -> None:
         """Watch one more claim from now on. A claim inside another's cgroup is judged instead of the outer one."""
@@ -250,25 +211,6 @@ class Observer:
             if outer is not None:
                 self.found_members(outer)
 
-    def found_members(self, subject: Subject, since_ns: int | None = None) -> None:
-        """Write down which threads are in a claim's cgroup now; ``since_ns``: since the claim exists, unless given."""
-        tids = cgroupfs.tids(self.hierarchy, subject.claim.cgroup)
-        since_ns = subject.since_ns if since_ns is None else since_ns
-        if not record_members(self.ledger.threads, tids, subject.ident, since_ns):
-            self.ledger.members_lost += 1
-
-    def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
-        """Let a claim's tasks be held to these CPUs from now on; parameters of :meth:`probes.ledger.Ledger.publish`."""
-        bound = Bound(
-            at_ns=time.monotonic_ns(),
-            cpus=cpus,
-            since_ns=subject.since_ns,
-            grace=grace,
-            grace_until_ns=grace_until_ns,
-        )
-        self.published.claim(subject.ident, bound)
-        self.ledger.publish(subject.slot, cpus, subject.since_ns, grace, grace_until_ns)
-
     def _around(self, subject: Subject) -> Subject | None:
         """Return the claim whose cgroup is the nearest above."""
         around = [
@@ -314,103 +256,14 @@ class Observer:
     def restarting(self, name: str, cause: str = "toolkit") -> AbstractContextManager[None]:
         """Let a claim's tasks end and begin anew inside the block, in the same cgroup or in a new one of its name."""
         self.require(name)
-        return lifecycle.restarting(self, name, cause)
+        return lifecycle.restarting(self, self.identities, name, cause)
 
-    def ending(self, name: str, cause: str = "toolkit") -> AbstractContextManager[None]:
+    @contextmanager
+    def ending(self, name: str, cause: str = "toolkit") -> Iterator[None]:
         """Let a claim's tasks end inside the block, and the claim with them; its cgroup goes in the block or later."""
-        self.require(name)
-        return lifecycle.ending(self, name, cause)
-
-    def read_last(self, name: str) -> None:
-        """Read a claim's counters and control files now, because its cgroup is about to be deleted."""
-        with self.lock:
-            if self.window is not None and name in self.subjects:
-                self.window.last_look(self.subjects[name])
-
-    def record_transition(self, transition: Transition) -> None:
-        """Add a transition that somebody else saw (times relative to the window)."""
-        if self.window is not None:
-            self.window.transitions.append(transition)
-
-    def blind(self, what: str, *witnesses: Witness, start_ns: int | None = None, end_ns: int | None = None) -> None:
-        """Note something that this run cannot see, and whose evidence is incomplete by it; it goes into the coverage.
-
-        :param start_ns, end_ns: CLOCK_MONOTONIC; it concerns the windows of that time. ``None``: all.
-        """
-        self.blindness.note(what, witnesses, start_ns, end_ns)
-
-    def housekeeping(self) -> None:
-        """Forget what is dead; called by the listener every few seconds."""
-        with self.lock:
-            drop_dead((self.ledger.processes, self.ledger.threads), self.options.max_tasks, self.root)
-            if self.window is not None and not self.window.closed:
-                self.window.drain_if_half_full()
-
-    def settle(self) -> None:
-        """Cut the intervals whose time has come; called by the listener, and by who waits for the end of a window."""
-        with self.lock:
-            details = [detail for window in self.live() for detail in window.settle()]
-        for detail in details:
-            self._report(detail)
-
-    def cpu_came_online(self, cpu: int) -> None:
-        """Bring a new CPU into the window and under the sampler."""
-        with self.lock:
-            self.ledger.adopt_cpu(cpu)
-            self.ledger.forget_sampler(cpu)
-            self._start_sampler()
-
-    def _event(self, record: bytes) -> None:
-        try:
-            self._take(record)
-        except Exception as error:  # called from C, where it would only be printed
-            # It may be as old as the last look; which window it was for is not known.
-            text, heard_ns = f"an event was not handled: {error or type(error).__name__}", self.ledger.heard_ns
-            self.blind(text, Witness.SWITCHES, start_ns=heard_ns, end_ns=time.monotonic_ns())
-
-    def _take(self, record: bytes) -> None:
-        kind = int.from_bytes(record[:4], "little")
-        if kind == EVENT_OUTSIDE:
-            self._report(Detail.decode(record))
-        elif kind == EVENT_PIECE:
-            self._pieces.append(Piece.decode(record))
-        else:
-            self.trails.add(MoveEvent.decode(record))
-
-    def pieces(self, window: int) -> list[Piece]:
-        """Take the pieces of a window that were heard; those of windows that are finished are nobody's any more."""
-        while self._pieces:
-            piece = self._pieces.popleft()
-            self._heard.setdefault(piece.window, []).append(piece)
-        found = self._heard.pop(window, [])
-        oldest = min((live.number for live in self.live()), default=window)
-        for number in [number for number in self._heard if number < oldest]:
-            del self._heard[number]
-        return found
-
-    def _report(self, detail: Detail) -> None:
-        heard_ns = time.monotonic_ns()
-        with self.lock:  # what belongs to a window that is just being opened waits until it is there
-            window = next((live for live in self.live() if live.number == detail.window), None)
-            name = self.names.get(detail.ident)
-        if window is None or name is None:
-            return
-        violation = Violation(
-            claim=name,
-            tid=detail.tid,
-            tgid=detail.tgid,
-            comm=comm(detail.comm),
-            cpu=detail.cpu,
-            first_at_ns=max(0, detail.start_ns - window.start_ns),
-            reported_at_ns=heard_ns - window.start_ns,
-            ns=detail.end_ns - detail.start_ns,
-            window=window.number,
-        )
-        with self._news:
-            self._found.append(violation)
-            self._news.notify_all()
-        if self._on_violation is not None:
-            self._on_violation(violation)
+        with lifecycle.ending(self, name, cause):
+            yield
+        self.remove_claim(name)
 
     def _publish_node(self) -> None:
         self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
@@ -436,20 +289,3 @@ class Observer:
             self.published.watch(cpus, time.monotonic_ns())
             self.ledger.watch(cpus)
             self.watched = cpus
-
-    def _start_sampler(self) -> None:
-        cpus = self.ledger.online()
-        if not self.options.sample_nohz_full:
-            cpus -= gather.nohz_full(self.root)
-        self.sampled = self.ledger.sample(cpus)
-
-    def require(self, name: str) -> Subject:
-        """Return a watched claim."""
-        if name not in self.subjects:
-            raise InputError(f"claim {name}", "not watched", "one of " + ", ".join(sorted(self.subjects)))
-        return self.subjects[name]
-
-    def _window(self) -> Window:
-        if self.window is None:
-            raise RuntimeError("no window is open")
-        return self.window

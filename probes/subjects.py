@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from probes.options import MAX_LEVEL
-from probes.records import Row
+from probes.switches.records import Row
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim

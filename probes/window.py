@@ -8,34 +8,28 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from probes import tally
+from probes.cgroups.bandwidth import lineage, read_stats
+from probes.cgroups.control_files import ControlFiles, empty
+from probes.cgroups.lives import Lives, Reading
 from probes.clocks import Clock
-from probes.lives import Lives, Reading
-from probes.records import CpuState, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
-from probes.sampling.bandwidth import lineage, read_stats
-from probes.sampling.bins import Bins
-from probes.sampling.control_files import ControlFiles, empty
-from probes.sampling.memory import PageSampler
-from probes.sampling.system import SystemCounters, read_run_delay, read_softirqs, read_system
-from probes.sampling.threads import ThreadMasks
-from probes.sampling.untraced import Untraced, read_again, read_counts, untraced
-from probes.shares import Shares
+from probes.masks.threads import ThreadMasks
+from probes.memory.pages import PageSampler
+from probes.node.system import SystemCounters, read_run_delay, read_softirqs, read_system
+from probes.node.untraced import Untraced, read_again, read_counts, untraced
+from probes.state import State
 from probes.subjects import Subject
+from probes.switches import tally
+from probes.switches.records import CpuState, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
+from probes.switches.shares import Shares
+from probes.switches.usage_slots import Bins
 from toolkit.host import cgroupfs
-from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, HotplugEvent, Transition
 
-if TYPE_CHECKING:
-    from probes.observer import Observer
-
 MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""
-EVENTS_S = 5.0
-"""How long a window that has closed waits for its last events: they take milliseconds unless this machine is jammed."""
 
 
 @dataclass(slots=True)
@@ -80,9 +74,9 @@ class Edge:
 
 @dataclass(slots=True)
 class Window:
-    """Use :meth:`open`; all methods are called under the observer's lock."""
+    """Use :meth:`open`; all methods are called under the lock."""
 
-    observer: Observer
+    state: State
     number: int
     first: Edge
     started_at: str
@@ -129,24 +123,24 @@ class Window:
         return self.last is not None
 
     @classmethod
-    def open(cls, observer: Observer, edge: Edge | None = None) -> Window:
+    def open(cls, state: State, edge: Edge | None = None) -> Window:
         """Open a window now, or at the edge at which the one before it has just been closed: nothing lies between."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        edge = read_edge(observer) if edge is None else replace(edge, files=dict(edge.files))
-        pause_ns = observer.options.scan_ms * 1_000_000
-        patience_ns = observer.options.pending_ms * 1_000_000
+        edge = read_edge(state) if edge is None else replace(edge, files=dict(edge.files))
+        pause_ns = state.options.scan_ms * 1_000_000
+        patience_ns = state.options.pending_ms * 1_000_000
         window = cls(
-            observer=observer,
-            number=observer.ledger.window,
+            state=state,
+            number=state.ledger.window,
             first=edge,
             started_at=moment,
-            masks=ThreadMasks(observer.hierarchy, observer.root, edge.at_ns, pause_ns, patience_ns),
-            shares=Shares(observer.published),
-            forgotten=observer.trails.forgotten,
+            masks=ThreadMasks(state.hierarchy, state.root, edge.at_ns, pause_ns, patience_ns),
+            shares=Shares(state.published),
+            forgotten=state.trails.forgotten,
             slots=Clock(edge.at_ns),
-            files=ControlFiles(observer.hierarchy, edge.files, edge.at_ns),
+            files=ControlFiles(state.hierarchy, edge.files, edge.at_ns),
         )
-        own = {subject.claim.cgroup for subject in observer.subjects.values()}
+        own = {subject.claim.cgroup for subject in state.subjects.values()}
         for cgroup, reading in edge.stats.items():
             window.lives.start(cgroup, reading, 0 if cgroup in own else None)
         return window
@@ -154,10 +148,10 @@ class Window:
     def close(self) -> None:
         """Close the window now."""
         self.add_bins()
-        self.last = read_edge(self.observer)
+        self.last = read_edge(self.state)
         self.counted_ns = time.monotonic_ns()
-        self.watched_last = list(self.observer.subjects.values())
-        ledger = self.observer.ledger
+        self.watched_last = list(self.state.subjects.values())
+        ledger = self.state.ledger
         self.final = {subject.ident: ledger.rows(subject.slot, self.number) for subject in self.watched_last}
         self.hidden = self.untraced(self.last)
         self._take(self.last)
@@ -165,20 +159,20 @@ class Window:
 
     def untraced(self, edge: Edge) -> Untraced:
         """Return the threads that the ledger never saw until now."""
-        first, observer = self.first, self.observer
-        return untraced(first.switches, edge.switches, first.members | edge.members, observer.root)
+        first, state = self.first, self.state
+        return untraced(first.switches, edge.switches, first.members | edge.members, state.root)
 
     def end(self) -> Edge:
         """Return the closing edge, or one read now where the window is still open."""
         if self.last is not None:
             return self.last
-        edge = read_edge(self.observer, turn=False)
+        edge = read_edge(self.state, turn=False)
         self._take(edge)
         return edge
 
     def _take(self, edge: Edge) -> None:
         """Let what was read at an edge be the last reading of every cgroup that is there."""
-        own = {subject.claim.cgroup: subject for subject in self.observer.subjects.values()}
+        own = {subject.claim.cgroup: subject for subject in self.state.subjects.values()}
         for cgroup, reading in edge.stats.items():
             self.lives.read(cgroup, reading, self.usage_ns(own[cgroup]) if cgroup in own else None)
         for files in edge.files.values():
@@ -189,7 +183,7 @@ class Window:
         if self.closed:
             return
         used = self.usage_ns(subject)
-        for cgroup, reading in read_stats(self.observer.hierarchy, [subject.claim], exact=False).items():
+        for cgroup, reading in read_stats(self.state.hierarchy, [subject.claim], exact=False).items():
             own = cgroup == subject.claim.cgroup
             self.lives.read(cgroup, reading, used if own else None, made_ns if own else None)
 
@@ -197,9 +191,9 @@ class Window:
         """Read a claim's counters and control files, because it ends."""
         if self.closed:
             return
-        self.observer.ledger.split(self.observer.ledger.sampled())
+        self.state.ledger.split(self.state.ledger.sampled())
         self.read_counters(subject, None)
-        for files in read_claim_files(self.observer, [subject.claim]).values():
+        for files in read_claim_files(self.state, [subject.claim]).values():
             self.files.note(files)
 
     def files_at_end(self, edge: Edge) -> tuple[CgroupFiles, ...]:
@@ -218,7 +212,7 @@ class Window:
         """Return a claim's counters by CPU."""
         rows = self.final.get(subject.ident, subject.rows)
         if rows is None:
-            rows = self.observer.ledger.rows(subject.slot, self.number)
+            rows = self.state.ledger.rows(subject.slot, self.number)
         return self.shares.added_to(subject.ident, rows)
 
     def all_subjects(self) -> list[Subject]:
@@ -227,7 +221,7 @@ class Window:
 
     def present(self) -> list[Subject]:
         """Return every claim that is watched now, or was when the window ended."""
-        return self.watched_last if self.closed else list(self.observer.subjects.values())
+        return self.watched_last if self.closed else list(self.state.subjects.values())
 
     def usage_ns(self, subject: Subject) -> int:
         """Return a claim's CPU time so far, nested claims included."""
@@ -244,7 +238,7 @@ class Window:
 
         While the window is open nobody interrupts a nohz_full CPU to count what runs there.
         """
-        silent = self.observer.ledger.online() - self.observer.ledger.sampled()
+        silent = self.state.ledger.online() - self.state.ledger.sampled()
         if not self.closed and silent & subject.cpus:
             return None
         return self.usage_ns(subject) - self.usage_base.get(subject.name, 0)
@@ -252,7 +246,7 @@ class Window:
     def collect(self) -> tuple[tally.Offences, tally.Intruders]:
         """Return this window's detail entries: those drained before, those in the maps now, and those of pieces."""
         offences, intruders = dict(self.offences), dict(self.intruders)
-        ledger = self.observer.ledger
+        ledger = self.state.ledger
         theirs = ((OffenceKey.decode(key), Offence.decode(value)) for key, value in ledger.offenders.items())
         tally.merge_offences(offences, ((k, v) for k, v in theirs if tally.in_window(k.epoch, self.number)))
         found = ((IntruderKey.decode(key), IntruderSums.decode(value)) for key, value in ledger.intruders.items())
@@ -267,11 +261,11 @@ class Window:
             intruders[intruder] = replace(sums, comm=name)
         return offences, intruders
 
-    def settle(self) -> list[Detail]:
+    def settle(self, pieces: list[Piece]) -> list[Detail]:
         """Cut the intervals whose word has come, or will not come any more; returns the times outside among them."""
-        observer, found, still = self.observer, [], []
-        for piece in [*self.waiting, *observer.pieces(self.number)]:
-            stays = observer.trails.cut(piece, observer.ledger.heard_ns)
+        state, found, still = self.state, [], []
+        for piece in [*self.waiting, *pieces]:
+            stays = state.trails.cut(piece, state.ledger.heard_ns)
             if stays is None:
                 still.append(piece)
             else:
@@ -280,80 +274,27 @@ class Window:
         self.waiting = still[:MAX_WAITING]
         return found
 
-    def wait_for_events(self) -> None:
-        """Wait until what was sent before the window closed is heard and settled; not under the observer's lock."""
-        observer, patience_ns = self.observer, self.observer.options.pending_ms * 1_000_000
-        deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
-        while True:
-            observer.settle()
-            with observer.lock:
-                if observer.ledger.heard_ns > self.counted_ns and not self.waiting:
-                    return
-            if time.monotonic() > deadline:
-                text = f"events were still unread {EVENTS_S:g} s after the window closed"
-                # Not up to its very end: there the next window may begin.
-                self.observer.blind(text, Witness.SWITCHES, start_ns=self.start_ns, end_ns=self.end().at_ns - 1)
-                return
-            time.sleep(0.002)
-
-    def drain_if_half_full(self) -> None:
-        """Move detail entries to user space before a map is full."""
-        ledger, options = self.observer.ledger, self.observer.options
-        sizes = ((ledger.offenders, options.max_offenders), (ledger.intruders, options.max_intruders))
-        if not any(len(tuple(table.keys())) >= size // 2 for table, size in sizes):
-            return
-        ledger.next_epoch()
-        self._drain()
-
-    def drop_old_entries(self) -> None:
-        """Empty the detail maps of what belongs to this window and those before, after it was closed and read."""
-        self._drain()
-        self.observer.ledger.interrupts.drop_old(self.observer.ledger.window)
-        self.observer.ledger.actions.drop_old(self.observer.ledger.window)
-
-    def _drain(self) -> None:
-        """Take what no program writes any more out of the maps, each entry into its own window."""
-        ledger = self.observer.ledger
-        windows = {window.number & 0xFFFFFF: window for window in self.observer.live()}
-        running = (ledger.window << 8 | ledger.epoch) & 0xFFFFFFFF
-        for raw, data in tuple(ledger.offenders.items()):
-            key = OffenceKey.decode(raw)
-            if key.epoch == running:
-                continue
-            owner = windows.get(key.epoch >> 8)
-            if owner is not None:
-                tally.merge_offences(owner.offences, [(key, Offence.decode(data))])
-            ledger.offenders.delete(raw)
-        for raw, data in tuple(ledger.intruders.items()):
-            intruder = IntruderKey.decode(raw)
-            if intruder.epoch == running:
-                continue
-            owner = windows.get(intruder.epoch >> 8)
-            if owner is not None:
-                tally.merge_intruders(owner.intruders, [(intruder, IntruderSums.decode(data))])
-            ledger.intruders.delete(raw)
-
     def add_bins(self) -> None:
         """Close the running usage slot of every claim."""
         if self.closed:
             return
-        self.observer.ledger.split(self.observer.ledger.sampled())
+        self.state.ledger.split(self.state.ledger.sampled())
         moment = time.monotonic_ns()
         self.slots.beat(moment)
         now = moment - self.start_ns
-        for subject in self.observer.subjects.values():
+        for subject in self.state.subjects.values():
             self.bins.setdefault(subject.name, Bins(subject.name)).add(now, self.usage_ns(subject))
 
     def claim_added(self, subject: Subject, since_ns: int) -> None:
         """Note that a claim is watched from now on."""
-        readings = read_stats(self.observer.hierarchy, [subject.claim])
-        self.observer.ledger.split(self.observer.ledger.sampled())
+        readings = read_stats(self.state.hierarchy, [subject.claim])
+        self.state.ledger.split(self.state.ledger.sampled())
         used = self.usage_base[subject.name] = self.usage_ns(subject)
         for cgroup, reading in readings.items():
             # A claim's own account is begun anew: its cgroup may have been another claim's, or made anew.
             if cgroup == subject.claim.cgroup or cgroup not in self.lives.accounts:
                 self.lives.start(cgroup, reading, used if cgroup == subject.claim.cgroup else None)
-        for cgroup, files in read_claim_files(self.observer, [subject.claim]).items():
+        for cgroup, files in read_claim_files(self.state, [subject.claim]).items():
             self.first.files.setdefault(cgroup, files)
             self.files.note(files)
         self.bins[subject.name] = Bins(subject.name, since_ns - self.start_ns)
@@ -362,7 +303,7 @@ class Window:
     def claim_removed(self, subject: Subject, start_ns: int) -> None:
         """Keep what a claim did before its slot is used again."""
         if not self.closed:
-            subject.rows = self.observer.ledger.rows(subject.slot, self.number)
+            subject.rows = self.state.ledger.rows(subject.slot, self.number)
             self.removed.append(subject)
             self.masks.end(subject, start_ns)
         self.changed(subject, "claim-removed", start_ns, time.monotonic_ns(), subject.cpus, None, "toolkit")
@@ -392,20 +333,20 @@ class Window:
         )
 
 
-def read_claim_files(observer: Observer, claims: list[Claim]) -> dict[str, CgroupFiles]:
+def read_claim_files(state: State, claims: list[Claim]) -> dict[str, CgroupFiles]:
     """Read the control files of every claim's cgroup and its ancestors."""
     wanted = {level for claim in claims for level in lineage(claim.cgroup)}
-    return {cgroup: cgroupfs.read_files(observer.hierarchy, cgroup, time.monotonic_ns()) for cgroup in sorted(wanted)}
+    return {cgroup: cgroupfs.read_files(state.hierarchy, cgroup, time.monotonic_ns()) for cgroup in sorted(wanted)}
 
 
-def read_edge(observer: Observer, turn: bool = True) -> Edge:
+def read_edge(state: State, turn: bool = True) -> Edge:
     """Read everything at one end of a window, in the same order at both ends.
 
     :param turn: turn the ledger's window over; otherwise what is running is only counted up to now.
     """
-    ledger, hierarchy, root = observer.ledger, observer.hierarchy, observer.root
-    claims = [subject.claim for subject in observer.subjects.values()]
-    files = read_claim_files(observer, claims)
+    ledger, hierarchy, root = state.ledger, state.hierarchy, state.root
+    claims = [subject.claim for subject in state.subjects.values()]
+    files = read_claim_files(state, claims)
     members = {claim.name: cgroupfs.tids(hierarchy, claim.cgroup) for claim in claims}
     delays = {name: read_run_delay(tids, root) for name, tids in members.items()}
     if turn:

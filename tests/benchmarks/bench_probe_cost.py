@@ -19,8 +19,8 @@ from pathlib import Path
 
 from probes import compiler
 from probes.bpfsys import enable_statistics, program_info
-from probes.ledger import Ledger
 from probes.options import ObserveOptions
+from probes.switches.ledger import Ledger
 from toolkit.host import bpf_syscalls, cgroupfs
 from toolkit.model.cpuset import CpuSet
 

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from probes.bpfsys import enable_statistics, program_info
-from probes.ledger import Ledger
 from probes.loaded import attached
 from probes.options import ObserveOptions
+from probes.switches.ledger import Ledger
 from toolkit.model.cpuset import CpuSet
 
 

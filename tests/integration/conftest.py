@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.loaded import loaded
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.lost_support import CLAIMS
 from tests.integration.membership_lab import compile_mover
 from tests.integration.probe_lab import cgroup, compile_planter, compile_program

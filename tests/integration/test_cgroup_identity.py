@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.claimed_paths import KEPT_EVENTS
-from probes.ledger import Ledger
+from probes.cgroups.claimed_paths import KEPT_EVENTS
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, request
 from tests.integration.probe_lab import Planter, cgroup, join, remove, wait_for
 from toolkit.apply.sandbox import sandbox

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, online, request
 from tests.integration.probe_lab import wait_for
 from toolkit.apply import cgroups

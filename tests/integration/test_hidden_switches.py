@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Mover, procs, total
 from tests.integration.probe_lab import TaskClock, cgroup, switch_storm, wait_for
 from toolkit.host import bpf_syscalls

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, request
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import LiveSandbox, sandbox

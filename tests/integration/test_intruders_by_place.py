@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Account, Mover, Stays, complete, home, procs, verdict
 from tests.integration.probe_lab import TaskClock, cgroup, wait_for
 from toolkit.host import cgroupfs

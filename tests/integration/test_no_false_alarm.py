@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from toolkit.apply.sandbox import LiveSandbox, sandbox
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.loaded import loaded
 from probes.observer import Observer
 from probes.options import ObserveOptions
+from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import cgroup, join
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet

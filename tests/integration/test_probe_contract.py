@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from probes import compiler, loader, records
+from probes import compiler, loader
 from probes.builder import Request
-from probes.ledger import Ledger, build_request
 from probes.observer import Observer
 from probes.options import ObserveOptions
+from probes.switches import records
+from probes.switches.ledger import Ledger, build_request
 from tests.integration.probe_lab import (
     EMULATED,
     Planter,
@@ -321,4 +322,4 @@ def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_wrong_source_is_told_in_one_line() -> None:
     """A unit that does not compile ends as 'host unsupported' with the compiler's first complaint."""
     with pytest.raises(HostUnsupportedError, match=r"do not compile: .*error: .*'MAX_"):
-        loader.load(lambda: Request(sources=("ledger.bpf.c",), settings={}, programs=()))
+        loader.load(lambda: Request(sources=("switches/ledger.bpf.c",), settings={}, programs=()))

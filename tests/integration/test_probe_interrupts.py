@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.interrupts import SOFTIRQS
-from probes.ledger import Ledger
+from probes.interrupts.reader import SOFTIRQS
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import run_ns_by_thread, switch_storm
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet

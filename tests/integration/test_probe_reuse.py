@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from probes.ledger import Ledger
 from probes.observer import ObserveOptions, Observer
+from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import Planter, cgroup, join, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation

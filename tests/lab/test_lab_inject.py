@@ -62,7 +62,7 @@ def told(found: dict[str, Any]) -> list[tuple[str, ...]]:
 REPLUG = """
 import json, time
 from pathlib import Path
-from probes.sampling.bandwidth import lineage
+from probes.cgroups.bandwidth import lineage
 from toolkit.apply import cgroups
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs

@@ -65,7 +65,7 @@ def run_unpacked(unpacked: Path, *arguments: str) -> subprocess.CompletedProcess
 @pytest.mark.parametrize(
     ("folder", "patterns"),
     [
-        ("probes/bpf", ("*.c", "*.h")),
+        ("probes", ("*/*.bpf.c", "*/*.h")),
         ("probes/kernel_tree", ("**/*.h",)),
         ("validators/scenarios", ("*.yaml",)),
         (".", ("toolkit/**/*.json", "probes/**/*.json", "validators/**/*.json", "*/py.typed")),

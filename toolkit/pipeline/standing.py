@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from probes.ledger import Ledger
 from probes.loaded import loaded
+from probes.switches.ledger import Ledger
 from toolkit.host.topology import read_topology
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from probes.actions import affinity_row, move_row, read_hierarchies
-from probes.records import Affinity, Move
+from probes.actions.reader import affinity_row, move_row, read_hierarchies
+from probes.switches.records import Affinity, Move
 from toolkit.model.cpuset import CpuSet
 
 NAMES = {4: "db", 5: "web"}

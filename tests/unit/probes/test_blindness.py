@@ -9,8 +9,8 @@ import pytest
 
 from probes.blindness import MAX_GAPS, MAX_NOTES, Blindness, gap_spots, hidden_spots
 from probes.clocks import Clock
-from probes.sampling.threads import CPU_SHARE, WAIT_NS, ThreadMasks, UnreadableError
-from probes.sampling.untraced import Hidden
+from probes.masks.threads import CPU_SHARE, WAIT_NS, ThreadMasks, UnreadableError
+from probes.node.untraced import Hidden
 from probes.subjects import Subject
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.blind_spots import ScanGap, Witness

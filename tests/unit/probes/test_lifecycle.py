@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.lifecycle import Presence
+from probes.node.presence import Presence
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import HotplugEvent
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from probes.claimed_paths import KEPT_EVENTS, decode
-from probes.lives import Account, Lives, Reading
+from probes.cgroups.claimed_paths import KEPT_EVENTS, decode
+from probes.cgroups.lives import Account, Lives, Reading
 from toolkit.host.cgroupfs import CpuStat
 
 

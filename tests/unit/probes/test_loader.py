@@ -17,7 +17,7 @@ from probes import builder, loader
 from probes.builder import Program, Request
 from toolkit.errors import HostUnsupportedError
 
-REQUEST = Request(sources=("ledger.bpf.c",), settings={"MAX_CLAIMS": 1}, programs=(Program(name="on_switch"),))
+REQUEST = Request(sources=("switches/ledger.bpf.c",), settings={"MAX_CLAIMS": 1}, programs=(Program(name="on_switch"),))
 PROJECT = Path(__file__).resolve().parents[3]
 FAKE = """
 import os, signal, sys

@@ -12,7 +12,7 @@ import pytest
 
 from probes import observer as module
 from probes.observer import Observer
-from probes.records import EVENT_OUTSIDE, Detail
+from probes.switches.records import EVENT_OUTSIDE, Detail
 from toolkit.model.claims import ClaimSet
 
 DEADLINE_S = 10.0

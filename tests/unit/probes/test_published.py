@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.published import Bound, Published
+from probes.switches.published import Bound, Published
 from toolkit.model.cpuset import EMPTY, CpuSet
 
 

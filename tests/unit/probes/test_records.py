@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from probes import bpfsys, records
+from probes import bpfsys
 from probes.bpfsys import possible_cpus
+from probes.switches import records
 
 
 def test_row_decodes_in_the_order_of_the_header() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from probes.cgroups.bandwidth import bandwidth_use, lineage
+from probes.cgroups.lives import Lives, Reading
 from probes.compiler import import_bcc, source_text
-from probes.lives import Lives, Reading
-from probes.sampling.bandwidth import bandwidth_use, lineage
-from probes.sampling.bins import MAX_BINS, Bins
-from probes.sampling.system import read_run_delay, read_system, run_delay
-from probes.sampling.threads import parse_status
-from probes.sampling.untraced import untraced
+from probes.masks.threads import parse_status
+from probes.node.system import read_run_delay, read_system, run_delay
+from probes.node.untraced import untraced
+from probes.switches.usage_slots import MAX_BINS, Bins
 from toolkit.errors import HostUnsupportedError
 from toolkit.host.cgroupfs import CpuStat
 from toolkit.model.claims import Claim
@@ -110,11 +110,11 @@ def test_what_hidden_threads_did_between_the_reads_is_the_skew(tmp_path: Path) -
 
 def test_own_headers_are_put_in_once() -> None:
     """One compilation unit: every own header once, with line marks for the compiler's messages."""
-    text = source_text(("ledger.bpf.c",))
+    text = source_text(("switches/ledger.bpf.c",))
 
     assert text.count("struct claim_root {") == 1
     assert '#include "' not in text
-    assert '#line 1 "claims.h"' in text
+    assert '#line 1 "switches/claims.h"' in text
 
 
 def test_the_other_bcc_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

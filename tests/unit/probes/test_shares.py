@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from probes import tally
-from probes.published import Bound, Published
-from probes.records import (
+from probes.switches import tally
+from probes.switches.published import Bound, Published
+from probes.switches.records import (
     EVENT_PIECE,
     PIECE_COUNTED,
     PIECE_ENDED,
@@ -13,8 +13,8 @@ from probes.records import (
     PODS_IDENT,
     Piece,
 )
-from probes.shares import Shares
-from probes.trails import Stay
+from probes.switches.shares import Shares
+from probes.switches.trails import Stay
 from toolkit.model.cpuset import CpuSet
 
 CLAIM = 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from probes import tally
-from probes.owners import PF_KTHREAD, PF_NO_SETAFFINITY, classify
-from probes.records import IntruderSums, Offence, OffenceKey, Row
+from probes.switches import tally
+from probes.switches.owners import PF_KTHREAD, PF_NO_SETAFFINITY, classify
+from probes.switches.records import IntruderSums, Offence, OffenceKey, Row
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import OwnerClass
 

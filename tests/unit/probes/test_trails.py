@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.records import (
+from probes.switches.records import (
     EVENT_COMPLETE,
     EVENT_MOVE,
     EVENT_PIECE,
@@ -18,7 +18,7 @@ from probes.records import (
     MoveEvent,
     Piece,
 )
-from probes.trails import KEEP_NS, MAX_MOVES, Trails
+from probes.switches.trails import KEEP_NS, MAX_MOVES, Trails
 
 PATIENCE = 75
 LONG_AGO = -(10**9)

@@ -1,0 +1,132 @@
+"""Who did it: moves between cgroups and changes of affinity masks, from the programs' events to rows of evidence.
+
+Always attached: these calls are rare, and nobody else pays anything. Where a kernel refuses programs at the return of
+its functions, affinity is seen only with ``trace_syscalls``: the exit of every system call is too dear to be the
+default. A flood is cut off in the kernel (``max_actions`` of a kind for each CPU and window) and counted.
+
+Source: Documentation/bpf/libbpf/program_types.rst (fexit); include/trace/events/syscalls.h (``sys_exit``).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+from probes.bpfsys import Map
+from probes.builder import Program
+from probes.loader import LoadedPrograms
+from probes.switches.records import ACTION_MOVE, ActionState, Affinity, Move, comm, per_cpu
+from toolkit.host import bpf_syscalls
+from toolkit.host.cgroup_mounts import read_control
+from toolkit.model.actions import AffinityChange, CgroupMove
+from toolkit.model.cpuset import CpuSet
+
+AFFINITY_PROGRAMS = (
+    Program(name="on_affinity", returns_from="sched_setaffinity", optional=True),
+    Program(name="on_sys_exit", optional=True),  # x86 only, and attached only on request
+)
+
+
+class Actions:
+    """The events of the open window and the one closed last. :meth:`hear` is called by the thread that polls."""
+
+    def __init__(self, state: Map, root: Path) -> None:
+        self._state, self._root = state, root
+        self._link = -1
+        self._moves: list[Move] = []
+        self._affinities: list[Affinity] = []
+        self.affinity_observed = False
+        self.blind_spots: list[str] = []
+
+    def attach_affinity(self, loaded: LoadedPrograms, *, trace_syscalls: bool) -> dict[str, int]:
+        """Attach where it costs nobody else; returns the program: none where this kernel refuses."""
+        complaint = loaded.left_out.get("on_affinity", "")
+        places = (("on_affinity", ""), *((("on_sys_exit", "sys_exit"),) if trace_syscalls else ()))
+        for name, tracepoint in places:
+            if name not in loaded.programs:
+                continue
+            try:
+                self._link = bpf_syscalls.attach(loaded.programs[name], tracepoint)
+            except OSError as error:
+                complaint = complaint or f"{name}: {error.strerror}"
+                continue
+            self.affinity_observed = True
+            return {name: loaded.programs[name]}
+        self.blind_spots.append(f"changes of affinity masks are not observed: {complaint}")
+        return {}
+
+    def close(self) -> None:
+        """Detach."""
+        if self._link >= 0:
+            os.close(self._link)
+        self._link = -1
+
+    def hear(self, data: bytes) -> None:
+        """Take one record of the ring."""
+        if int.from_bytes(data[:4], "little") == ACTION_MOVE:
+            self._moves.append(Move.decode(data))
+        else:
+            self._affinities.append(Affinity.decode(data))
+
+    def drop_old(self, window: int) -> None:
+        """Forget the windows before this one."""
+        self._moves = [event for event in self._moves if event.window == window]
+        self._affinities = [event for event in self._affinities if event.window == window]
+
+    def dropped(self) -> tuple[int, int]:
+        """Return how many moves and affinity changes were not told, since the programs were loaded."""
+        data = self._state.lookup(struct.pack("=I", 0)) or b""
+        states = [ActionState.decode(piece) for piece in per_cpu(data, self._state.value_size)]
+        return sum(state.dropped_moves for state in states), sum(state.dropped_affinities for state in states)
+
+    def moves(self, window: int, names: Mapping[int, str], start_ns: int) -> tuple[CgroupMove, ...]:
+        """Return a window's moves; ``names``: ident to claim."""
+        hierarchies = read_hierarchies(self._root)
+        rows = (move_row(event, names, hierarchies, start_ns) for event in tuple(self._moves) if event.window == window)
+        return tuple(sorted(rows, key=lambda row: (row.at_ns, row.tid)))
+
+    def affinities(self, window: int, names: Mapping[int, str], start_ns: int) -> tuple[AffinityChange, ...] | None:
+        """Return a window's affinity changes; ``None`` where they are not observed."""
+        if not self.affinity_observed:
+            return None
+        rows = (affinity_row(event, names, start_ns) for event in tuple(self._affinities) if event.window == window)
+        return tuple(sorted(rows, key=lambda row: (row.at_ns, row.tid)))
+
+
+def read_hierarchies(root: Path) -> dict[int, str]:
+    """Return the names of the v1 hierarchies by number, from our own ``/proc/self/cgroup``."""
+    lines = (read_control(root / "proc/self/cgroup") or "").split("\n")
+    parts = [line.split(":", 2) for line in lines]
+    return {int(part[0]): part[1] for part in parts if len(part) == 3 and part[0].isdigit()} | {0: "v2"}
+
+
+def move_row(event: Move, names: Mapping[int, str], hierarchies: Mapping[int, str], start_ns: int) -> CgroupMove:
+    """Make one row."""
+    return CgroupMove(
+        at_ns=event.at_ns - start_ns,
+        tid=event.tid,
+        comm=comm(event.comm),
+        whole_process=bool(event.whole_process),
+        from_claim=names.get(event.from_ident, ""),
+        to_claim=names.get(event.to_ident, ""),
+        hierarchy=hierarchies.get(event.hierarchy, f"hierarchy {event.hierarchy}"),
+        cgroup=comm(event.path),
+        writer_tid=event.writer_tid,
+        writer_comm=comm(event.writer_comm),
+    )
+
+
+def affinity_row(event: Affinity, names: Mapping[int, str], start_ns: int) -> AffinityChange:
+    """Make one row."""
+    return AffinityChange(
+        at_ns=event.at_ns - start_ns,
+        tid=event.tid,
+        claim=names.get(event.ident, ""),
+        cpus=CpuSet(int.from_bytes(event.cpus, "little")),
+        errno=-event.result,
+        caller_tid=event.caller_tid,
+        caller_comm=comm(event.caller_comm),
+        caller_claim=names.get(event.caller_ident, ""),
+    )

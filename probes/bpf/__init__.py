@@ -1,1 +1,0 @@
-"""BPF sources (dialect: BCC, compiled at load)."""

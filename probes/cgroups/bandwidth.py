@@ -1,0 +1,84 @@
+"""CPU time and throttling of a claim's cgroup and all its ancestors: the second witness, and where quotas bite.
+
+Source: Documentation/scheduler/sched-bwc.rst ("a parent may throttle too"), docs/facts.md K19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from probes.cgroups.lives import Account, Reading
+from probes.node.system import bring_up_to_date
+from toolkit.host import cgroupfs
+from toolkit.host.cgroupfs import Hierarchy
+from toolkit.model.claims import Claim
+from toolkit.model.evidence import BandwidthUse, CgroupFiles
+
+MAX_PROCESSES = 512
+"""CPU clocks read for one claim before its CPU time is: enough for any container that is not a fork storm."""
+
+
+def lineage(cgroup: str) -> tuple[str, ...]:
+    """Return the cgroup and its ancestors below the root: ``/a/b`` gives ``/a/b``, ``/a``."""
+    parts = [part for part in cgroup.split("/") if part]
+    return tuple("/" + "/".join(parts[:length]) for length in range(len(parts), 0, -1))
+
+
+def read_stats(hierarchy: Hierarchy, claims: Iterable[Claim], *, exact: bool = True) -> dict[str, Reading]:
+    """Read every level of every claim once, the claims' own cgroups last: next to the ledger's own window edge.
+
+    :param exact: let the kernel charge what is running first; without it a reading is up to one tick behind.
+    """
+    claims = tuple(claims)
+    own = {claim.cgroup for claim in claims}
+    above = {level for claim in claims for level in lineage(claim.cgroup)[1:]} - own
+    readings = {cgroup: read_one(hierarchy, cgroup) for cgroup in sorted(above)}
+    members = {cgroup: cgroupfs.pids(hierarchy, cgroup)[:MAX_PROCESSES] for cgroup in sorted(own) if exact}
+    for cgroup in sorted(own):
+        bring_up_to_date(members.get(cgroup, ()))
+        readings[cgroup] = read_one(hierarchy, cgroup)
+    return readings
+
+
+def read_one(hierarchy: Hierarchy, cgroup: str) -> Reading:
+    """Read one cgroup's counters, and which directories they come from."""
+    return Reading(ids=cgroupfs.counter_ids(hierarchy, cgroup), stat=cgroupfs.read_cpu_stat(hierarchy, cgroup))
+
+
+def bandwidth_use(
+    claim: Claim, accounts: Mapping[str, Account], files: Mapping[str, CgroupFiles], ledger_ns: int | None
+) -> list[BandwidthUse]:
+    """Make the rows of one claim. Only its own level has a usage by the ledger: others may hold unclaimed tasks."""
+    rows = []
+    for level, cgroup in enumerate(lineage(claim.cgroup)):
+        account, limits = accounts.get(cgroup), files.get(cgroup)
+        pair = None if account is None else account.pair()
+        if account is None or pair is None:
+            continue
+        first, last = pair
+        rows.append(
+            BandwidthUse(
+                claim=claim.name,
+                cgroup=cgroup,
+                level=level,
+                window_ns=last.at_ns - first.at_ns,
+                usage_ns=_delta(first.usage_ns, last.usage_ns),
+                nr_periods=_delta(first.nr_periods, last.nr_periods),
+                nr_throttled=_delta(first.nr_throttled, last.nr_throttled),
+                throttled_ns=_delta(first.throttled_ns, last.throttled_ns),
+                nr_bursts=_delta(first.nr_bursts, last.nr_bursts),
+                burst_ns=_delta(first.burst_ns, last.burst_ns),
+                quota_us=limits.quota_us if limits else None,
+                period_us=limits.period_us if limits else None,
+                burst_us=limits.burst_us if limits else None,
+                bpf_usage_ns=ledger_ns - account.unread_ns if level == 0 and ledger_ns is not None else None,
+                lives=account.lives,
+                unread_ns=account.unread_ns if level == 0 else 0,
+            )
+        )
+    return rows
+
+
+def _delta(first: int | None, last: int | None) -> int | None:
+    # Counters that run backwards say nothing.
+    return last - first if first is not None and last is not None and last >= first else None

@@ -1,0 +1,98 @@
+"""The names of claimed cgroups in the kernel, and what happened to them: deleted, made, made again.
+
+Mirror of ``probes/cgroups/cgroups.h``. The program keeps each name's last events in the map itself, so that reading
+late loses nothing but the dates of events beyond :data:`KEPT_EVENTS`.
+
+Source: include/trace/events/cgroup.h (``cgroup_mkdir``, ``cgroup_rmdir``), kernel/cgroup/cgroup.c (both under
+``cgroup_mutex``; ``mkdir`` before ``kernfs_activate``).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+
+from probes.bpfsys import Map
+from toolkit.host import cgroupfs
+
+PATH_BYTES = 512
+KEPT_EVENTS = 16
+GONE, MADE = 1, 2
+_HEAD = struct.Struct("=IIIIQ")
+_EVENT = struct.Struct("=QQQ")
+VALUE_BYTES = _HEAD.size + KEPT_EVENTS * _EVENT.size
+TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupEvent:
+    """A claimed cgroup was made or deleted at this moment of CLOCK_MONOTONIC. ``number``: the cgroup's id."""
+
+    at_ns: int
+    number: int
+    made: bool
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Events of one name in their order, those before ``undated`` of them that are too old to be known one by one."""
+
+    total: int
+    events: tuple[CgroupEvent, ...] = ()
+    undated: int = 0
+
+
+class ClaimedPaths:
+    """What :mod:`probes.switches.ledger` offers of the two maps."""
+
+    def __init__(self, paths: Map, counter: Map) -> None:
+        self.paths, self._counter = paths, counter
+
+    def claim(self, cgroup: str, slot: int, ident: int, *, in_cpuset: bool) -> bool:
+        """Let a new cgroup of this name be the claim's at once; ``False`` where the name is too long for the kernel.
+
+        :param in_cpuset: it has a cpuset of its name in a v1 hierarchy.
+        """
+        key = _key(cgroup)
+        if key is None:
+            return False
+        self.paths.update(key, _HEAD.pack(slot, ident, in_cpuset, 0, 0).ljust(VALUE_BYTES, b"\0"))
+        return True
+
+    def forget(self, cgroup: str) -> None:
+        """Let the name be nobody's."""
+        key = _key(cgroup)
+        if key is not None:
+            self.paths.delete(key)
+
+    def count(self) -> int:
+        """Return how many events there were, of all names: it changes whenever there is news."""
+        return int.from_bytes(self._counter.lookup(bytes(4)) or b"", "little")
+
+    def news(self, cgroup: str, known: int) -> News:
+        """Return what happened to a name since ``known`` events."""
+        key = _key(cgroup)
+        data = None if key is None else self.paths.lookup(key)
+        for _ in range(TRIES):
+            again = None if key is None else self.paths.lookup(key)
+            if again == data:
+                break
+            data = again  # an event came while it was read
+        return News(known) if data is None else decode(data, known)
+
+
+def decode(data: bytes, known: int) -> News:
+    """Read ``struct claimed``: the events after the first ``known`` ones, as far as they are kept."""
+    *_, total = _HEAD.unpack_from(data)
+    first = max(known, total - KEPT_EVENTS)
+    events = []
+    for number in range(first, total):
+        at_ns, cgroup, kind = _EVENT.unpack_from(data, _HEAD.size + number % KEPT_EVENTS * _EVENT.size)
+        events.append(CgroupEvent(at_ns=at_ns, number=cgroup, made=kind == MADE))
+    return News(total=total, events=tuple(events), undated=first - known)
+
+
+def _key(cgroup: str) -> bytes | None:
+    raw = os.fsencode("/" + cgroupfs.relative(cgroup.rstrip("/")))
+    return raw.ljust(PATH_BYTES, b"\0") if len(raw) < PATH_BYTES else None

@@ -1,0 +1,72 @@
+"""The observer's third thread: control files and counters once a second, and whether a claim's cgroup is the known one.
+
+A cgroup's counters are read so that something is known of it when it is deleted; the longer ago, the more of its CPU
+time only the ledger knows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from probes.cgroups.bandwidth import lineage
+from probes.cgroups.identity import Identities
+from probes.windows import Windows
+from toolkit.model.blind_spots import Witness
+
+PERIOD_S = 1.0
+LOOK_S = 0.1
+COUNTERS_A_ROUND = 100
+"""Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent."""
+
+
+class FileReader:
+    """Runs from ``__enter__`` to ``__exit__``."""
+
+    def __init__(self, windows: Windows, identities: Identities) -> None:
+        self._windows, self._identities = windows, identities
+        self._stop = threading.Event()
+        self._turn = 0
+        self._thread = threading.Thread(target=self._run, name="pinproof-files", daemon=True)
+
+    def __enter__(self) -> FileReader:
+        """Start."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Stop and wait."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        due = time.monotonic() + PERIOD_S
+        while not self._stop.wait(LOOK_S):
+            try:
+                with self._windows.lock:
+                    self._identities.look()
+                if time.monotonic() >= due:
+                    due = time.monotonic() + PERIOD_S
+                    self.read()
+            except Exception as error:  # what was not read shows as a gap
+                self._windows.blind(f"control files were not read: {error or type(error).__name__}", Witness.FILES)
+
+    def read(self) -> None:
+        """Read everything once; the observer's lock is held for one claim at a time."""
+        windows = self._windows
+        window = windows.window
+        if window is None or window.closed:
+            return
+        with windows.lock:
+            subjects = list(windows.subjects.values())
+        cgroups = dict.fromkeys(level for subject in subjects for level in lineage(subject.claim.cgroup))
+        window.files.read(cgroups)
+        first, count = self._turn, len(subjects)
+        self._turn = (first + COUNTERS_A_ROUND) % max(1, count)
+        for index, subject in enumerate(subjects):
+            with windows.lock:
+                if window.closed or windows.subjects.get(subject.name) is not subject:
+                    continue
+                self._identities.verify(subject)
+                if not subject.gone and (index - first) % count < COUNTERS_A_ROUND:
+                    window.read_counters(subject, None)

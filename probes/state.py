@@ -1,0 +1,103 @@
+"""What the parts of an observer share: the lock, the claims that are watched, and what was published of them.
+
+The lowest layer: it knows no window, no thread and no observer. :mod:`probes.windows` stands on it, and
+:mod:`probes.observer` on both, so that no part needs to know who put it together.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from probes.blindness import Blindness
+from probes.node.presence import Presence
+from probes.options import ObserveOptions
+from probes.subjects import Subject
+from probes.switches.ledger import Ledger
+from probes.switches.members import record_members
+from probes.switches.owners import CgroupNames
+from probes.switches.published import Bound, Published
+from probes.switches.trails import Trails
+from toolkit.errors import InputError
+from toolkit.host import cgroupfs
+from toolkit.host.cgroup_mounts import read_control
+from toolkit.host.cgroupfs import Hierarchy
+from toolkit.host.hotplug import HotplugMonitor
+from toolkit.model.blind_spots import Witness
+from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import EMPTY, CpuSet
+
+
+class State:
+    """What is watched at present, and how; everything that changes is changed under ``lock``."""
+
+    hierarchy: Hierarchy
+    cgroups: CgroupNames
+    presence: Presence
+    hotplug: HotplugMonitor
+
+    def __init__(self, claims: ClaimSet, root: Path, options: ObserveOptions | None, ledger: Ledger | None) -> None:
+        self.claims, self.root = claims, root
+        self.ledger = ledger or Ledger(root, options or ObserveOptions())
+        self.options = self.ledger.options
+        self.trails = Trails(self.options.pending_ms * 1_000_000)
+        self.published = Published()
+        self.subjects: dict[str, Subject] = {}
+        self.names: dict[int, str] = {}
+        self.lock = threading.RLock()
+        self.sampled = CpuSet()
+        self.watched = CpuSet()
+        self.blindness = Blindness()
+
+    def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
+        """Let a claim's tasks be held to these CPUs from now on; parameters as for ``Ledger.publish``."""
+        bound = Bound(
+            at_ns=time.monotonic_ns(),
+            cpus=cpus,
+            since_ns=subject.since_ns,
+            grace=grace,
+            grace_until_ns=grace_until_ns,
+        )
+        self.published.claim(subject.ident, bound)
+        self.ledger.publish(subject.slot, cpus, subject.since_ns, grace, grace_until_ns)
+
+    def found_members(self, subject: Subject, since_ns: int | None = None) -> None:
+        """Write down which threads are in a claim's cgroup now; ``since_ns``: since the claim exists, unless given."""
+        tids = cgroupfs.tids(self.hierarchy, subject.claim.cgroup)
+        since_ns = subject.since_ns if since_ns is None else since_ns
+        if not record_members(self.ledger.threads, tids, subject.ident, since_ns):
+            self.ledger.members_lost += 1
+
+    def blind(self, what: str, *witnesses: Witness, start_ns: int | None = None, end_ns: int | None = None) -> None:
+        """Note something that this run cannot see, and whose evidence is incomplete by it; it goes into the coverage.
+
+        :param start_ns, end_ns: CLOCK_MONOTONIC; it concerns the windows of that time. ``None``: all.
+        """
+        self.blindness.note(what, witnesses, start_ns, end_ns)
+
+    def require(self, name: str) -> Subject:
+        """Return a watched claim."""
+        if name not in self.subjects:
+            raise InputError(f"claim {name}", "not watched", "one of " + ", ".join(sorted(self.subjects)))
+        return self.subjects[name]
+
+    def cpu_came_online(self, cpu: int) -> None:
+        """Bring a new CPU into the window and under the sampler."""
+        with self.lock:
+            self.ledger.adopt_cpu(cpu)
+            self.ledger.forget_sampler(cpu)
+            self.start_sampler()
+
+    def start_sampler(self) -> None:
+        """Put the sampler on every online CPU, on nohz_full CPUs where that was asked for."""
+        cpus = self.ledger.online()
+        if not self.options.sample_nohz_full:
+            cpus -= nohz_full(self.root)
+        self.sampled = self.ledger.sample(cpus)
+
+
+def nohz_full(root: Path) -> CpuSet:
+    """Return the CPUs that run without a tick."""
+    text = (read_control(root / "sys/devices/system/cpu/nohz_full") or "").strip()
+    return CpuSet() if text in ("", "(null)") else CpuSet.parse(text, "nohz_full")

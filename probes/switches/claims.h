@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * claims.h - whose claim is the running task under, and what may it do on this CPU?
+ *
+ * Shared by every probe: the maps that user space publishes claims in, and the per-CPU cache that makes the answer
+ * cheap. The caller's own per-CPU state embeds `struct place_cache`.
+ *
+ * Publication. A mask is written to a buffer that no reader uses; then `live[slot]` is flipped by a program (one store,
+ * never a torn copy), and an interrupt on every CPU drops the answers that this CPU keeps (`generation`). When that has
+ * returned, the new mask binds everywhere; no barrier and no shared cache line is needed where it is asked for.
+ *
+ * Settings (-D): MAX_CLAIMS, MAX_LEVELS (cgroup levels in which a claim can sit; its descendants may be deeper),
+ * MAX_CGROUPS (entries of `roots`), and the OFF_* offsets taken from the kernel's BTF.
+ *
+ * Maps:
+ *   config  key 0, value struct config, 1 entry; cannot be full.
+ *   roots   hash: key cgroup id (u64), value struct claim_root, MAX_CGROUPS entries (four for each claim, and four). Full: user
+ *           space gets the error of its update; a cgroup made anew is counted in map_full.
+ *   idents  hash: key ident (u32), value slot (u32), MAX_CGROUPS entries; written by user space alone, which gets the error.
+ *   masks   key slot * MASK_BUFFERS + buffer, value struct mask, (MAX_CLAIMS + 1) * MASK_BUFFERS entries; cannot be full.
+ *   live    key slot, value buffer in use (u32), MAX_CLAIMS + 1 entries; cannot be full.
+ */
+#define CPU_WORDS     16                /* 1024 CPUs */
+#define MASK_BUFFERS  4                 /* per slot; a reader would have to sleep through four publications */
+#define WATCHED_SLOT  MAX_CLAIMS        /* pseudo slot: the set of watched CPUs */
+#define CACHE_SIZE    16                /* power of two */
+
+enum place {
+        PLACE_FREE = 0,                 /* no claim, and nobody watches this CPU */
+        PLACE_INSIDE,                   /* the claim allows this CPU */
+        PLACE_OUTSIDE,
+        PLACE_WATCHED,                  /* no claim, on an exclusive or reserved CPU */
+};
+
+struct mask {
+        u64 cpus[CPU_WORDS];
+        u64 grace[CPU_WORDS];           /* CPUs that the mask before allowed and this one does not */
+        u64 since_ns;                   /* the claim exists since */
+        u64 grace_until_ns;             /* time on `grace` CPUs up to here is transition; ~0: the change is under way */
+};
+
+struct claim_root {
+        u32 slot;
+        u32 ident;                      /* unique over the run, unlike the slot, which is used again */
+        u32 in_cpuset;                  /* it has a cpuset in a v1 hierarchy, too: a task joins both, one after the other */
+        u32 pad;
+};
+
+/* What a task is under, in 16 bits: never switched out (0), no claim, a foreign pod, a claim's slot. */
+#define TAG_FREE      1
+#define TAG_PODS      2
+#define TAG_OF(slot)  (3 + (slot))
+
+struct place_entry {
+        u64 cgroup;                     /* leaf id; ids are never used twice */
+        u32 generation;
+        u32 mask;                       /* index into masks[] */
+        u16 slot;
+        u16 place;
+        u32 ident;
+        u32 tag;                        /* of its tasks */
+        u32 pad;                        /* 32 bytes: two to a cache line, indexed by a shift */
+};
+
+struct place_cache {
+        struct place_entry entry[CACHE_SIZE];
+};
+
+/*
+ * The shortest answer: a task whose note has this key (membership.h) is in this place, and nothing needs to be looked
+ * up. Only for places where nothing is wrong (PLACE_FREE, PLACE_INSIDE).
+ */
+#define MARKS         32                /* power of two */
+
+struct mark {
+        u64 key;
+        u32 place;
+        u32 slot;
+};
+
+/*
+ * Everything below the pods' root that is under no claim is a foreign pod's: a root like a claim's, whose slot is that of
+ * the watched CPUs. A claim at or above it goes before it.
+ */
+#define PODS_IDENT    0xffffffffU
+
+struct config {
+        u32 news;                       /* counts moves of members, each after it was written down, and changed claims */
+        u32 epoch;                      /* 0-255, in the key of every detail map: user space drains old epochs */
+        u32 cpuset_hierarchy;           /* number of the v1 hierarchy with the cpuset controller, or 0 */
+        u32 pad;
+};
+
+BPF_ARRAY(config, struct config, 1);
+/*
+ * cgroup id -> slot; with CPUSET_SPACE the id is one of the v1 cpuset hierarchy, whose numbers are its own. Full: the
+ * claim is refused in user space.
+ */
+#define CPUSET_SPACE  (1ULL << 63)
+BPF_TABLE("hash", u64, struct claim_root, roots, MAX_CGROUPS);
+/* Idents that are watched now. Records of a claim that was removed say nothing any more. Full: as above. */
+BPF_TABLE("hash", u32, u32, idents, MAX_CGROUPS);
+BPF_ARRAY(masks, struct mask, (MAX_CLAIMS + 1) * MASK_BUFFERS);
+BPF_ARRAY(live, u32, MAX_CLAIMS + 1);
+
+static __always_inline int has_cpu(const u64 *words, u32 cpu)
+{
+        return words[(cpu >> 6) & (CPU_WORDS - 1)] >> (cpu & 63) & 1;
+}
+
+/* The deepest claim among the ancestors of the current task's cgroup. */
+static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 generation)
+{
+        struct claim_root *root = 0, *r;
+        u32 cpu = bpf_get_smp_processor_id();
+
+#pragma clang loop unroll(disable)
+        for (int level = 0; level < MAX_LEVELS; level++) {
+                u64 id = bpf_get_current_ancestor_cgroup_id(level);
+
+                if (!id)
+                        break;
+                r = roots.lookup(&id);
+                if (r && (!root || r->ident != PODS_IDENT))
+                        root = r;
+        }
+        int slot = root ? root->slot : WATCHED_SLOT;
+        u32 *buffer = live.lookup(&slot);
+        int index = buffer ? slot * MASK_BUFFERS + (*buffer & (MASK_BUFFERS - 1)) : 0;
+        struct mask *m = masks.lookup(&index);
+
+        e->place = PLACE_FREE;
+        if (m) {
+                if (slot == WATCHED_SLOT)
+                        e->place = has_cpu(m->cpus, cpu) ? PLACE_WATCHED : PLACE_FREE;
+                else
+                        e->place = has_cpu(m->cpus, cpu) ? PLACE_INSIDE : PLACE_OUTSIDE;
+        }
+        e->cgroup = cgroup;
+        e->slot = slot;
+        e->ident = root ? root->ident : 0;
+        e->tag = !root ? TAG_FREE : root->ident == PODS_IDENT ? TAG_PODS : TAG_OF(root->slot);
+        e->mask = index;
+        e->generation = generation;
+}
+
+/* Where is the current task? One compare where it was asked before on this CPU. */
+static __always_inline struct place_entry *current_place(struct place_cache *cache, u32 generation)
+{
+        u64 cgroup = bpf_get_current_cgroup_id();
+        struct place_entry *e = &cache->entry[(cgroup ^ cgroup >> 4) & (CACHE_SIZE - 1)];
+
+        if (e->cgroup != cgroup || e->generation != generation)
+                find_place(e, cgroup, generation);
+        return e;
+}
+
+#define read_kernel(type, base, offset) ({                                                      \
+        type value = 0;                                                                         \
+        bpf_probe_read_kernel(&value, sizeof(value), (void *)(base) + (offset));                \
+        value;                                                                                  \
+})
+
+/* The id of a cgroup's ancestor, or its own, at a level: before Linux 6.1 (7f203bc89eb6) only ids were kept. */
+static __always_inline u64 ancestor_id(void *cgroup, int level)
+{
+#ifdef OFF_CGROUP_ANCESTORS
+        void *ancestor = read_kernel(void *, cgroup, OFF_CGROUP_ANCESTORS + level * sizeof(void *));
+
+        return read_kernel(u64, read_kernel(void *, ancestor, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
+#else
+        return read_kernel(u64, cgroup, OFF_CGROUP_ANCESTOR_IDS + level * sizeof(u64));
+#endif
+}
+
+/*
+ * The same question about any cgroup, for the rare events: the root at or above it, the deepest claim's if there is one.
+ * `space` is 0 for the v2 hierarchy and CPUSET_SPACE for the v1 hierarchy of the cpuset controller.
+ */
+static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space)
+{
+        struct claim_root *root = 0;
+        int depth = read_kernel(u32, cgroup, OFF_CGROUP_LEVEL);
+
+#pragma clang loop unroll(disable)
+        for (int level = 0; level < MAX_LEVELS; level++) {
+                if (level > depth)
+                        break;
+                u64 id = ancestor_id(cgroup, level) | space;
+                struct claim_root *r = roots.lookup(&id);
+
+                if (r && (!root || r->ident != PODS_IDENT))
+                        root = r;
+        }
+        return root;
+}
+
+/* Ident of the deepest claim at or above a cgroup of the v2 hierarchy, or 0. */
+static __always_inline u32 ident_of_cgroup(void *cgroup)
+{
+        struct claim_root *root = root_of_cgroup(cgroup, 0);
+
+        return root && root->ident != PODS_IDENT ? root->ident : 0;
+}

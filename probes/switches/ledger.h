@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ledger.h - the records of the switch ledger: the single source for kernel and user space (probes/switches/records.py mirrors
+ * them, a test compares both). All times are CLOCK_MONOTONIC nanoseconds.
+ */
+
+/* One claim on one CPU in one window. */
+struct row {
+        u64 switches;                   /* intervals that ended */
+        u64 ns;
+        u64 idle_wakes;                 /* intervals that ended and had begun on an idle CPU */
+        u64 out_switches;               /* intervals outside, each counted once, also if it still runs */
+        u64 out_ns;
+        u64 out_longest_ns;
+        u64 transition_switches;
+        u64 transition_ns;
+        u64 samples;                    /* ticks of the CPU-clock sampler that hit the claim */
+        u64 out_samples;
+        u64 details;                    /* detail records sent */
+        u64 standstill_ns;              /* of ns: pieces in which the CPU's sampler did not come when it should have */
+};
+
+/* Key of `offenders`; by CPU, so that one CPU alone writes an entry. */
+struct offence_key {
+        u32 epoch;                      /* this CPU's window << 8 | config.epoch */
+        u32 ident;                      /* of the claim: unlike its slot it is never used again */
+        u32 tid;
+        u32 cpu;
+        u32 life;                       /* how many tasks had the thread id before, modulo 256 */
+        u32 pad;
+};
+
+struct offence {
+        u64 switches;
+        u64 ns;
+        u64 longest_ns;
+        u64 first_ns;                   /* begin of the first interval */
+        u64 last_ns;                    /* end of the last one so far */
+        u32 tgid;
+        u32 pad;
+        char comm[16];
+};
+
+struct intruder_key {
+        u32 epoch;
+        u32 cpu;
+        u32 tid;
+        u32 life;
+        u64 cgroup;
+};
+
+/* A task without a claim on a watched CPU. */
+struct intruder {
+        u64 switches;
+        u64 ns;
+        u64 longest_ns;
+        u64 first_ns;
+        u64 last_ns;
+        u32 tgid;
+        u32 flags;                      /* task_struct.flags: PF_KTHREAD, PF_NO_SETAFFINITY */
+        u32 nr_cpus_allowed;
+        u32 in_pods;
+        char comm[16];
+};
+
+/* The first word of every record in the ring `events`. */
+enum event_kind { EVENT_OUTSIDE = 1, EVENT_PIECE, EVENT_MOVE, EVENT_COMPLETE };
+
+/* One of the first few violations, for a live report. */
+struct detail {
+        u32 kind;
+        u32 window;
+        u64 start_ns;
+        u64 end_ns;                     /* so far: the interval may still be running */
+        u32 ident;
+        u32 tid;
+        u32 tgid;
+        u32 cpu;
+        char comm[16];
+};
+
+/* A member was moved in, out or between claims (EVENT_MOVE), or came into its v1 cpuset (EVENT_COMPLETE). */
+struct move_event {
+        u32 kind;
+        u32 whole_process;
+        u64 at_ns;                      /* the kernel has moved all threads */
+        u64 joined_ns;                  /* when to_ident's identity was joined */
+        u64 cgroup;                     /* where to */
+        u32 tid;
+        u32 tgid;
+        u32 life;                       /* of the thread id, or of the process's */
+        u32 from_ident;
+        u32 to_ident;
+        u32 incomplete;                 /* the v1 cpuset may follow */
+};
+
+enum piece_flags {
+        PIECE_ENDED = 1,                /* the task was switched out */
+        PIECE_TICK = 2,
+        PIECE_FROM_IDLE = 4,            /* the interval began on an idle CPU */
+        PIECE_COUNTED = 8,              /* the stay has been counted as one outside before */
+        PIECE_MEMBER = 16,              /* there was a record: member_* say what it said */
+        PIECE_INCOMPLETE = 32,          /* and its cpuset may still follow */
+        PIECE_UNANNOUNCED = 64,         /* the thread has no record of its own: its process's counts */
+};
+
+/* An interval, or what ran of it, in which the task was moved, or of which the kernel has not said where it was. */
+struct piece {
+        u32 kind;
+        u32 window;
+        u64 from_ns;
+        u64 now_ns;
+        u64 start_ns;                   /* the stay began */
+        u64 cgroup;                     /* the task's at now_ns */
+        u64 member_ns;                  /* the record's time */
+        u64 joined_ns;
+        u64 standstill_ns;
+        u32 tid;
+        u32 tgid;
+        u32 cpu;
+        u32 life;
+        u32 tgid_life;
+        u32 member_ident;
+        u32 cgroup_ident;               /* of the claim that `cgroup` is under */
+        u32 task_flags;
+        u32 nr_cpus_allowed;
+        u32 flags;                      /* enum piece_flags */
+        char comm[16];
+};
+
+/* What a CPU's programs keep for themselves. Only this CPU writes; programs on it do not interrupt each other. */
+struct cpu_state {
+        u64 start_ns;                   /* the running interval began */
+        u64 charged_ns;                 /* and is counted up to here */
+        u64 judged;                     /* switches in this window */
+        u32 generation;                 /* of the answers in `places` that are good; the first line is the hot one */
+        u32 window;
+        u32 from_idle;                  /* the running interval began on an idle CPU */
+        u32 pad0;
+        u64 ticks;
+        u64 opened_ns;                  /* this CPU's window began */
+        u64 closed_ns;                  /* the last closed window: its end and its counters */
+        u64 closed_judged;
+        u64 closed_ticks;
+        u64 closed_opened_ns;
+        u64 lost_events;                /* ring buffer full; since the programs were loaded */
+        u64 map_full;                   /* an entry could not be made; since the programs were loaded */
+        u64 counted_start_ns;           /* the interval that `counted` is about */
+        u32 counted;                    /* bits of enum counted: classes in which it has been counted */
+        u32 busy;                       /* a split is under way in process context: the tick must not interfere */
+        u32 closed_window;
+        u32 pad;
+        u64 standstill_ns;              /* no tick of the sampler came when it was due; since the programs were loaded */
+        u64 stay_ns;                    /* what runs now has been dealt with up to here by a piece */
+        u64 clock_difference;           /* of our clock and the scheduler's (arrivals.h) */
+        u64 compared_ns;                /* how old that is at most; 0: it is not known */
+        struct mark marks[MARKS];
+        struct place_cache places;
+};
+
+enum counted { COUNTED_OUTSIDE = 1, COUNTED_TRANSITION = 2, COUNTED_INTRUDER = 4 };
+
+/* Commands to on_control, run by BPF_PROG_TEST_RUN; arguments follow as u64. */
+enum control { CONTROL_SPLIT = 1, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH, CONTROL_RENEW };

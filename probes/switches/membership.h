@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * membership.h - whose claim is a task under, since when, and whether an interval can be judged by that.
+ *
+ * Membership is a history: a task may enter and leave a claim many times while it runs, and each moment counts for where
+ * it was then. The history is kept in user space, which hears every move of a member (`struct move_event`). Here stands
+ * what tells the hot path that nothing happened, so that it need not even ask for the cgroup:
+ *
+ *   notes[tid]     what the task was under when it was looked up last, and the number of the latest news by then;
+ *   config.news    counts moves of members and changes of claims: a note is good as long as there was none since.
+ *
+ * Where a note is not good, and at each tick of the sampler, cgroup and records are looked up. If the claim of the cgroup is
+ * not that of the record, the task was moved and the kernel has not said so yet: the tracepoint cgroup_attach_task fires
+ * *after* the kernel has moved all threads of a process, and only for the leader. If they say that the task was under one
+ * claim all the time, the interval is judged here like any other; if not, it is sent to user space whole (`struct piece`),
+ * which cuts it where the history says (probes/switches/trails.py).
+ *
+ * Records are kept for those who are or were members: forked inside (on_fork), moved in or out (on_attach), or found
+ * there by user space when the claim was added. A thread without a record that no fork event announced (a worker of
+ * io_uring, a vhost thread) has its process's. Foreign pods' tasks are members of PODS_IDENT.
+ *
+ * On a host whose cpuset controller sits in a v1 hierarchy a task joins twice: its identity (v2) and its cpuset. It is
+ * complete with the later of the two; a cpuset that follows within PATIENCE_NS closes the joining, one that never comes
+ * leaves a member from the first. What a task does in between is for user space to settle, too.
+ *
+ * Maps:
+ *   processes, threads  hash: key tgid or tid (u32), value struct member, MAX_TASKS entries each. Full: map_full is counted.
+ *   events              ring of RING_PAGES pages: details, pieces, moves. Full: lost_events is counted.
+ */
+#include "switches/notes.h"
+
+struct member {
+        u32 ident;                      /* 0: known to be outside every claim */
+        u32 incomplete;                 /* the v1 cpuset has not been joined; counts for PATIENCE_NS after joined_ns */
+        u64 at_ns;                      /* of the last change; ~0: it is being made at this very moment */
+        u64 joined_ns;                  /* when the identity was joined */
+};
+
+/* By process and by thread; the later of the two counts. Full: counted in map_full, the run is incomplete. */
+BPF_TABLE("hash", u32, struct member, processes, MAX_TASKS);
+BPF_TABLE("hash", u32, struct member, threads, MAX_TASKS);
+/* Moves, pieces, and the first few violations. Full: lost_events is counted, and the run is incomplete. */
+BPF_RINGBUF_OUTPUT(events, RING_PAGES);
+
+static __always_inline struct member *membership(u32 tid, u32 tgid)
+{
+        struct member *p = processes.lookup(&tgid), *t = threads.lookup(&tid);
+
+        if (!t && tid != tgid)
+                t = threads.lookup(&tgid);      /* nobody announced it: it is its process's */
+        if (!p || !t)
+                return p ? p : t;
+        return p->at_ns > t->at_ns ? p : t;
+}
+
+static __always_inline void count_news(void)
+{
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+
+        if (c)
+                lock_xadd(&c->news, 1);
+}
+
+/* Returns the time of the change, or 0 where the map was full. */
+static __always_inline u64 write_member(struct cpu_state *st, u32 id, int whole_process, struct member *m)
+{
+        /* The change first, its time second: whoever finds no record at time x can be sure that x is before at_ns. */
+        struct member *kept;
+
+        m->at_ns = ~0ULL;
+        if (whole_process) {
+                processes.update(&id, m);
+                kept = processes.lookup(&id);
+        } else {
+                threads.update(&id, m);
+                kept = threads.lookup(&id);
+        }
+        if (!kept || kept->ident != m->ident) {
+                st->map_full++;
+                return 0;
+        }
+        u64 now = bpf_ktime_get_ns();
+
+        if (!m->joined_ns)
+                kept->joined_ns = now;
+        kept->at_ns = now;
+        return now;
+}
+
+/* Whether a task sits in the v1 cpuset of a claim (or of the pods). */
+static __always_inline int in_cpuset_of(void *css_set, u32 ident)
+{
+        void *css = read_kernel(void *, css_set, OFF_CSS_SET_SUBSYS + CPUSET_SUBSYS * sizeof(void *));
+        struct claim_root *root = root_of_cgroup(read_kernel(void *, css, OFF_CGROUP_SUBSYS_STATE_CGROUP), CPUSET_SPACE);
+
+        return root && root->ident == ident;
+}
+
+/* Sent at once: a task that joins and exits leaves no record for whoever looks later. */
+static __always_inline void send_move(struct cpu_state *st, u32 kind, struct member *m, u32 from_ident, u64 now,
+                                      u32 tid, u32 tgid, int whole_process, u64 cgroup)
+{
+        struct move_event *d = events.ringbuf_reserve(sizeof(*d));
+
+        if (!d) {
+                st->lost_events++;
+                return;
+        }
+        d->kind = kind;
+        d->whole_process = whole_process;
+        d->at_ns = now;
+        d->joined_ns = m->joined_ns ? m->joined_ns : now;
+        d->cgroup = cgroup;
+        d->tid = tid;
+        d->tgid = tgid;
+        d->life = life_of(whole_process ? tgid : tid);
+        d->from_ident = from_ident;
+        d->to_ident = m->ident;
+        d->incomplete = m->incomplete;
+        events.ringbuf_submit(d, 0);
+}
+
+/* A task came into the v1 cpuset: that completes a joining of its identity that was just before, and nothing else. */
+static __always_inline void complete_joining(struct cpu_state *st, void *cgroup, u32 tid, u32 tgid, int threadgroup)
+{
+        struct claim_root *root = root_of_cgroup(cgroup, CPUSET_SPACE);
+        struct member *m = membership(tid, tgid);
+
+        if (!root || !m || !m->incomplete || m->ident != root->ident)
+                return;
+        if (bpf_ktime_get_ns() - m->joined_ns > PATIENCE_NS)
+                return;
+        struct member complete = { .ident = m->ident, .joined_ns = m->joined_ns };
+        u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &complete);
+
+        if (!now)
+                return;
+        send_move(st, EVENT_COMPLETE, &complete, complete.ident, now, tid, tgid, threadgroup, 0);
+        count_news();
+}
+
+/* raw tracepoint cgroup_attach_task(dst_cgrp, path, task, threadgroup) */
+static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, void *task, int threadgroup)
+{
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+        void *hierarchy = read_kernel(void *, cgroup, OFF_CGROUP_ROOT);
+        u32 number = read_kernel(u32, hierarchy, OFF_CGROUP_ROOT_HIERARCHY_ID);
+        u32 tid = read_kernel(u32, task, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
+
+        if (number) {
+                if (c && number == c->cpuset_hierarchy)
+                        complete_joining(st, cgroup, tid, tgid, threadgroup);
+                return;
+        }
+        struct claim_root *root = root_of_cgroup(cgroup, 0);
+        struct member *m = membership(tid, tgid), fresh = { .ident = root ? root->ident : 0 };
+        u32 from = m ? m->ident : 0;
+
+        if (from == fresh.ident && from != PODS_IDENT)
+                return;                 /* nothing changed: a second attach forgives nothing; pods are told apart */
+        if (c && c->cpuset_hierarchy && root && root->in_cpuset)
+                fresh.incomplete = !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), fresh.ident);
+
+        u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &fresh);
+        u64 id = read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
+
+        if (!now)
+                return;
+        send_move(st, EVENT_MOVE, &fresh, from, now, tid, tgid, threadgroup, id);
+        count_news();
+}
+
+/* raw tracepoint sched_process_fork(parent, child): threads too. CLONE_INTO_CGROUP: the child's own cgroup counts. */
+static __always_inline void handle_fork(struct cpu_state *st, void *parent, void *child)
+{
+        u32 tid = read_kernel(u32, child, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, child, OFF_TASK_STRUCT_TGID);
+        void *css = read_kernel(void *, child, OFF_TASK_STRUCT_CGROUPS);
+        struct claim_root *root = root_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP), 0);
+        u64 *note = note_of(tid);
+
+        if (note)
+                *note = (*note + (1ULL << NOTE_LIFE_SHIFT)) & NOTE_LIFE;
+        if (tid == tgid)
+                processes.delete(&tid); /* a reused pid */
+        if (!root) {
+                threads.delete(&tid);
+                return;
+        }
+        struct member fresh = { .ident = root->ident };
+        struct member *p = membership(read_kernel(u32, parent, OFF_TASK_STRUCT_PID),
+                                      read_kernel(u32, parent, OFF_TASK_STRUCT_TGID));
+
+        if (p && p->incomplete && p->ident == fresh.ident) {
+                fresh.incomplete = 1;   /* between its parent's two joinings */
+                fresh.joined_ns = p->joined_ns;
+        }
+        write_member(st, tid, 0, &fresh);
+}
+
+/*
+ * raw tracepoint sched_process_exit(task), in the context of the task. What it ran up to here has been counted; the rest
+ * is its way out, and counts for the cgroup in which it dies.
+ */
+static __always_inline void handle_exit(void *task)
+{
+        u64 id = bpf_get_current_pid_tgid();
+        u32 tid = id, tgid = id >> 32;
+        struct member *m = membership(tid, tgid);
+        u64 *note = note_of(tid);
+
+        /* Between two joinings: the record says so to whoever settles the rest; the next task of this id replaces it. */
+        if (m && m->incomplete && bpf_ktime_get_ns() - m->joined_ns <= PATIENCE_NS)
+                return;
+        if (tid == tgid) {
+                void *signal = read_kernel(void *, task, OFF_TASK_STRUCT_SIGNAL);
+
+                if (read_kernel(u32, signal, OFF_SIGNAL_STRUCT_NR_THREADS) > 1)
+                        return;         /* other threads go on, or one of them takes this pid in exec */
+                processes.delete(&tid);
+        }
+        threads.delete(&tid);
+        if (note)
+                *note |= NOTE_DEAD;
+}

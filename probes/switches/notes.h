@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * notes.h - what each task was under when it was looked up last, and how many tasks had its id before.
+ *
+ * Maps:
+ *   notes  key tid / NOTES_PER_LINE, value struct note_line, NOTE_LINES entries (pid_max); cannot be full.
+ */
+/*
+ * A note for every thread id that there may be: the number of the latest news (32 bits), the life (8), dead or not (8),
+ * the tag (16). Only switches write a tag: a thread that some hosts hide from the tracepoint stays without one. A thread
+ * id that is used twice is two tasks: `life` counts them. News are numbered over all tasks, because a process that is
+ * moved has many threads and the kernel names one.
+ */
+#define NOTES_PER_LINE   128
+#define NOTE_DEAD        (1ULL << 16)           /* it is exiting: its record is gone, its cgroup is what counts */
+#define NOTE_LIFE_SHIFT  24
+#define NOTE_LIFE        (0xffULL << NOTE_LIFE_SHIFT)
+#define NOTE_KEY(tag, news)  ((u64)(tag) | (u64)(news) << 32)
+#define KEY_OF_NOTE(word)    ((word) & ~NOTE_LIFE)
+
+struct note_line {
+        u64 of[NOTES_PER_LINE];
+};
+
+BPF_ARRAY(notes, struct note_line, NOTE_LINES);
+
+static __always_inline u64 *note_of(u32 tid)
+{
+        int index = tid / NOTES_PER_LINE;
+        struct note_line *line = notes.lookup(&index);
+
+        return line ? &line->of[tid % NOTES_PER_LINE] : 0;
+}
+
+static __always_inline u32 life_of_note(u64 word)
+{
+        return (word & NOTE_LIFE) >> NOTE_LIFE_SHIFT;
+}
+
+static __always_inline u32 life_of(u32 tid)
+{
+        u64 *note = note_of(tid);
+
+        return note ? life_of_note(*note) : 0;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pieces.h - was the task under one claim during the whole interval? If not, or if that cannot be said yet, the interval
+ * goes to user space as it is.
+ */
+
+/* Time is in the rows of nobody yet: without this record the run is incomplete. */
+static __always_inline void send_piece(struct cpu_state *st, struct place_entry *e, struct span *s, struct member *m,
+                                       u32 ident, u32 flags)
+{
+        struct piece *p = events.ringbuf_reserve(sizeof(*p));
+        void *task = (void *)bpf_get_current_task();
+        u64 id = bpf_get_current_pid_tgid();
+
+        if (!p) {
+                st->lost_events++;
+                return;
+        }
+        p->kind = EVENT_PIECE;
+        p->window = st->window;
+        p->from_ns = s->from;
+        p->now_ns = s->now;
+        p->start_ns = s->start > st->stay_ns ? s->start : st->stay_ns;
+        p->cgroup = e->cgroup;
+        p->member_ns = m ? m->at_ns : 0;
+        p->joined_ns = m ? m->joined_ns : 0;
+        p->standstill_ns = s->still;
+        p->tid = id;
+        p->tgid = id >> 32;
+        p->cpu = bpf_get_smp_processor_id();
+        p->life = s->life;
+        p->tgid_life = life_of(id >> 32);
+        p->member_ident = ident;
+        p->cgroup_ident = e->ident;
+        p->task_flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
+        p->nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
+        u32 tid = id;
+
+        if (!threads.lookup(&tid))
+                flags |= PIECE_UNANNOUNCED;
+        if (s->ended)
+                flags |= PIECE_ENDED;
+        if (s->tick)
+                flags |= PIECE_TICK;
+        if (st->from_idle)
+                flags |= PIECE_FROM_IDLE;
+        if (st->counted_start_ns == s->start && (st->counted & COUNTED_OUTSIDE))
+                flags |= PIECE_COUNTED;
+        p->flags = flags;
+        bpf_get_current_comm(p->comm, sizeof(p->comm));
+        events.ringbuf_submit(p, 0);
+        /* What follows of this interval is another stay. */
+        st->stay_ns = s->now;
+        st->counted_start_ns = s->start;
+        st->counted = 0;
+}
+
+/*
+ * Called where there is news since the task was looked up, or where its note does not fit its cgroup (`key` is the one
+ * that does). Returns whether the interval is dealt with; if not, the task was under the claim of its cgroup all the
+ * time.
+ */
+static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e, u64 *note, u64 key,
+                                     struct span *s)
+{
+        u64 id = bpf_get_current_pid_tgid();
+        struct member *m = membership(id, id >> 32);
+        u32 ident = m ? m->ident : 0;
+        int incomplete = m && m->incomplete && s->now - m->joined_ns <= PATIENCE_NS;
+
+        if (ident && ident != PODS_IDENT && ident != e->ident && !idents.lookup(&ident))
+                m = 0, ident = 0;       /* its claim was removed */
+        if (ident == e->ident && (!m || m->at_ns <= s->from)) {
+                if (!incomplete) {
+                        if (note && s->ended)
+                                *note = (*note & NOTE_LIFE) | key;
+                        return 0;
+                }
+                if (e->place == PLACE_INSIDE || e->place == PLACE_FREE)
+                        return 0;
+        }
+        begin_at_arrival(st, s);
+        send_piece(st, e, s, m, ident, (m ? PIECE_MEMBER : 0) | (incomplete ? PIECE_INCOMPLETE : 0));
+        return 1;
+}

@@ -1,0 +1,130 @@
+"""From the ledger's records to the rows of :class:`Evidence`: pure functions, no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+
+from probes.switches.records import IntruderKey, IntruderSums, Offence, OffenceKey, Row, comm
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CpuUse, Intruder, OwnerClass
+from toolkit.model.verdict import Offender
+
+Offences = dict[OffenceKey, Offence]
+Intruders = dict[IntruderKey, IntruderSums]
+
+
+def in_window(epoch: int, window: int) -> bool:
+    """Say whether a detail entry was made in this window."""
+    return epoch >> 8 == window & 0xFFFFFF
+
+
+def merge_offences(into: Offences, found: Iterable[tuple[OffenceKey, Offence]]) -> None:
+    """Add entries drained from the kernel, epochs of one window together."""
+    for key, more in found:
+        key = replace(key, epoch=0)
+        old = into.get(key)
+        if old is not None:
+            more = replace(
+                more,
+                switches=old.switches + more.switches,
+                ns=old.ns + more.ns,
+                longest_ns=max(old.longest_ns, more.longest_ns),
+                first_ns=min(old.first_ns, more.first_ns),
+                last_ns=max(old.last_ns, more.last_ns),
+                comm=max(old, more, key=lambda offence: offence.last_ns).comm,
+            )
+        into[key] = more
+
+
+def merge_intruders(into: Intruders, found: Iterable[tuple[IntruderKey, IntruderSums]]) -> None:
+    """Like :func:`merge_offences`, for intruders."""
+    for key, more in found:
+        key = replace(key, epoch=0)
+        old = into.get(key)
+        if old is not None:
+            more = replace(
+                more,
+                switches=old.switches + more.switches,
+                ns=old.ns + more.ns,
+                longest_ns=max(old.longest_ns, more.longest_ns),
+                first_ns=min(old.first_ns, more.first_ns),
+                last_ns=max(old.last_ns, more.last_ns),
+                comm=max(old, more, key=lambda sums: sums.last_ns).comm,
+                in_pods=old.in_pods | more.in_pods,
+            )
+        into[key] = more
+
+
+def row(counts: Mapping[str, int]) -> Row:
+    """Make a row of the counters that are given; the others are 0."""
+    return Row(**{field.name: counts.get(field.name, 0) for field in fields(Row)})
+
+
+def sum_rows(row: Row, more: Row | None) -> Row:
+    """Add the counters of two rows; the longest is the longer one."""
+    if more is None:
+        return row
+    values = {field.name: getattr(row, field.name) + getattr(more, field.name) for field in fields(Row)}
+    return Row(**(values | {"out_longest_ns": max(row.out_longest_ns, more.out_longest_ns)}))
+
+
+def cpu_use(claim: str, rows: list[Row], sampled: CpuSet, cuts: Mapping[int, int] | None = None) -> list[CpuUse]:
+    """Make a claim's rows, one for each CPU on which it did anything.
+
+    :param cuts: by CPU: how often a task was moved in or out while it ran there.
+    """
+    return [
+        CpuUse(
+            claim=claim,
+            cpu=cpu,
+            switches=row.switches,
+            run_ns=row.ns,
+            idle_wakes=row.idle_wakes,
+            out_of_set_switches=row.out_switches,
+            out_of_set_ns=row.out_ns,
+            out_of_set_longest_ns=row.out_longest_ns,
+            transition_switches=row.transition_switches,
+            transition_ns=row.transition_ns,
+            samples=row.samples,
+            out_of_set_samples=row.out_samples,
+            standstill_ns=row.standstill_ns if cpu in sampled else 0,
+            cuts=(cuts or {}).get(cpu, 0),
+        )
+        for cpu, row in enumerate(rows)
+        if row.switches or row.ns or row.samples
+    ]
+
+
+def offenders(offences: Offences, claims: Mapping[int, str], start_ns: int) -> tuple[Offender, ...]:
+    """Name which tasks ran outside, the worst first. ``claims``: ident -> name."""
+    found = [
+        Offender(
+            claim=claims[key.ident],
+            tid=key.tid,
+            comm=comm(offence.comm),
+            cpu=key.cpu,
+            first_at_ns=max(0, offence.first_ns - start_ns),
+            total_ns=offence.ns,
+            longest_ns=offence.longest_ns,
+            switches=offence.switches,
+        )
+        for key, offence in offences.items()
+        if key.ident in claims
+    ]
+    return tuple(sorted(found, key=lambda row: (-row.total_ns, row.claim, row.tid, row.cpu)))
+
+
+def intruder(key: IntruderKey, sums: IntruderSums, owner: OwnerClass, cgroup: str, start_ns: int) -> Intruder:
+    """Make one intruder row."""
+    return Intruder(
+        cpu=key.cpu,
+        tid=key.tid,
+        comm=comm(sums.comm),
+        owner=owner,
+        cgroup=cgroup,
+        switches=sums.switches,
+        total_ns=sums.ns,
+        longest_ns=sums.longest_ns,
+        first_at_ns=max(0, sums.first_ns - start_ns),
+    )
