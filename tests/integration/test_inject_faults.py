@@ -25,6 +25,7 @@ from toolkit.faults.registry import INJECTABLE, fault_by_id
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import observe, planted_run
 from validators.registry import judge
@@ -96,6 +97,26 @@ def test_a_fault_is_taken_back_exactly(live: LiveSandbox, fault: str) -> None:
         assert made.changes
     assert state(live) == before
     assert traces("inject-once") == []
+
+
+@needs_two_cpus
+def test_narrowed_threads_get_their_affinities_back() -> None:
+    """A fault that changes no file, but the masks of threads: these are those of before afterwards."""
+    quiet = ContainerRequest(
+        claim="web", cgroup=CgroupRequest(path="web", cpus=ONLINE), workloads=(Workload(threads=3),)
+    )
+    with sandbox(SandboxRequest(containers=(quiet,)), run_id="inject-quiet") as quiet_one:
+        place = quiet_one.value.containers[0].cgroup
+
+        def masks() -> dict[int, CpuSet]:
+            return {tid: CpuSet.of(os.sched_getaffinity(tid)) for tid in cgroupfs.tids(quiet_one.hierarchy, place)}
+
+        before = masks()
+        assert set(before.values()) == {ONLINE}
+        with planted(Injection(fault="pile-up", targets=(place,)), run_id="inject-pile"):
+            assert masks() == dict.fromkeys(before, CpuSet.of([ONLINE.first()]))
+        assert masks() == before
+    assert traces("inject-pile") == []
 
 
 @needs_two_cpus
