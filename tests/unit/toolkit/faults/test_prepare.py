@@ -78,6 +78,7 @@ def only(host: Host, **injection: object) -> list[tuple[str, str, str]]:
         ("pool-emptied", {}, [("cpuset.cpus", "2-3", "")]),
         ("quota-reset", {}, [("cpu.max", "50000 100000", "max 100000")]),
         ("quota-imposed", {}, [("cpu.max", "50000 100000", "1000 100000")]),
+        ("period-changed", {}, [("cpu.max", "50000 100000", "50000 10000")]),
         ("weight-reset", {}, [("cpu.weight", "39", "100")]),
     ],
 )
