@@ -79,17 +79,18 @@ def bandwidth(host: Host, cgroup: str, quota_us: int, period_us: int | None = No
 
 
 def _two_files(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[Change, ...]:
-    """v1 judges each write by the bandwidth that it leads to: who shrinks writes the quota first (undone last)."""
+    """v1 refuses any step that is more than the pod's: the way there, and back, leads over the smaller bandwidth."""
     found = {}
     for name, wanted in (("cpu.cfs_quota_us", quota_us), ("cpu.cfs_period_us", period_us)):
         path, before = host.control("cpu", cgroup, name)
         found[name] = Change(kind=ChangeKind.CONTROL, path=path, before=before, after=str(wanted))
     quota, period = (int(change.before) for change in found.values())
-    shrinks = quota_us < 0 or (quota >= 0 and quota_us * period <= quota * period_us)
+    # That of the new quota in the old period, or that of the old quota in the new period.
+    quota_first = quota_us < 0 or (quota >= 0 and quota_us * period_us <= quota * period)
     made = [change for change in found.values() if int(change.before) != int(change.after)]
     if not made:
         raise InputError(f"--target {cgroup}", f"its bandwidth is {quota}/{period} us already", "another one")
-    return tuple(made if shrinks else reversed(made))
+    return tuple(made if quota_first else reversed(made))
 
 
 def pods_quota(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[Change, ...]:

@@ -118,7 +118,12 @@ def test_a_word_that_changes_nothing_is_refused(v2: Host) -> None:
     ("word", "settings", "expected"),
     [
         ("set-quota", {"quota_us": 20_000}, [("db", "cpu.cfs_quota_us", "20000")]),
-        # Who shrinks writes the quota first, who grows the period: no step allows more than both ends do.
+        # No step allows more than both ends do: not even where these are the same bandwidth.
+        (
+            "set-quota",
+            {"quota_us": 100_000, "period_us": 200_000},
+            [("db", "cpu.cfs_period_us", "200000"), ("db", "cpu.cfs_quota_us", "100000")],
+        ),
         (
             "set-quota",
             {"quota_us": 2_000, "period_us": 10_000},
