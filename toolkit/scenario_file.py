@@ -11,14 +11,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
+from toolkit.faults.registry import WORDS
 from toolkit.model.claims import ExclusivePolicy
 from toolkit.model.node_config import FIELDS
 from toolkit.model.sandbox import Workload, WorkloadKind
-from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
+from toolkit.model.scenario import NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
 
@@ -27,6 +28,16 @@ DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """RFC 1123 label: what Kubernetes accepts as a name; it also keeps names harmless as cgroup path parts."""
 CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 Name = Annotated[str, StringConstraints(pattern=f"^{DNS_LABEL.pattern}$")]
+
+
+def _known_fault(word: str) -> str:
+    if word not in WORDS:
+        *most, last = (repr(known) for known in WORDS)
+        raise ValueError(f"Input should be {', '.join(most)} or {last}")
+    return word
+
+
+FaultWord = Annotated[str, AfterValidator(_known_fault), WithJsonSchema({"enum": list(WORDS), "type": "string"})]
 
 
 class _Part(BaseModel):
@@ -53,7 +64,7 @@ class _Workload(_Part):
 
 class _Control(_Part):
     rule: str
-    fault: FaultKind
+    fault: FaultWord
     target: str = ""
     subject: str = ""
     quota_us: int | None = None

@@ -11,7 +11,6 @@ from tests.integration.test_conformance_stages import run
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Runtime
 from toolkit.model.layers import Layer
-from toolkit.model.scenario import FaultKind
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.store import load_run
 from validators.registry import judge
@@ -53,7 +52,7 @@ def test_a_restart_has_a_window_and_a_limit(tmp_path: Path) -> None:
     verdict = next(v for v in result.verdicts if v.rule == "transition-window")
     assert verdict.outcome is Outcome.PASSED
     assert verdict.measures["limit_ms"] == 60_000
-    tight = next(c for c in result.controls if c.fault == FaultKind.TIGHT_LIMIT)
+    tight = next(c for c in result.controls if c.fault == "tight-limit")
     assert tight.outcome is Outcome.PASSED
     assert "the limit is 0 ms" in tight.reason
 
@@ -65,8 +64,8 @@ def test_state_files_speak_as_a_layer(tmp_path: Path) -> None:
     layers = {view.layer for view in load_run(Path(result.run)).evidence.layers}
     assert layers == {Layer.MODEL, Layer.CHECKPOINT}
     told = {control.fault: control.reason for control in result.controls if control.rule == "layers-agree"}
-    assert told[FaultKind.TORN_STATE].startswith("model and checkpoint differ")
-    assert told[FaultKind.WIDEN_CPUSET].startswith("claim and cgroup differ")
+    assert told["torn-state"].startswith("model and checkpoint differ")
+    assert told["widen-cpuset"].startswith("claim and cgroup differ")
 
 
 def test_a_refused_resize_changes_nothing(tmp_path: Path) -> None:
@@ -88,5 +87,5 @@ def test_a_growing_container_gets_its_cpus_after_the_pool_has_left_them(tmp_path
     changes = [change for change in load_run(Path(result.run)).evidence.transitions if change.what == "mask-change"]
     assert [change.claim for change in changes] == ["web/app", "db/main"]
     assert changes[0].end_at_ns <= changes[1].start_at_ns
-    ignored = [control for control in result.controls if control.fault == FaultKind.RESIZE_IGNORED]
+    ignored = [control for control in result.controls if control.fault == "resize-ignored"]
     assert {control.outcome for control in ignored} <= {Outcome.PASSED, Outcome.UNDECIDED}

@@ -17,11 +17,15 @@ from tests.integration.probe_lab import cgroup
 from toolkit.apply import runs
 from toolkit.apply.sandbox import LiveSandbox, sandbox
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
+from toolkit.faults.fault import Fault, Scope
+from toolkit.faults.injection import Injection
+from toolkit.faults.interrupts import interrupt_counts
+from toolkit.faults.planting import planted
+from toolkit.faults.registry import INJECTABLE, fault_by_id
 from toolkit.host import cgroupfs
-from toolkit.inject.catalogue import FAULTS, Fault, FaultId, Scope
-from toolkit.inject.planting import planted
-from toolkit.inject.prepare import Injection, interrupt_counts
+from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import observe, planted_run
 from validators.registry import judge
@@ -30,8 +34,8 @@ pytestmark = pytest.mark.integration
 
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
 OWN = CpuSet.of([max(ONLINE)])
-REPORTED = [fault for fault in FAULTS if fault.scope is Scope.CGROUP]
-SHOWN = [fault for fault in FAULTS if fault.scope is not Scope.HOST]
+REPORTED = [fault for fault in INJECTABLE if fault.scope is Scope.CGROUP]
+SHOWN = [fault for fault in INJECTABLE if fault.scope is not Scope.HOST]
 needs_two_cpus = pytest.mark.skipif(len(ONLINE) < 2, reason="an exclusive CPU and a shared one are needed")
 
 
@@ -75,16 +79,16 @@ def state(live: LiveSandbox) -> dict[str, object]:
     return found
 
 
-def target_of(live: LiveSandbox, fault: FaultId) -> str:
+def target_of(live: LiveSandbox, fault: str) -> str:
     """The container that a fault is about."""
-    exclusive = (FaultId.ROGUE_TASK, FaultId.TASK_MOVED, FaultId.QUOTA_IMPOSED)
-    claim = planted_run.EXCLUSIVE if fault in exclusive else planted_run.SHARED
+    exclusive = fault_by_id(fault).aims_at is Isolation.CONTAINER
+    claim = planted_run.EXCLUSIVE if exclusive else planted_run.SHARED
     return next(container.cgroup for container in live.value.containers if container.claim == claim)
 
 
 @needs_two_cpus
 @pytest.mark.parametrize("fault", [fault.id for fault in REPORTED], ids=str)
-def test_a_fault_is_taken_back_exactly(live: LiveSandbox, fault: FaultId) -> None:
+def test_a_fault_is_taken_back_exactly(live: LiveSandbox, fault: str) -> None:
     """While it stands something differs; afterwards control files, members and cgroups are those of before."""
     before = state(live)
     with planted(Injection(fault=fault, targets=(target_of(live, fault),)), run_id="inject-once") as made:
@@ -96,8 +100,28 @@ def test_a_fault_is_taken_back_exactly(live: LiveSandbox, fault: FaultId) -> Non
 
 
 @needs_two_cpus
-@pytest.mark.parametrize("fault", [FaultId.CPUSET_WRITE, FaultId.TASK_MOVED, FaultId.ROGUE_TASK], ids=str)
-def test_a_fault_outlives_its_maker_until_cleanup(live: LiveSandbox, fault: FaultId) -> None:
+def test_narrowed_threads_get_their_affinities_back() -> None:
+    """A fault that changes no file, but the masks of threads: these are those of before afterwards."""
+    quiet = ContainerRequest(
+        claim="web", cgroup=CgroupRequest(path="web", cpus=ONLINE), workloads=(Workload(threads=3),)
+    )
+    with sandbox(SandboxRequest(containers=(quiet,)), run_id="inject-quiet") as quiet_one:
+        place = quiet_one.value.containers[0].cgroup
+
+        def masks() -> dict[int, CpuSet]:
+            return {tid: CpuSet.of(os.sched_getaffinity(tid)) for tid in cgroupfs.tids(quiet_one.hierarchy, place)}
+
+        before = masks()
+        assert set(before.values()) == {ONLINE}
+        with planted(Injection(fault="pile-up", targets=(place,)), run_id="inject-pile"):
+            assert masks() == dict.fromkeys(before, CpuSet.of([ONLINE.first()]))
+        assert masks() == before
+    assert traces("inject-pile") == []
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("fault", ["cpuset-write", "task-moved", "rogue-task"], ids=str)
+def test_a_fault_outlives_its_maker_until_cleanup(live: LiveSandbox, fault: str) -> None:
     """After SIGKILL of the injector the fault stands, and a clean-up takes it back exactly."""
     before = state(live)
     target = target_of(live, fault)
@@ -122,10 +146,10 @@ def test_a_fault_outlives_its_maker_until_cleanup(live: LiveSandbox, fault: Faul
 @needs_two_cpus
 def test_what_somebody_else_wrote_meanwhile_is_left_alone(live: LiveSandbox) -> None:
     """A file that a third party has written since is theirs: it is named, and not overwritten."""
-    target = target_of(live, FaultId.WEIGHT_RESET)
+    target = target_of(live, "weight-reset")
     with (
         pytest.raises(ApplyError, match="somebody else wrote '333' meanwhile"),
-        planted(Injection(fault=FaultId.WEIGHT_RESET, targets=(target,)), run_id="inject-third") as made,
+        planted(Injection(fault="weight-reset", targets=(target,)), run_id="inject-third") as made,
     ):
         Path(made.changes[0].path).write_text("333")
     assert Path(made.changes[0].path).read_text().strip() == "333"
@@ -138,7 +162,7 @@ def test_foreign_cgroups_need_consent() -> None:
     with (
         cgroup(f"somebody-{os.getpid()}") as foreign,
         pytest.raises(InputError, match="--i-know-this-breaks-isolation"),
-        planted(Injection(fault=FaultId.CPUSET_WRITE, targets=(foreign,)), run_id="inject-foreign"),
+        planted(Injection(fault="cpuset-write", targets=(foreign,)), run_id="inject-foreign"),
     ):
         pytest.fail("planted")
     assert traces("inject-foreign") == []
@@ -160,7 +184,7 @@ def test_an_interrupt_is_moved_and_moved_back() -> None:
     goal = CpuSet.of([(ONLINE - used).first()])
     files = [chosen / "smp_affinity_list", chosen / "effective_affinity_list"]
     before = [file.read_text() for file in files]
-    injection = Injection(fault=FaultId.IRQ_MOVED, cpus=goal, irq=int(chosen.name), consent=True)
+    injection = Injection(fault="irq-moved", cpus=goal, irq=int(chosen.name), consent=True)
     try:
         with planted(injection, run_id="inject-irq"):
             assert CpuSet.parse(files[0].read_text()) == goal
@@ -179,6 +203,6 @@ def test_the_boot_cpu_cannot_go_offline() -> None:
         pytest.skip("this machine's CPU 0 can be taken offline")
     with (
         pytest.raises(HostUnsupportedError, match="CPU 0 cannot be taken offline"),
-        planted(Injection(fault=FaultId.CPU_OFFLINE, cpus=CpuSet.of([0]), consent=True), run_id="inject-off"),
+        planted(Injection(fault="cpu-offline", cpus=CpuSet.of([0]), consent=True), run_id="inject-off"),
     ):
         pytest.fail("planted")

@@ -17,16 +17,17 @@ from probes.observer import Observer
 from tests.integration.apply_support import traces
 from toolkit.apply.sandbox import sandbox
 from toolkit.errors import ApplyError, HostUnsupportedError
-from toolkit.inject.catalogue import FaultId
-from toolkit.inject.planting import planted
-from toolkit.inject.prepare import Injection, interrupt_counts
+from toolkit.faults.injection import Injection
+from toolkit.faults.interrupts import interrupt_counts
+from toolkit.faults.pile_up import narrow
+from toolkit.faults.planting import planted
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, ExclusivePolicy, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.interrupts import IrqKind
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline import faults, observe
+from toolkit.pipeline import observe
 from validators.registry import judge
 
 pytestmark = [
@@ -260,7 +261,7 @@ def test_threads_narrower_than_a_right_set_are_seen(fault: str) -> None:
     )
     with sandbox(request, run_id=f"field-{fault}") as live:
         place = live.value.containers[0].cgroup
-        faults.pile_up(live, "web", part)
+        narrow(live.hierarchy, place, part)
         claims = ClaimSet(claims=(Claim(name="web", cgroup=place, cpus=ONLINE),))
         evidence = observe.observe(claims, observe.Window(run_id=f"field-{fault}", duration_s=1.0))
         verdicts = {verdict.rule: verdict for verdict in judge(claims, evidence)}
@@ -320,7 +321,7 @@ def _arrives(irq: int, own: CpuSet, work: Callable[[], None]) -> bool:
         observer.open_window()
         work()
         assert seen(observer.close_window()) == 0
-        with planted(Injection(fault=FaultId.IRQ_MOVED, cpus=own, irq=irq, consent=True), run_id="field-irq"):
+        with planted(Injection(fault="irq-moved", cpus=own, irq=irq, consent=True), run_id="field-irq"):
             observer.open_window()
             deadline = time.monotonic() + 6.0
             while not seen(observer.snapshot()) and time.monotonic() < deadline:

@@ -14,9 +14,8 @@ from tests.integration.apply_support import container, request
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import LiveSandbox, sandbox
 from toolkit.errors import InputError
-from toolkit.inject.catalogue import FaultId
-from toolkit.inject.planting import planted
-from toolkit.inject.prepare import Injection
+from toolkit.faults.injection import Injection
+from toolkit.faults.planting import planted
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
@@ -109,7 +108,7 @@ def test_cpus_that_become_exclusive_are_watched_from_then_on(ledger: Ledger) -> 
         claim = claim_of(live, "db", LAST, Isolation.CONTAINER)
         with Observer(ClaimSet(claims=(), pods_root=live.value.root), ledger=ledger) as observer:
             observer.open_window()
-            rogue = Injection(fault=FaultId.ROGUE_TASK, targets=(claim.cgroup,))
+            rogue = Injection(fault="rogue-task", targets=(claim.cgroup,))
             with planted(rogue, run_id=f"late-{os.getpid()}-fault") as fault:
                 assert not [row for row in observer.snapshot().intruders if row.tid == fault.pid]
                 observer.add_claim(claim)

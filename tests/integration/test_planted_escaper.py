@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -10,16 +11,16 @@ import pytest
 
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import sandbox
+from toolkit.faults.controls import broken
+from toolkit.faults.escaper import ROUNDS
 from toolkit.host import procfs
 from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
-from toolkit.model.scenario import FaultKind, NegativeControl
-from toolkit.pipeline import faults
-from toolkit.pipeline.escaper import ROUNDS
+from toolkit.model.scenario import NegativeControl
 
 pytestmark = pytest.mark.integration
-CONTROL = NegativeControl(rule="cpuset-containment", fault=FaultKind.WIDEN_CPUSET, target="web")
+CONTROL = NegativeControl(rule="cpuset-containment", fault="widen-cpuset", target="web")
 
 
 def test_the_rounds_of_an_escaper_are_counted() -> None:
@@ -34,8 +35,9 @@ def test_the_rounds_of_an_escaper_are_counted() -> None:
             ),
         )
     )
-    with sandbox(request, run_id="test-escaper") as live:
-        escaper = faults.apply_fault(CONTROL, live, request, online)
+    with contextlib.ExitStack() as stack:
+        live = stack.enter_context(sandbox(request, run_id="test-escaper"))
+        escaper = stack.enter_context(broken(CONTROL, live, request, online))
         assert escaper is not None
         first = escaper.rounds()
         assert first is not None

@@ -22,8 +22,7 @@ EVERY_HIERARCHY = guests(
 PLANT = """
 import json
 from pathlib import Path
-from toolkit.inject.prepare import Injection
-from toolkit.inject.catalogue import FaultId
+from toolkit.faults.injection import Injection
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.serde import to_data
@@ -31,7 +30,7 @@ from toolkit.pipeline import planted_run
 
 online = Path("/sys/devices/system/cpu/online")
 before = online.read_text()
-injection = Injection(fault=FaultId(ARGS["fault"]), consent=True)
+injection = Injection(fault=ARGS["fault"], consent=True)
 # A light load: the emulated CPUs share what the host can spare.
 light = (Workload(kind=WorkloadKind.PULSE, threads=1),)
 done = planted_run.run(injection, run_id="lab-inject", duration_s=4.0, loads=light)

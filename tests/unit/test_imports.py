@@ -16,7 +16,10 @@ PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("toolkit", "probes", "validators")
 
 BASE = ("toolkit", "toolkit.errors", "toolkit.model")
-LAYERS = ("toolkit.allocation", "toolkit.host", "toolkit.apply", "toolkit.report", "probes", "validators")
+LAYERS = (
+    *("toolkit.allocation", "toolkit.host", "toolkit.apply", "toolkit.faults", "toolkit.report"),
+    *("probes", "validators"),
+)
 """The middle: none of them knows the pipeline or the command line."""
 TOP = ("toolkit.pipeline", "toolkit.cli")
 BESIDE_THE_CLI = ("validators.plugin", "validators.conformance")
@@ -27,11 +30,15 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "toolkit.model": (*LAYERS, *TOP),
     **dict.fromkeys(LAYERS, TOP),
     "toolkit.pipeline": ("toolkit.cli",),
+    # What a fault changes is the host; what is seen of it, and what that means, is none of its business.
+    "toolkit.faults": ("probes", "validators", "toolkit.report", *TOP),
+    "toolkit.host": ("toolkit.faults", *TOP),
+    "toolkit.apply": ("toolkit.faults", *TOP),
     # Judging must work on another machine, from a saved run; probes produce evidence and never judge.
-    "validators": ("probes", "toolkit.apply", *TOP),
-    "probes": ("validators", "toolkit.apply", "toolkit.report", *TOP),
+    "validators": ("probes", "toolkit.apply", "toolkit.faults", *TOP),
+    "probes": ("validators", "toolkit.apply", "toolkit.faults", "toolkit.report", *TOP),
     "toolkit.report": ("probes", "toolkit.apply", *TOP),
-    "toolkit.allocation": ("probes", "validators", "toolkit.apply", "toolkit.report", *TOP),
+    "toolkit.allocation": ("probes", "validators", "toolkit.apply", "toolkit.faults", "toolkit.report", *TOP),
 }
 """Package -> what no module of it may import."""
 
@@ -137,6 +144,8 @@ def test_imports_run_one_way() -> None:
         ("validators/x.py", "import probes.switches.ledger"),
         ("probes/x.py", "from validators import registry"),
         ("toolkit/pipeline/x.py", "from toolkit.cli import main"),
+        ("toolkit/faults/x.py", "from toolkit.pipeline import observe"),
+        ("toolkit/apply/x.py", "from toolkit.faults import registry"),
     ],
 )
 def test_a_wrong_import_is_found(tmp_path: Path, path: str, line: str) -> None:

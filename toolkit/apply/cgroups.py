@@ -183,7 +183,7 @@ def set_weight(hierarchy: Hierarchy, cgroup: str, *, shares: int | None, weight:
     if hierarchy.is_v2("cpu"):
         if weight is None:
             assert shares is not None
-            weight = 1 + (max(shares, 2) - 2) * 9999 // 262142
+            weight = weight_of_shares(shares)
         write_control(path / "cpu.weight", str(weight))
         _same(cgroup, "cpu.weight", weight, cgroupfs.read_files(hierarchy, cgroup, 0).weight)
         return
@@ -192,6 +192,11 @@ def set_weight(hierarchy: Hierarchy, cgroup: str, *, shares: int | None, weight:
         shares = max(2, (weight * 1024 + 50) // 100)
     write_control(path / "cpu.shares", str(shares))
     _same(cgroup, "cpu.shares", shares, cgroupfs.read_files(hierarchy, cgroup, 0).shares)
+
+
+def weight_of_shares(shares: int) -> int:
+    """Return the v2 weight that the kubelet's formula makes of shares (docs/facts.md "K-weight")."""
+    return 1 + (max(shares, 2) - 2) * 9999 // 262142
 
 
 def set_hugepages(hierarchy: Hierarchy, cgroup: str, page_bytes: int, limit_bytes: int) -> None:

@@ -38,6 +38,7 @@ _LIMITS = frozenset(
         *("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares", "memory.limit_in_bytes"),
     )
 )
+_HUGEPAGES = re.compile(r"hugetlb\.\w{1,16}\.(rsvd\.)?max", re.ASCII)
 _HOST_FILES = re.compile(r"sys/devices/system/cpu/cpu\d{1,6}/online|proc/irq/\d{1,6}/smp_affinity_list", re.ASCII)
 
 
@@ -105,7 +106,8 @@ def _is_control(root: Path, hierarchy: Hierarchy, path: Path) -> bool:
     if path.is_relative_to(root) and _HOST_FILES.fullmatch(str(path.relative_to(root))):
         return True
     mounts = [mount for _, mount in hierarchy.legacy] + ([hierarchy.unified] if hierarchy.unified else [])
-    return path.name in _LIMITS and any(path.is_relative_to(mount) and path.parent != mount for mount in mounts)
+    limit = path.name in _LIMITS or _HUGEPAGES.fullmatch(path.name) is not None
+    return limit and any(path.is_relative_to(mount) and path.parent != mount for mount in mounts)
 
 
 def _make(hierarchy: Hierarchy, change: Change) -> None:

@@ -13,7 +13,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,19 +39,23 @@ class TaskMask:
 
 def snapshot(root: Path) -> tuple[TaskMask, ...]:
     """Read the affinity of every thread on the machine."""
-    return tuple(_tasks(root))
+    return masks_of((tid for pid in procfs.pids(root) for tid in procfs.tids(pid, root)), root)
 
 
-def _tasks(root: Path) -> Iterator[TaskMask]:
-    for pid in procfs.pids(root):
-        for tid in procfs.tids(pid, root):
-            began = procfs.start_time(tid, root)
-            try:
-                cpus = os.sched_getaffinity(tid)
-            except OSError:
-                continue
-            if began is not None:
-                yield TaskMask(tid, began, CpuSet.of(cpus))
+def masks_of(tids: Iterable[int], root: Path) -> tuple[TaskMask, ...]:
+    """Read the affinity of some threads; those that have ended are left out."""
+    return tuple(_masks(tids, root))
+
+
+def _masks(tids: Iterable[int], root: Path) -> Iterator[TaskMask]:
+    for tid in tids:
+        began = procfs.start_time(tid, root)
+        try:
+            cpus = os.sched_getaffinity(tid)
+        except OSError:
+            continue
+        if began is not None:
+            yield TaskMask(tid, began, CpuSet.of(cpus))
 
 
 def restore_masks(root: Path, masks: tuple[TaskMask, ...]) -> tuple[int, int]:

@@ -219,7 +219,7 @@ def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
             scenario.tier.value,
             textwrap.fill(scenario.title, 44),
             textwrap.fill(needs(scenario.requires), 28),
-            "\n".join(f"{control.rule} ← {control.fault.value}" for control in scenario.negative_controls),
+            "\n".join(f"{control.rule} ← {control.fault}" for control in scenario.negative_controls),
         ]
         for scenario in scenarios
     ]

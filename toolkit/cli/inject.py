@@ -12,11 +12,12 @@ from tabulate import tabulate
 from toolkit.cli.common import SECONDS, json_option, print_json, say, say_line
 from toolkit.cli.ending import leave
 from toolkit.errors import HostUnsupportedError, InputError
-from toolkit.inject.catalogue import FAULTS, Fault, fault_named
-from toolkit.inject.planting import planted
-from toolkit.inject.prepare import Injection
-from toolkit.inject.target import CONSENT
-from toolkit.inject.torn import Tear
+from toolkit.faults.consent import CONSENT
+from toolkit.faults.fault import Fault
+from toolkit.faults.injection import Injection
+from toolkit.faults.planting import planted
+from toolkit.faults.registry import INJECTABLE, fault_named
+from toolkit.faults.torn import Tear
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
@@ -85,15 +86,14 @@ def command(
 def print_faults(as_json: bool) -> None:
     """Print the faults."""
     if as_json:
-        print_json([to_data(fault) for fault in FAULTS])
+        print_json([to_data(fault.description) for fault in INJECTABLE])
         return
     rows = [
-        (fault.id.value, fault.title, fault.scope.value, ", ".join((*fault.rules, *fault.undecides)))
-        for fault in FAULTS
+        (fault.id, fault.title, fault.scope.value, ", ".join((*fault.rules, *fault.undecides))) for fault in INJECTABLE
     ]
     say(tabulate(rows, headers=("fault", "what happens", "needs consent for", "reported by"), tablefmt="simple"))
-    for fault in FAULTS:
-        say(f"\n{fault.id.value}: {fault.changes} ({', '.join(fault.field)} of docs/failures.md)")
+    for fault in INJECTABLE:
+        say(f"\n{fault.id}: {fault.changes} ({', '.join(fault.field)} of docs/failures.md)")
 
 
 def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:
@@ -101,7 +101,7 @@ def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: b
         raise HostUnsupportedError("planting faults needs root: run it with sudo")
     with stop_on_signals() as stopped, planted(injection, run_id=execute.new_run_id("inject")) as made:
         if as_json:
-            planted_now = {"fault": fault.id.value, "changes": [to_data(change) for change in made.changes]}
+            planted_now = {"fault": fault.id, "changes": [to_data(change) for change in made.changes]}
             click.echo(printable_json(json.dumps(planted_now)))
         else:
             for change in made.changes:
@@ -129,7 +129,7 @@ def _print(fault: Fault, done: planted_run.PlantedRun, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "fault": to_data(fault),
+                "fault": to_data(fault.description),
                 "missed": list(done.missed),
                 "unjudged": done.unjudged,
                 "verdicts": [to_data(verdict) for verdict in done.verdicts],

@@ -53,52 +53,23 @@ class Requirements:
     """Memory that the kubelet's discovery finds."""
 
 
-class FaultKind(StrEnum):
-    """Ways to break a promise, really, inside our own sandbox."""
-
-    WIDEN_CPUSET = "widen-cpuset"
-    """The target's cpuset becomes every online CPU, and a task of it runs on each in turn."""
-    NARROW_CPUSET = "narrow-cpuset"
-    """The target's cpuset loses all of its CPUs but the first."""
-    WIDEN_MEMS = "widen-mems"
-    """The target's memory nodes become all that have memory."""
-    SET_QUOTA = "set-quota"
-    """The target's bandwidth is rewritten to ``quota_us``/``period_us`` (-1: none)."""
-    SET_SHARES = "set-shares"
-    """The target's share of contended CPU time is rewritten to ``shares``."""
-    UNLIMIT_HUGEPAGES = "unlimit-hugepages"
-    """The target's limits on huge pages are taken away."""
-    PILE_UP = "pile-up"
-    """All threads of the target narrow themselves to the first of its CPUs."""
-    TORN_STATE = "torn-state"
-    """The kubelet dies between the two saves of its state, before the target's CPUs left the shared pool."""
-    RESIZE_IGNORED = "resize-ignored"
-    """The node resizes, but the target's cpuset stays what it was."""
-    TIGHT_LIMIT = "tight-limit"
-    """A change may take ``transition_limit_ms``, others ``noise_budget_ns_per_s``: less than any machine needs."""
-    CHANGE_NODE = "change-node"
-    """The node has ``kubelet`` settings or ``pods`` on top of the scenario's: what it then promises is broken."""
-    MISCONFIGURE_NODE = "misconfigure-node"
-    """The node is set up with ``kubelet`` settings on top of the scenario's, the promises stay the scenario's."""
-    CANARY_ESCAPE = "canary-escape"
-    """The canary that should keep its claim is let loose on another CPU."""
-
-
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NegativeControl:
     """A fault, and the rule that must come out ``failed`` because of it.
 
+    :param fault: a word of the library of faults (:mod:`toolkit.faults`).
     :param target: ``pod/container`` whose promise is broken.
     :param subject: whose verdict must be ``failed``; the target's if empty.
     :param kubelet: settings that replace the scenario's, key by key; ``None`` takes one away.
     :param pods: pods that come after the scenario's; one with a known name takes its place.
     :param requires: what the machine must have for this control on top of what the scenario needs.
-    :param transition_limit_ms: see ``TIGHT_LIMIT``, as is ``noise_budget_ns_per_s``.
+    :param quota_us: of ``set-quota`` (-1: none), with ``period_us``. :param shares: of ``set-shares``.
+    :param transition_limit_ms: of ``tight-limit``, as is ``noise_budget_ns_per_s``.
     """
 
     rule: str
-    fault: FaultKind
+    fault: str
     target: str = ""
     subject: str = ""
     quota_us: int | None = None

@@ -21,11 +21,13 @@ from pathlib import Path
 from probes.observer import Observer
 from toolkit.apply import sandbox as apply
 from toolkit.apply.sandbox import LiveSandbox
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.faults.fault import Fault
+from toolkit.faults.injection import Host, Injection
+from toolkit.faults.planting import planted, prepared
+from toolkit.faults.registry import FAULTS
 from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
-from toolkit.inject.catalogue import FaultId, fault_named
-from toolkit.inject.planting import planted
-from toolkit.inject.prepare import Injection
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan
@@ -52,20 +54,15 @@ LOADS = (
 """No thread storms: a thread that is being forked while its cpuset shrinks may really run once, for some 20 us, on a
 CPU that the set has lost by then (docs/facts.md K12 promises the write's effect for non-forking tasks only). That is an
 escape, and is reported as one: about once in 50 shrinks of a storm."""
-CONSEQUENCES: dict[FaultId, tuple[str, ...]] = {
-    FaultId.CPUSET_WRITE: ("cpuset-containment", "exclusive-cpus", "quota-throttling", "layers-agree"),
-    FaultId.ROGUE_TASK: (),
-    FaultId.QUOTA_IMPOSED: (),
-    FaultId.QUOTA_RESET: ("quota-throttling",),
-}
-"""Faults of the second run, and rules beside their own that may rightly say ``failed`` because of them."""
+PLANTED = tuple(fault for fault in FAULTS if fault.consequences is not None)
+"""Faults of the second run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultResult:
     """One planted fault: ``found`` when each of its rules said ``failed`` about the target."""
 
-    fault: FaultId
+    fault: str
     claim: str
     found: bool
     reasons: tuple[str, ...]
@@ -273,9 +270,9 @@ def _window(scene: Scene, engine: Session, root: Path, tally: _Tally, *, faults:
     tally.transitions += [(t.what, (t.end_at_ns - t.start_at_ns) / 1e6) for t in done.evidence.transitions]
     explained: set[tuple[str, str]] = set()
     if happened.fault is not None:
-        claim, injection = happened.fault
-        tally.faults.append(_result(injection.fault, claim, done.verdicts))
-        explained = _explained(scene, injection.fault, claim)
+        kind, claim, _ = happened.fault
+        tally.faults.append(_result(kind, claim, done.verdicts))
+        explained = _explained(scene, kind, claim)
     tally.alarms += [
         f"{v.rule} {v.subject}: {v.reason} (window {tally.windows}, {dict(v.measures)})"
         for v in done.verdicts
@@ -291,7 +288,7 @@ class _Happened:
     """What happened in a window. :param late: a resize that waits until it is over. :param fault: what was planted."""
 
     late: Step | None = None
-    fault: tuple[str, Injection] | None = None
+    fault: tuple[Fault, str, Injection] | None = None
 
 
 def _happen(
@@ -315,13 +312,13 @@ def _happen(
         tally.mismatches += scene.mismatches()
     for _ in range(REPORTS):
         opened.poll(0.05)
-    happened.fault = _choose(scene) if faults and happened.late is None else None
+    happened.fault = _choose(scene, root) if faults and happened.late is None else None
     if happened.fault is None:
         return
-    claim, injection = happened.fault
+    kind, claim, injection = happened.fault
     stands.enter_context(planted(injection, run_id=f"{scene.live.value.run_id}-fault", root=root))
     deadline = time.monotonic() + FAULT_DEADLINE_S
-    while not _found(injection.fault, claim, judge(_all(scene), opened.snapshot())):
+    while not _found(kind, claim, judge(_all(scene), opened.snapshot())):
         if time.monotonic() > deadline:
             return
         opened.poll(0.2)
@@ -331,43 +328,51 @@ def _all(scene: Scene) -> ClaimSet:
     return replace(scene.base, claims=tuple(scene.claims.values()))
 
 
-def _choose(scene: Scene) -> tuple[str, Injection] | None:
-    """Choose a fault that makes sense on what stands now; ``None`` if nothing does."""
-    present = scene.present()
-    own = sorted(name for name, claim in present.items() if claim.isolation is Isolation.CONTAINER)
-    shared = sorted(name for name, claim in present.items() if claim.isolation is Isolation.HOST)
-    able = [(FaultId.QUOTA_RESET, name) for name in shared]
-    able += [(fault, name) for fault in (FaultId.ROGUE_TASK, FaultId.QUOTA_IMPOSED) for name in own]
-    if own:
-        able += [(FaultId.CPUSET_WRITE, name) for name in shared]
+def _choose(scene: Scene, root: Path) -> tuple[Fault, str, Injection] | None:
+    """Choose a fault that would change something of what stands now; ``None`` if nothing does."""
+    host = Host(root, scene.live.hierarchy, scene.live.value.run_id)
+    able = []
+    for fault in PLANTED:
+        for name, claim in scene.present().items():
+            injection = Injection(fault=fault.id, targets=(claim.cgroup,))
+            if claim.isolation is fault.aims_at and _able(host, injection):
+                able.append((fault, name, injection))
     if not able:
         return None
-    fault, name = scene.model.dice.choice(able)
-    busy = {FaultId.CPUSET_WRITE: WorkloadKind.AFFINITY_ESCAPER, FaultId.QUOTA_IMPOSED: WorkloadKind.SPIN}
-    if fault in busy:
+    fault, name, injection = scene.model.dice.choice(able)
+    if fault.load is not None:
         # The fault shows only where somebody makes use of it.
-        scene.live.spawn(name, Workload(kind=busy[fault]))
-    return name, Injection(fault=fault, targets=(present[name].cgroup,))
+        scene.live.spawn(name, Workload(kind=fault.load))
+    return fault, name, injection
 
 
-def _found(fault: FaultId, claim: str, verdicts: tuple[Verdict, ...]) -> bool:
+def _able(host: Host, injection: Injection) -> bool:
+    try:
+        prepared(host, injection)
+    except (InputError, HostUnsupportedError):
+        return False
+    return True
+
+
+def _found(fault: Fault, claim: str, verdicts: tuple[Verdict, ...]) -> bool:
     failed = {verdict.rule for verdict in verdicts if verdict.outcome is Outcome.FAILED and verdict.subject == claim}
-    return set(fault_named(fault).rules) <= failed
+    return set(fault.rules) <= failed
 
 
-def _result(fault: FaultId, claim: str, verdicts: tuple[Verdict, ...]) -> FaultResult:
+def _result(fault: Fault, claim: str, verdicts: tuple[Verdict, ...]) -> FaultResult:
     return FaultResult(
-        fault=fault,
+        fault=fault.id,
         claim=claim,
         found=_found(fault, claim, verdicts),
         reasons=tuple(f"{v.rule} {v.outcome}: {v.reason}" for v in verdicts if v.subject == claim),
     )
 
 
-def _explained(scene: Scene, fault: FaultId, claim: str) -> set[tuple[str, str]]:
+def _explained(scene: Scene, fault: Fault, claim: str) -> set[tuple[str, str]]:
     """Return which verdicts a fault explains: its rules about its target, and what the target does to others."""
-    found = {(rule, claim) for rule in (*fault_named(fault).rules, *CONSEQUENCES[fault])}
-    if "exclusive-cpus" in CONSEQUENCES[fault]:
+    consequences = fault.consequences or ()
+    found = {(rule, claim) for rule in (*fault.rules, *consequences)}
+    if "exclusive-cpus" in consequences:
         own = (name for name, one in scene.claims.items() if one.isolation is Isolation.CONTAINER)
         found |= {("exclusive-cpus", name) for name in own}
     return found

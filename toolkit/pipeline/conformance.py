@@ -9,10 +9,12 @@ from functools import partial
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
+from toolkit.faults.fault import Target, When
+from toolkit.faults.registry import word_of
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
-from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario, Tier
+from toolkit.model.scenario import NegativeControl, Requirements, Scenario, Tier
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.pipeline import execute
@@ -21,7 +23,7 @@ from toolkit.pipeline.admissions import NODE
 from toolkit.pipeline.admissions import admissions as admissions
 from toolkit.pipeline.admissions import unexpected_admission as unexpected_admission
 from toolkit.pipeline.execute import Settings
-from toolkit.pipeline.planning import Planned, machine_of, plan_all, vary
+from toolkit.pipeline.planning import Planned, machine_of, plan_all
 from toolkit.pipeline.record import Kept, Run
 from toolkit.pipeline.repeats import settle
 from toolkit.pipeline.resizing import containers
@@ -164,12 +166,14 @@ def idle_fault(work: Planned, control: NegativeControl) -> str | None:
     found = next((named[control.target] for plan in plans if control.target in (named := containers(plan))), None)
     if found is None:
         return None
-    memory = CpuSet.of(node.id for node in work.topology.numa if node.mem_bytes)
-    if control.fault is FaultKind.WIDEN_MEMS and memory <= (found[1].mems or memory):
-        return f"{control.target} has memory on all nodes ({memory}) anyway: nothing to widen"
-    if control.fault is FaultKind.WIDEN_CPUSET and work.online <= (found[1].cpus or work.online):
-        return f"{control.target} has all CPUs ({work.online}) anyway: nothing to widen"
-    return None
+    target = Target(
+        claim=control.target,
+        cpus=found[1].cpus,
+        mems=found[1].mems,
+        online=work.online,
+        memory_nodes=CpuSet.of(node.id for node in work.topology.numa if node.mem_bytes),
+    )
+    return word_of(control).idle(target)
 
 
 def fault_groups(scenario: Scenario) -> tuple[tuple[NegativeControl, ...], ...]:
@@ -192,14 +196,14 @@ def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Setting
     planned = [one for one in group if one.rule == ADMISSION]
     watched = tuple(one for one in group if one.rule != ADMISSION)
     found: list[ControlResult] = []
-    changed = None
-    if control.fault in (FaultKind.CHANGE_NODE, FaultKind.MISCONFIGURE_NODE):
-        changed = plan_all(vary(work.scenario, control), work.topology)
+    word = word_of(control)
+    varied = word.when in (When.PROMISE, When.NODE)
+    changed = plan_all(word.vary(control, work.scenario), work.topology) if varied else None
     if planned:
         verdicts = admissions(work.scenario, changed or work)
         found += [judge_control(one, verdicts, "") for one in planned]
     if watched:
-        if changed is not None and control.fault is FaultKind.CHANGE_NODE:
+        if changed is not None and word.when is When.PROMISE:
             run = execute.run_controls(changed, watched, settings)
         else:
             run = execute.run_controls(work, watched, settings, node=changed)
@@ -264,14 +268,14 @@ def judge_control(
     if hidden:
         return _control(control, Outcome.UNDECIDED, hidden, run)
     found = ", ".join(f"{v.subject}: {v.outcome.value}" for v in about) or "no verdict"
-    reason = f"{control.rule} did not notice {control.fault.value} ({found})"
+    reason = f"{control.rule} did not notice {control.fault} ({found})"
     return _control(control, Outcome.FAILED, reason, run)
 
 
 def _control(control: NegativeControl, outcome: Outcome, reason: str, run: str = "") -> ControlResult:
     return ControlResult(
         rule=control.rule,
-        fault=control.fault.value,
+        fault=control.fault,
         subject=control.subject or control.target,
         outcome=outcome,
         reason=reason,

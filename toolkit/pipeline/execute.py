@@ -12,12 +12,16 @@ from pathlib import Path
 
 from toolkit.apply import sandbox as apply
 from toolkit.errors import ApplyError, InputError
+from toolkit.faults.controls import broken
+from toolkit.faults.escaper import SHOW_S, Escaper
+from toolkit.faults.fault import When
+from toolkit.faults.pile_up import narrow
+from toolkit.faults.registry import word_of
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
-from toolkit.model.scenario import FaultKind, NegativeControl, Scenario
-from toolkit.pipeline import faults, observe, promises, resizing
-from toolkit.pipeline.escaper import SHOW_S, Escaper
+from toolkit.model.scenario import NegativeControl, Scenario
+from toolkit.pipeline import observe, promises, resizing
 from toolkit.pipeline.kubelet_state import node_word
 from toolkit.pipeline.planning import Planned
 from toolkit.pipeline.promises import Stage
@@ -32,8 +36,8 @@ STAGE_S = 1.0
 CONTROL_S = 1.0
 """How long a broken promise is watched at least, unless less was asked for."""
 
-CHANGES = (FaultKind.RESIZE_IGNORED, FaultKind.TIGHT_LIMIT)
-"""Faults of what happens while the window is open: it happens in the broken run, too."""
+CHANGES = (When.CLAIMS, When.CHANGE)
+"""Faults of what the scenario changes while the window is open: it changes it in the broken run, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +133,7 @@ def run_controls(
     :param node: what the machine is set up by, where that differs from what is promised.
     """
     control = controls[0]
+    word = word_of(control)
     run_id = new_run_id(f"{work.scenario.name}-broken")
     real = node or work
     stages = promises.stages(work.plan, work.before)
@@ -137,31 +142,27 @@ def run_controls(
     put = replace(stage, plan=real.plan) if node is not None else stage
     request = promises.sandbox_request(put.plan, real.scenario, put.containers)
     seconds = min(CONTROL_S, settings.duration_s or work.scenario.duration_s)
-    with apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root) as live:
+    with contextlib.ExitStack() as stack:
+        live = stack.enter_context(apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root))
         claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
+        claims = word.promise(control, claims)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
-        if control.fault is FaultKind.TIGHT_LIMIT:
-            claims = replace(
-                claims,
-                transition_limit_ms=control.transition_limit_ms,
-                noise_budget_ns_per_s=control.noise_budget_ns_per_s,
-            )
-        escaper = faults.apply_fault(control, live, request, work.online, settings.root)
+        escaper = stack.enter_context(broken(control, live, request, work.online, settings.root))
         _settle(claims, settings.root)
         action = None
-        if control.fault in CHANGES:
-            action = partial(_act, live, work, claims, request, frozenset[str](), ignored=target)
+        if word.when in CHANGES:
+            ignored = target if word.when is When.CHANGE else ""
+            action = partial(_act, live, work, claims, request, frozenset[str](), ignored=ignored)
         if action is not None and work.resized is not None:
             stage = replace(stage, plan=work.resized)
-        torn = control.fault is FaultKind.TORN_STATE
         window = observe.Window(
             run_id=run_id,
             duration_s=seconds,
             root=settings.root,
-            canary_escape=control.fault is FaultKind.CANARY_ESCAPE,
+            canary_escape=word.when is When.CANARIES,
             standing=settings.standing,
             stopped=settings.stopped,
-            word=partial(node_word, work, stage, live.value.runtime, torn=torn),
+            word=partial(node_word, work, stage, live.value.runtime, rewrite=word.rewrite),
         )
         act = partial(_watch, window, action, lambda _seconds: None, escaper=escaper)
         done = _judged(work, stage, settings.runs / run_id, live, claims, window, act)
@@ -255,7 +256,7 @@ def _watch(
 ) -> None:
     """Do something at the start of a window, then let it take its time.
 
-    :param escaper: who is waited for besides, for :data:`toolkit.pipeline.escaper.SHOW_S` at most.
+    :param escaper: who is waited for besides, for :data:`toolkit.faults.escaper.SHOW_S` at most.
     """
     if escaper is not None:
         escaper.begin()
@@ -268,10 +269,11 @@ def _watch(
 
 
 def _narrow(scenario: Scenario, live: apply.LiveSandbox, present: dict[str, ContainerRequest]) -> None:
+    places = {container.claim: container.cgroup for container in live.value.containers}
     for claim in scenario.pile_ups:
         container = present.get(claim)
         if container is not None and container.cgroup.cpus:
-            faults.pile_up(live, claim, container.cgroup.cpus)
+            narrow(live.hierarchy, places[claim], container.cgroup.cpus)
 
 
 def _settle(claims: ClaimSet, root: Path, names: frozenset[str] | None = None) -> None:

@@ -4,11 +4,11 @@ model say about each claim's CPUs (rules ``checkpoint`` and ``layers-agree``). P
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from toolkit.allocation.state_files import cpu_state_file, memory_state_file
 from toolkit.errors import InputError
 from toolkit.host.oci_version import read_runtime
-from toolkit.inject.torn import Tear
-from toolkit.inject.torn import torn as tear
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer, LayerView
@@ -22,14 +22,12 @@ STATIC = "static"
 """The policy whose state file tells every container's CPUs; that of ``none`` tells nothing."""
 
 
-def state_reading(stage: Stage, online: CpuSet, *, torn: bool = False) -> StateReading:
+def state_reading(stage: Stage, online: CpuSet, rewrite: Callable[[str], str] = str) -> StateReading:
     """Return the state files that the kubelet would have written for a stage.
 
-    :param torn: as it leaves them when it dies between the two saves of the last change.
+    :param rewrite: what becomes of the text of ``cpu_manager_state``.
     """
-    cpu, memory = stage.plan.states["cpu_manager_state"], stage.plan.states["memory_manager_state"]
-    if torn:
-        cpu = tear(cpu, Tear.DOUBLY_OWNED, "cpu_manager_state")
+    cpu, memory = rewrite(stage.plan.states["cpu_manager_state"]), stage.plan.states["memory_manager_state"]
     return StateReading(
         at_ns=0,
         cpus_online=online,
@@ -49,15 +47,17 @@ def state_reading(stage: Stage, online: CpuSet, *, torn: bool = False) -> StateR
     )
 
 
-def node_word(work: Planned, stage: Stage, runtime: str, _duration_ns: int = 0, *, torn: bool = False) -> NodeWord:
-    """Return what a node says at the end of a window about what runs in a stage. :param runtime: what made it.
+def node_word(
+    work: Planned, stage: Stage, runtime: str, _duration_ns: int = 0, *, rewrite: Callable[[str], str] = str
+) -> NodeWord:
+    """Return what a node says at the end of a window about what runs in a stage.
 
-    :param torn: as :func:`state_reading`.
+    :param runtime: what made it. :param rewrite: as :func:`state_reading`.
     """
     made_by = read_runtime(runtime)
     if not work.scenario.state_files:
         return NodeWord(runtime=made_by)
-    reading = state_reading(stage, work.online, torn=torn)
+    reading = state_reading(stage, work.online, rewrite)
     views = layer_views(stage.plan, stage.containers, reading.cpu) if reading.cpu else ()
     return NodeWord(runtime=made_by, state_files=(reading,), layers=views)
 

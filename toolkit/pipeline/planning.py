@@ -17,7 +17,7 @@ from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.plan import Plan
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
-from toolkit.model.scenario import NegativeControl, Scenario
+from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.pipeline.amounts import resolve
 from toolkit.pipeline.resizing import Answer, plan_resizes
@@ -90,13 +90,6 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
         return Planned(scenario=scenario, topology=topology, plan=plan(pods, config, machine))
     before, after = _with_departures(pods, set(scenario.departures), config, machine)
     return Planned(scenario=scenario, topology=topology, plan=after, before=before)
-
-
-def vary(scenario: Scenario, control: NegativeControl) -> Scenario:
-    """Return the scenario with a control's settings and pods on top."""
-    kubelet = {key: value for key, value in {**scenario.kubelet, **control.kubelet}.items() if value is not None}
-    pods = {pod["metadata"]["name"]: pod for pod in (*scenario.pods, *control.pods)}
-    return replace(scenario, kubelet=kubelet, pods=tuple(pods.values()))
 
 
 def _with_departures(pods: list[Pod], departures: set[str], config: NodeConfig, machine: Machine) -> tuple[Plan, Plan]:

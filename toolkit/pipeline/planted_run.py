@@ -22,10 +22,11 @@ from toolkit.apply import sandbox as apply
 from toolkit.apply.change import Change
 from toolkit.apply.journal import runs_directory
 from toolkit.errors import HostUnsupportedError
+from toolkit.faults.fault import Fault, Scope
+from toolkit.faults.injection import Injection
+from toolkit.faults.planting import planted
+from toolkit.faults.registry import fault_by_id
 from toolkit.host.topology import read_topology
-from toolkit.inject.catalogue import Fault, FaultId, fault_named
-from toolkit.inject.planting import planted
-from toolkit.inject.prepare import Injection
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -42,8 +43,6 @@ QUOTA_US = 40_000
 SHARES = 512
 BUSY = (Workload(kind=WorkloadKind.SPIN, threads=2), Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
 """What each container runs."""
-HOST_CPUS = {FaultId.CPU_OFFLINE, FaultId.IRQ_MOVED, FaultId.ROGUE_TASK}
-"""Faults about one CPU: the exclusive one, where none is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,7 @@ def run(
     :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
     """
-    fault = fault_named(injection.fault)
+    fault = fault_by_id(injection.fault)
     online = read_topology(root).online
     if len(online) < 2:
         raise HostUnsupportedError("an exclusive CPU and a shared one are needed: this machine has one CPU online")
@@ -102,12 +101,10 @@ def run(
     ):
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = claim_set(places, own, shared, live.value.root)
-        if injection.fault is FaultId.IRQ_MOVED:
-            # A budget of nothing: how much an interrupt takes is the machine's affair, that it came is the fault.
-            claims = replace(claims, noise_budget_ns_per_s=0)
-        injection = _aimed(injection, places, own, state)
-        # Only this fault is about a state file; without one rule ``checkpoint`` has nothing to say.
-        file = Path(injection.state_file) if injection.fault is FaultId.CHECKPOINT_TORN else None
+        claims = replace(claims, noise_budget_ns_per_s=fault.noise_budget_ns_per_s)
+        injection = _aimed(fault, injection, places, own, state)
+        # Without a state file rule ``checkpoint`` has nothing to say.
+        file = Path(injection.state_file) if fault.scope is Scope.FILE else None
         window = observe.Window(
             run_id=run_id, duration_s=duration_s, root=root, stopped=stopped, word=partial(_word, file, online)
         )
@@ -169,16 +166,15 @@ def claim_set(places: dict[str, str], own: CpuSet, shared: CpuSet, root: str) ->
     )
 
 
-def _aimed(injection: Injection, places: dict[str, str], own: CpuSet, state: Path) -> Injection:
-    shared = (FaultId.CPUSET_WRITE, FaultId.CPUSET_EMPTIED, FaultId.POOL_EMPTIED, FaultId.WEIGHT_RESET)
-    target = SHARED if injection.fault in (*shared, FaultId.QUOTA_RESET) else EXCLUSIVE
+def _aimed(fault: Fault, injection: Injection, places: dict[str, str], own: CpuSet, state: Path) -> Injection:
+    target = SHARED if fault.aims_at is Isolation.HOST else EXCLUSIVE
     return replace(
         injection,
         targets=(places[target],),
-        cpus=injection.cpus or (own if injection.fault in HOST_CPUS else None),
+        cpus=injection.cpus or (own if fault.about_a_cpu else None),
         state_file=injection.state_file or str(state),
         # The state file is our own unless one was given.
-        consent=injection.consent or (injection.fault is FaultId.CHECKPOINT_TORN and not injection.state_file),
+        consent=injection.consent or (fault.scope is Scope.FILE and not injection.state_file),
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from toolkit.model.scenario import FaultKind, NegativeControl
+from toolkit.model.scenario import NegativeControl
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.pipeline.conformance import judge_control
 from validators.groups import VIRTUAL_MACHINE
 
-CONTROL = NegativeControl(rule="llc-alignment", fault=FaultKind.WIDEN_CPUSET, target="db/main")
+CONTROL = NegativeControl(rule="llc-alignment", fault="widen-cpuset", target="db/main")
 
 
 def said(outcome: Outcome, reason: str = "", rule: str = "llc-alignment", subject: str = "db/main") -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.unit.toolkit.test_scenario_planning import container, machine, pod, scenario
 from toolkit.errors import InputError
+from toolkit.faults.registry import WORDS
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer
 from toolkit.model.sandbox import Sandbox, SandboxContainer
@@ -106,16 +108,16 @@ def test_model_and_state_file_speak() -> None:
     work = plan_all(scenario(pod("db", container("c", "1")), pod("web", container("c"))), machine(4))
     stage = stages(work.plan)[-1]
 
-    def said(*, torn: bool) -> dict[str, dict[Layer, str]]:
-        reading = kubelet_state.state_reading(stage, CpuSet.of(range(4)), torn=torn)
+    def said(rewrite: Callable[[str], str] = str) -> dict[str, dict[Layer, str]]:
+        reading = kubelet_state.state_reading(stage, CpuSet.of(range(4)), rewrite)
         assert reading.cpu is not None
         found: dict[str, dict[Layer, str]] = {}
         for view in kubelet_state.layer_views(stage.plan, stage.containers, reading.cpu):
             found.setdefault(view.claim, {})[view.layer] = str(view.cpus)
         return found
 
-    assert said(torn=False) == {
+    assert said() == {
         "db/c": {Layer.MODEL: "1", Layer.CHECKPOINT: "1"},
         "web/c": {Layer.MODEL: "0,2-3", Layer.CHECKPOINT: "0,2-3"},
     }
-    assert said(torn=True)["web/c"] == {Layer.MODEL: "0,2-3", Layer.CHECKPOINT: "0-3"}
+    assert said(WORDS["torn-state"].rewrite)["web/c"] == {Layer.MODEL: "0,2-3", Layer.CHECKPOINT: "0-3"}

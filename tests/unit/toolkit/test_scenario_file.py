@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.model.scenario import FaultKind, Tier
+from toolkit.model.scenario import Tier
 from toolkit.pipeline.conformance import ADMISSION
 from toolkit.scenario_file import load_catalogue, parse_scenario
 from validators.registry import RULES
@@ -121,6 +121,6 @@ def test_controls_carry_settings_pods_and_needs() -> None:
         control.fault,
         control.kubelet,
         control.requires.numa_nodes,
-    ) == (FaultKind.CHANGE_NODE, {"cpuManagerPolicy": None}, 2)
+    ) == ("change-node", {"cpuManagerPolicy": None}, 2)
     assert control.pods[0]["metadata"]["name"] == "more"
     assert Tier.CORE is scenario.tier

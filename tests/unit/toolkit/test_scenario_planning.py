@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from toolkit.errors import InputError
+from toolkit.faults.registry import word_of
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.scenario import FaultKind, NegativeControl, Requirements, Scenario
+from toolkit.model.scenario import NegativeControl, Requirements, Scenario
 from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, Topology
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import conformance
 from toolkit.pipeline.amounts import amount
-from toolkit.pipeline.planning import plan_all, vary
+from toolkit.pipeline.planning import plan_all
 from toolkit.pipeline.promises import sandbox_request, stages
 
 VALUES = {"free": 7, "numa": 4, "numa-cores": 4, "socket": 7, "l3": 2, "core": 2, "numa-memory": 1 << 30}
@@ -184,13 +185,13 @@ def test_an_empty_shared_pool_is_told_by_the_plan() -> None:
     one = replace(scenario(pod("web", container("app"))), kubelet={**STATIC, "cpuManagerPolicyOptions": STRICT})
     control = NegativeControl(
         rule="admission",
-        fault=FaultKind.CHANGE_NODE,
+        fault="change-node",
         subject="node",
         pods=(pod("filler", container("main", "=free")),),
     )
 
     honest = conformance.admissions(one, plan_all(one, machine(2)))
-    broken = conformance.admissions(one, plan_all(vary(one, control), machine(2)))
+    broken = conformance.admissions(one, plan_all(word_of(control).vary(control, one), machine(2)))
 
     assert [verdict.outcome for verdict in honest] == [Outcome.PASSED, Outcome.PASSED]
     assert {verdict.subject: verdict.outcome for verdict in broken} == {"web": Outcome.PASSED, "node": Outcome.FAILED}
@@ -201,7 +202,7 @@ STRICT = {"strict-cpu-reservation": "true"}
 
 def test_controls_with_the_same_fault_share_a_run() -> None:
     """Only what must notice differs; another target or setting is another fault."""
-    widen = NegativeControl(rule="applied", fault=FaultKind.WIDEN_CPUSET, target="db/main")
+    widen = NegativeControl(rule="applied", fault="widen-cpuset", target="db/main")
     one = scenario(
         pod("db", container("main", "1")),
         negative_controls=(
@@ -241,12 +242,12 @@ def test_a_fault_that_changes_nothing_is_told() -> None:
     """Who has all CPUs cannot get more: such a control would be missed on this machine, whatever the rules do."""
     work = plan_all(scenario(pod("own", container("main", "1")), pod("shared", container("main"))), machine(2))
 
-    def idle(target: str, fault: FaultKind) -> str | None:
+    def idle(target: str, fault: str) -> str | None:
         return conformance.idle_fault(work, NegativeControl(rule="applied", fault=fault, target=target))
 
-    assert idle("own/main", FaultKind.WIDEN_CPUSET) is None
+    assert idle("own/main", "widen-cpuset") is None
     alone = plan_all(scenario(pod("shared", container("main"))), machine(2))
-    control = NegativeControl(rule="applied", fault=FaultKind.WIDEN_CPUSET, target="shared/main")
+    control = NegativeControl(rule="applied", fault="widen-cpuset", target="shared/main")
     assert conformance.idle_fault(alone, control) == "shared/main has all CPUs (0-1) anyway: nothing to widen"
-    assert idle("shared/main", FaultKind.WIDEN_CPUSET) is None
-    assert idle("own/main", FaultKind.SET_QUOTA) is None
+    assert idle("shared/main", "widen-cpuset") is None
+    assert idle("own/main", "set-quota") is None

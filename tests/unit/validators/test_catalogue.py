@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from toolkit.faults.fault import When
+from toolkit.faults.registry import word_of
 from toolkit.host.topology import read_topology
-from toolkit.model.scenario import FaultKind, Scenario
+from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import conformance
-from toolkit.pipeline.planning import machine_of, plan_all, vary
+from toolkit.pipeline.planning import machine_of, plan_all
 from toolkit.scenario_file import load_catalogue
 from validators.registry import RULES
 
@@ -89,9 +91,10 @@ def problems(scenario: Scenario, topology: Topology) -> list[str]:
     found = [verdict for verdict in conformance.admissions(scenario, work) if verdict.outcome is not Outcome.PASSED]
     texts = [f"{verdict.subject}: {verdict.reason}" for verdict in found]
     for control in scenario.negative_controls:
-        if control.fault not in (FaultKind.CHANGE_NODE, FaultKind.MISCONFIGURE_NODE):
+        word = word_of(control)
+        if word.when not in (When.PROMISE, When.NODE):
             continue
-        varied = plan_all(vary(scenario, control), topology)
+        varied = plan_all(word.vary(control, scenario), topology)
         noticed = {v.subject for v in conformance.admissions(scenario, varied) if v.outcome is Outcome.FAILED}
         if control.rule == conformance.ADMISSION and control.subject not in noticed:
             texts.append(f"control {control.subject}: nothing is noticed")

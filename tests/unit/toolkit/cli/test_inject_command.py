@@ -9,17 +9,17 @@ from click.testing import CliRunner
 
 from toolkit.cli.inject import command
 from toolkit.errors import InputError
-from toolkit.inject.catalogue import FAULTS
+from toolkit.faults.registry import INJECTABLE
 
 
 def test_the_list_tells_every_fault() -> None:
     """Name, what it changes, what reports it; the same as JSON."""
     text = CliRunner().invoke(command, ["--list"], catch_exceptions=False).output
-    for fault in FAULTS:
-        assert fault.id.value in text
+    for fault in INJECTABLE:
+        assert fault.id in text
         assert all(rule in text for rule in fault.rules)
     found = json.loads(CliRunner().invoke(command, ["--list", "--json"], catch_exceptions=False).output)
-    assert [fault["id"] for fault in found] == [fault.id.value for fault in FAULTS]
+    assert [fault["id"] for fault in found] == [fault.id for fault in INJECTABLE]
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["rogue-task", "--cpus", "x"]])

@@ -10,7 +10,7 @@ from toolkit.allocation.cpu_state import CpuState
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Checkpoints, Node
 from toolkit.errors import InputError
-from toolkit.inject.torn import Tear, torn
+from toolkit.faults.torn import Tear, torn
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from toolkit.apply import journal, runs
 from toolkit.errors import InputError
+from toolkit.faults.fault import Description, Scope
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy
-from toolkit.inject.catalogue import Fault, Scope
 
 CONSENT = "--i-know-this-breaks-isolation"
 
@@ -29,7 +29,9 @@ def own_sandbox(root: Path, cgroup: str) -> bool:
     return found is not None and found.alive(root) and runs.top(found.run_id) == f"/{first}"
 
 
-def require_allowed(root: Path, hierarchy: Hierarchy, fault: Fault, targets: tuple[str, ...], *, consent: bool) -> None:
+def require_allowed(
+    root: Path, hierarchy: Hierarchy, fault: Description, targets: tuple[str, ...], *, consent: bool
+) -> None:
     """Check that the targets are there and that this may be done to them.
 
     :raises InputError: a missing target, or no consent where it is needed.

@@ -10,12 +10,13 @@ from toolkit.apply import changes
 from toolkit.apply.change import Change, ChangeKind
 from toolkit.apply.journal import Journal, Record
 from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.faults.consent import own_sandbox, require_allowed
+from toolkit.faults.injection import Host, Injection
+from toolkit.faults.interrupts import interrupt_counts
+from toolkit.faults.planting import prepared
+from toolkit.faults.registry import fault_named
 from toolkit.host import cgroupfs
-from toolkit.inject.catalogue import FAULTS, FaultId, fault_named
-from toolkit.inject.prepare import Host, Injection, interrupt_counts, prepare
-from toolkit.inject.target import own_sandbox, require_allowed
 from toolkit.model.cpuset import CpuSet
-from validators.registry import RULES
 
 V2 = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 HYBRID = """34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
@@ -64,23 +65,24 @@ def v2(tmp_path: Path) -> Host:
 
 def only(host: Host, **injection: object) -> list[tuple[str, str, str]]:
     """File, before and after of the changes of a fault without alternatives."""
-    (made,) = prepare(host, Injection(targets=(TARGET,), **injection))  # type: ignore[arg-type]
+    (made,) = prepared(host, Injection(targets=(TARGET,), **injection))  # type: ignore[arg-type]
     return [(Path(change.path).name, change.before.strip(), change.after) for change in made]
 
 
 @pytest.mark.parametrize(
     ("fault", "more", "expected"),
     [
-        (FaultId.CPUSET_WRITE, {}, [("cpuset.cpus", "2-3", "0-3")]),
-        (FaultId.CPUSET_WRITE, {"cpus": CpuSet.of([1])}, [("cpuset.cpus", "2-3", "1")]),
-        (FaultId.CPUSET_EMPTIED, {}, [("cpuset.cpus", "2-3", ""), ("cpuset.mems", "0", "")]),
-        (FaultId.POOL_EMPTIED, {}, [("cpuset.cpus", "2-3", "")]),
-        (FaultId.QUOTA_RESET, {}, [("cpu.max", "50000 100000", "max 100000")]),
-        (FaultId.QUOTA_IMPOSED, {}, [("cpu.max", "50000 100000", "1000 100000")]),
-        (FaultId.WEIGHT_RESET, {}, [("cpu.weight", "39", "100")]),
+        ("cpuset-write", {}, [("cpuset.cpus", "2-3", "0-3")]),
+        ("cpuset-write", {"cpus": CpuSet.of([1])}, [("cpuset.cpus", "2-3", "1")]),
+        ("cpuset-emptied", {}, [("cpuset.cpus", "2-3", ""), ("cpuset.mems", "0", "")]),
+        ("pool-emptied", {}, [("cpuset.cpus", "2-3", "")]),
+        ("quota-reset", {}, [("cpu.max", "50000 100000", "max 100000")]),
+        ("quota-imposed", {}, [("cpu.max", "50000 100000", "1000 100000")]),
+        ("period-changed", {}, [("cpu.max", "50000 100000", "50000 10000")]),
+        ("weight-reset", {}, [("cpu.weight", "39", "100")]),
     ],
 )
-def test_what_a_fault_writes_on_v2(v2: Host, fault: FaultId, more: dict[str, object], expected: object) -> None:
+def test_what_a_fault_writes_on_v2(v2: Host, fault: str, more: dict[str, object], expected: object) -> None:
     """File, old and new content of every control file that the fault is about."""
     assert only(v2, fault=fault, **more) == expected
 
@@ -102,14 +104,14 @@ def test_v1_cannot_be_emptied_so_the_parents_set_is_written(tmp_path: Path) -> N
         },
     )
     host = Host(tmp_path, cgroupfs.detect(tmp_path), "f1")
-    assert only(host, fault=FaultId.CPUSET_EMPTIED) == [("cpuset.cpus", "2", "0-3")]
-    assert only(host, fault=FaultId.QUOTA_RESET) == [("cpu.cfs_quota_us", "50000", "-1")]
-    assert only(host, fault=FaultId.WEIGHT_RESET) == [("cpu.shares", "512", "1024")]
+    assert only(host, fault="cpuset-emptied") == [("cpuset.cpus", "2", "0-3")]
+    assert only(host, fault="quota-reset") == [("cpu.cfs_quota_us", "50000", "-1")]
+    assert only(host, fault="weight-reset") == [("cpu.shares", "512", "1024")]
 
 
 def test_interrupts_are_tried_from_the_busiest(v2: Host) -> None:
     """Only trying tells which interrupt can be moved; the CPU in use is written down, so that it is put back too."""
-    alternatives = prepare(v2, Injection(fault=FaultId.IRQ_MOVED, cpus=CpuSet.of([3])))
+    alternatives = prepared(v2, Injection(fault="irq-moved", cpus=CpuSet.of([3])))
     assert [(Path(one.path).parent.name, one.after, one.via) for (one,) in alternatives] == [
         ("36", "3", "1"),
         ("24", "3", ""),
@@ -119,27 +121,27 @@ def test_interrupts_are_tried_from_the_busiest(v2: Host) -> None:
 
 def test_offline_writes_down_what_the_kernel_will_change(v2: Host) -> None:
     """Interrupts that may run on the CPU are put back with it; CPU 0 has no switch."""
-    (made,) = prepare(v2, Injection(fault=FaultId.CPU_OFFLINE, cpus=CpuSet.of([3])))
+    (made,) = prepared(v2, Injection(fault="cpu-offline", cpus=CpuSet.of([3])))
     assert [change.kind for change in made] == [ChangeKind.CONSEQUENCE, ChangeKind.CONSEQUENCE, ChangeKind.CONTROL]
     with pytest.raises(HostUnsupportedError, match="CPU 0 cannot be taken offline"):
-        prepare(v2, Injection(fault=FaultId.CPU_OFFLINE, cpus=CpuSet.of([0])))
+        prepared(v2, Injection(fault="cpu-offline", cpus=CpuSet.of([0])))
 
 
 @pytest.mark.parametrize(
     ("injection", "message"),
     [
-        (Injection(fault=FaultId.CPUSET_WRITE, targets=(TARGET,), cpus=CpuSet.parse("2-3")), "already"),
-        (Injection(fault=FaultId.QUOTA_IMPOSED, targets=(TARGET,), quota_us=999), "at least 1000 us"),
-        (Injection(fault=FaultId.WEIGHT_RESET, targets=("/kubepods/pod1",)), "does not exist"),
-        (Injection(fault=FaultId.TASK_MOVED, targets=(TARGET,)), "no process"),
-        (Injection(fault=FaultId.IRQ_MOVED), "one CPU"),
-        (Injection(fault=FaultId.CHECKPOINT_TORN, state_file="/etc/passwd"), "a file named cpu_manager_state"),
+        (Injection(fault="cpuset-write", targets=(TARGET,), cpus=CpuSet.parse("2-3")), "already"),
+        (Injection(fault="quota-imposed", targets=(TARGET,), quota_us=999), "at least 1000 us"),
+        (Injection(fault="weight-reset", targets=("/kubepods/pod1",)), "does not exist"),
+        (Injection(fault="task-moved", targets=(TARGET,)), "no process"),
+        (Injection(fault="irq-moved"), "one CPU"),
+        (Injection(fault="checkpoint-torn", state_file="/etc/passwd"), "a file named cpu_manager_state"),
     ],
 )
 def test_what_makes_no_sense_is_refused(v2: Host, injection: Injection, message: str) -> None:
     """One line says why; nothing has been written."""
     with pytest.raises(InputError, match=message):
-        prepare(v2, injection)
+        prepared(v2, injection)
 
 
 def test_consent_is_needed_outside_of_our_sandboxes(v2: Host) -> None:
@@ -219,17 +221,3 @@ def test_after_a_reboot_only_files_on_disk_are_put_back(v2: Host, tmp_path: Path
     assert changes.undo(v2.root, v2.hierarchy, Journal(v2.root, records)) == ()
     assert (state.read_text(), weight.read_text()) == ("whole", "100\n")
     assert sorted(path.name for path in state.parent.iterdir()) == ["cpu_manager_state"]
-
-
-def test_every_fault_is_described() -> None:
-    """Each fault has a description of its own, failures of the field, and only rules that exist report it."""
-    known = {rule.id for rule in RULES}
-    assert {fault.id for fault in FAULTS} == set(FaultId)
-    for fault in FAULTS:
-        assert fault.title
-        assert fault.changes
-        assert all(name[0] == "F" and 1 <= int(name[1:]) <= 67 for name in fault.field)
-        assert fault.rules or fault.undecides
-        assert {*fault.rules, *fault.undecides} <= known
-    with pytest.raises(InputError, match="cpuset-write"):
-        fault_named("nonsense")

@@ -1,0 +1,66 @@
+"""Negative controls: a scenario's word for a fault, planted in the sandbox that the scenario is about."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolkit.apply.sandbox import LiveSandbox
+from toolkit.errors import ApplyError, InputError
+from toolkit.faults.escaper import Escaper
+from toolkit.faults.fault import Target
+from toolkit.faults.injection import Host
+from toolkit.faults.planting import planted
+from toolkit.faults.registry import word_of
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.sandbox import ContainerRequest, SandboxRequest, Workload
+from toolkit.model.scenario import NegativeControl
+
+
+@contextlib.contextmanager
+def broken(
+    control: NegativeControl, live: LiveSandbox, request: SandboxRequest, online: CpuSet, root: Path = Path("/")
+) -> Iterator[Escaper | None]:
+    """Break what the control says for as long as the block runs; the claims stay as they were promised.
+
+    A fault that acts at another stage (:class:`toolkit.faults.fault.When`) changes nothing here.
+
+    :param request: what was put on the machine.
+    :returns: the task that makes the fault show, where one must.
+    :raises InputError: the target is not there, or the control makes no sense for it.
+    :raises ApplyError: the fault would change nothing on this machine, or the kernel refused it.
+    """
+    word = word_of(control)
+    if word.aim is None:
+        yield None
+        return
+    injection = word.aim(control, _target(control, live, request, online, root))
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(planted(injection, run_id=f"{live.value.run_id}-fault", root=root))
+        except InputError as error:
+            # The scenario is right, this machine gives the fault nothing to change: other controls go on.
+            raise ApplyError(str(error)) from None
+        yield Escaper(live.spawn(control.target, Workload(kind=word.load)), root) if word.load else None
+
+
+def _target(control: NegativeControl, live: LiveSandbox, request: SandboxRequest, online: CpuSet, root: Path) -> Target:
+    wanted = _request(control, request).cgroup
+    place = next(container.cgroup for container in live.value.containers if container.claim == control.target)
+    return Target(
+        claim=control.target,
+        cgroup=place,
+        cpus=wanted.cpus,
+        mems=wanted.mems,
+        online=online,
+        memory_nodes=Host(root, live.hierarchy, live.value.run_id).memory_nodes(),
+    )
+
+
+def _request(control: NegativeControl, request: SandboxRequest) -> ContainerRequest:
+    for container in request.containers:
+        if container.claim == control.target:
+            return container
+    names = ", ".join(container.claim for container in request.containers)
+    raise InputError(f"negative control {control.rule}", f"target {control.target!r} does not run", f"one of {names}")

@@ -1,0 +1,17 @@
+"""A node is set up with other settings than its promises rest on."""
+
+from __future__ import annotations
+
+from toolkit.faults.fault import Fault, Scope, When, Word
+from toolkit.faults.node_changed import vary
+
+FAULT = Fault(
+    id="node-misconfigured",
+    scope=Scope.RUN,
+    title="the node is set up otherwise than it says",
+    changes="kubelet settings of the control come on top of the scenario's; the promises stay the scenario's",
+    field=(),
+    rules=("reserved-cpus",),
+    injectable=False,
+    words=(Word(word="misconfigure-node", when=When.NODE, vary=vary),),
+)

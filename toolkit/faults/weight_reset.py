@@ -1,0 +1,39 @@
+"""A container's share of contended CPU time becomes another one, mostly the kernel's default."""
+
+from __future__ import annotations
+
+from toolkit.apply.cgroups import weight_of_shares
+from toolkit.faults import control_files
+from toolkit.faults.fault import Alternatives, Fault, Scope, Target, When, Word
+from toolkit.faults.injection import Host, Injection
+from toolkit.model.claims import Isolation
+from toolkit.model.scenario import NegativeControl
+
+ID = "weight-reset"
+
+
+def prepare(host: Host, injection: Injection) -> Alternatives:
+    """Write ``shares``, or the kernel's default: weight 100, shares 1024."""
+    if host.hierarchy.is_v2("cpu"):
+        name, after = "cpu.weight", 100 if injection.shares is None else weight_of_shares(injection.shares)
+    else:
+        name, after = "cpu.shares", 1024 if injection.shares is None else injection.shares
+    return (tuple(control_files.write(host, "cpu", cgroup, name, str(after)) for cgroup in injection.targets),)
+
+
+def _set(control: NegativeControl, target: Target) -> Injection:
+    return Injection(fault=ID, targets=(target.cgroup,), shares=control.shares)
+
+
+FAULT = Fault(
+    id=ID,
+    scope=Scope.CGROUP,
+    title="the CPU weight is reset",
+    changes="cpu.weight (cpu.shares) of the target becomes the kernel's default, 100 (1024)",
+    field=("F14", "F63"),
+    rules=("applied",),
+    prepare=prepare,
+    aims_at=Isolation.HOST,
+    # The share becomes shares.
+    words=(Word(word="set-shares", when=When.SANDBOX, aim=_set),),
+)

@@ -1,1 +1,0 @@
-"""Fault injection: break a promise on purpose, write down first how to mend it, and mend it exactly."""
