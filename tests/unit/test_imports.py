@@ -31,6 +31,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "validators": ("probes", "toolkit.apply", *TOP),
     "probes": ("validators", "toolkit.apply", "toolkit.report", *TOP),
     "toolkit.report": ("probes", "toolkit.apply", *TOP),
+    "toolkit.sources": ("probes", "validators", "toolkit.apply", "toolkit.report", *TOP),
     "toolkit.allocation": ("probes", "validators", "toolkit.apply", "toolkit.report", *TOP),
 }
 """Package -> what no module of it may import."""
