@@ -29,9 +29,9 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
         return []
     try:
         owned = _union(cpu)
+        wrong = _wrong(still.metrics, owned, evidence)
     except InputError:
-        return []
-    wrong = list(_wrong(still.metrics, owned, evidence))
+        return []  # Rule checkpoint says what is wrong with the file.
     measures: dict[str, Measure] = {"exclusive_cpus": str(owned)}
     if not wrong:
         reason = f"the gauges agree with {Layer.CHECKPOINT}"

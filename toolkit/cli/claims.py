@@ -8,6 +8,7 @@ import click
 from tabulate import tabulate
 
 from toolkit.cli.common import json_option, print_json, say, say_line
+from toolkit.errors import InputError
 from toolkit.model.names import printable
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
@@ -47,6 +48,10 @@ def command(
     if kubelet == (capture is not None):
         raise click.UsageError("give one of --kubelet and --capture")
     reading = read_capture(capture) if capture is not None else read_live(kubelet_root, cgroup_root, proc, logs, sysfs)
+    if reading.cpu_state is None and reading.cgroups is None and reading.config is None:
+        raise InputError(
+            str(kubelet_root), "no state file, no configuration and no kubepods cgroup", "a kubelet's node"
+        )
     node = node_claims(reading)
     for part in node.missing:
         say_line(f"pinproof: not read: {printable(part.part)}: {printable(part.reason)}", err=True)

@@ -12,12 +12,12 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Environment, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
-from toolkit.model.node_reading import UNIFIED, NodeReading
+from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.picture import Picture
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
-from toolkit.sources.kubelet.subjects import is_over, merged_tree, pod_documents
+from toolkit.sources.kubelet.subjects import expand, is_over, merged_tree, pod_documents
 
 RULES = ("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment")
 """The rules that a still picture can answer."""
@@ -172,7 +172,7 @@ def _containers(reading: NodeReading) -> tuple[KnownContainer, ...] | None:
         if reading.containers is None:
             return None
         return tuple(
-            KnownContainer(pod_uid=entry.pod_uid, container=entry.name, running=entry.state in ("", "running"))
+            KnownContainer(pod_uid=entry.pod_uid, container=entry.name, running=_runs(entry, reading))
             for entry in reading.containers
             if not entry.sandbox
         )
@@ -193,6 +193,14 @@ def _containers(reading: NodeReading) -> tuple[KnownContainer, ...] | None:
                 own = text(entry.get("name"))
                 found.append(KnownContainer(pod_uid=uid, container=own, running=own in running))
     return tuple(found)
+
+
+def _runs(entry: RuntimeContainer, reading: NodeReading) -> bool:
+    """A finished init container stays listed: where no state is given, its cgroup says whether it runs."""
+    if entry.state:
+        return entry.state == "running"
+    paths = {path for groups in (reading.cgroups or {}).values() for path in groups}
+    return reading.cgroups is None or expand(entry.cgroups_path) in paths
 
 
 def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:

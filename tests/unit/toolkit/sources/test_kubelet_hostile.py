@@ -9,7 +9,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from toolkit.cli.claims import command as claims_command
 from toolkit.errors import InputError
 from toolkit.model.claims import SubjectKind
 from toolkit.model.node_reading import UNIFIED, NodeReading
@@ -154,3 +156,32 @@ def test_a_live_tree_of_the_systemd_driver(tmp_path: Path) -> None:
     claim = next(claim for claim in node.claims.claims if claim.name == "prod/web/main")
     assert (str(claim.cpus), str(claim.isolation)) == ("2-3", "container")
     assert {part.part for part in node.missing} >= {"config", "containers", "pods"}
+
+
+@pytest.mark.parametrize(
+    "state", ["", "{", "[]", '{"policyName":"static","defaultCpuSet":"x","checksum":0}', "\ud800?"]
+)
+def test_a_state_file_of_nonsense_is_a_finding(state: str) -> None:
+    """Rule checkpoint fails; nothing else stumbles over the text."""
+    files = read_bundle_files(sorted(DATA.glob("A2-6*.tar.gz"))[0])
+    files["kubelet/cpu_manager_state"] = state.encode("utf-8", "replace")
+    reading = reading_of(files)
+    node = node_claims(reading)
+    claims, evidence = evidence_of(reading, node)
+    verdicts = judge(claims, evidence, [rule_named(name) for name in RULES])
+    assert any(v.rule == "checkpoint" and v.outcome == "failed" for v in verdicts)
+
+
+def test_a_finished_init_container_is_no_second_owner() -> None:
+    """Without the pods' statuses, its entry beside the main container's is not two that run."""
+    files = read_bundle_files(next(DATA.glob("B2-4*.tar.gz")))
+    reading = reading_of({name: data for name, data in files.items() if name != "pods.json"})
+    node = node_claims(reading)
+    claims, evidence = evidence_of(reading, node)
+    assert not [v.reason for v in judge(claims, evidence, [rule_named("checkpoint")]) if v.outcome == "failed"]
+
+
+def test_a_machine_without_a_kubelet_is_an_input_error(tmp_path: Path) -> None:
+    roots = [f"--{name}={tmp_path}" for name in ("kubelet-root", "cgroup-root", "proc", "sys", "logs")]
+    result = CliRunner().invoke(claims_command, ["--kubelet", *roots])
+    assert isinstance(result.exception, InputError)
