@@ -179,6 +179,12 @@ class _Maker:
             return values.quota_us, values.period_us, values.shares
         asked = (subject.runtime.asked if subject.runtime else None) or Asked()
         quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
+        if (
+            quota is not None
+            and quota != -1
+            and not (quota >= 1000 and 1000 <= (asked.period_us or 100_000) <= 1_000_000)
+        ):
+            quota = None  # No kernel takes it: nothing of it was promised.
         shares = asked.shares if asked.shares is not None and 2 <= asked.shares <= 262_144 else None
         return quota, asked.period_us if asked.period_us and asked.period_us > 0 else None, shares
 
