@@ -8,6 +8,7 @@ VERBS: dict[str, str] = {
     "run": "run",
     "conformance": "conformance",
     "watch": "watch",
+    "claims": "claims",
     "inject": "inject",
     "judge": "judge",
     "report": "report",

@@ -10,7 +10,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import file_history, view
+from validators import file_history, picture, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -35,6 +35,8 @@ class _Word:
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim about which two layers or more speak, one of them a promise."""
+    if evidence.picture is not None:
+        return picture.check(ID, claims, evidence)
     rows = view.by_claim(evidence.layers)
     masks = view.by_claim(evidence.thread_masks)
     verdicts = []

@@ -60,6 +60,8 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
     machine = groups.nodes(evidence)
     if machine is not None and len(machine) == 1 and CpuSet.of(machine) == mems:
         return verdict(Outcome.PASSED, f"node {mems} is the machine's only one")
+    if evidence.picture is not None:
+        return verdict(Outcome.SKIPPED, f"all thread masks on nodes {mems}; a still picture says nothing about pages")
     if evidence.pages is None or reading is None:
         return verdict(Outcome.UNDECIDED, "where its pages are was not read")
     if not own:

@@ -45,6 +45,8 @@ class Doubt:
 
 def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
+    if evidence.picture is not None:
+        return ()  # One reading of files: no window, no ledger, no control could be incomplete.
     found = [Doubt(witnesses=ALL, text=text) for text in _window(evidence)]
     found += [
         Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True)

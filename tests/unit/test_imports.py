@@ -38,6 +38,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "validators": ("probes", "toolkit.apply", "toolkit.faults", *TOP),
     "probes": ("validators", "toolkit.apply", "toolkit.faults", "toolkit.report", *TOP),
     "toolkit.report": ("probes", "toolkit.apply", *TOP),
+    "toolkit.sources": ("probes", "validators", "toolkit.apply", "toolkit.faults", "toolkit.report", *TOP),
     "toolkit.allocation": ("probes", "validators", "toolkit.apply", "toolkit.faults", "toolkit.report", *TOP),
 }
 """Package -> what no module of it may import."""

@@ -6,26 +6,50 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option, print_json
+from toolkit.cli.common import json_option, print_json, say_line
 from toolkit.cli.ending import leave
 from toolkit.cli.saved import run_result
+from toolkit.model.names import printable
+from toolkit.model.result import Result, make_result
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
+from toolkit.sources.kubelet.bundle import read_capture
+from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet.evidence import RULES, evidence_of
+from validators.registry import judge, rule_named
 
 
 @click.command("judge", short_help="Judge a saved run again.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--capture", type=click.Path(path_type=Path), help="Judge a capture of a kubelet's node instead of a run."
+)
 @json_option
-def command(run: Path, as_json: bool) -> None:
+def command(run: Path | None, capture: Path | None, as_json: bool) -> None:
     """Judge the claims and the evidence of the directory RUN; needs no root and changes nothing.
 
     Saved verdicts are not believed: where they differ from what the evidence says, that is reported on standard error.
 
     Exit code: 0 all passed or skipped, 1 something failed, 2 the run cannot be read, 3 something is undecided.
     """
-    result, _ = run_result(run)
+    if run is not None and capture is None:
+        result, _ = run_result(run)
+    elif capture is not None and run is None:
+        result = _judged_capture(capture)
+    else:
+        raise click.UsageError("give a RUN or --capture")
     if as_json:
         print_json(result_data(result))
     else:
         click.echo(render_table(result), nl=False)
     leave(result.outcome)
+
+
+def _judged_capture(path: Path) -> Result:
+    """Judge by the rules that one moment can answer; what was not captured is said on standard error."""
+    reading = read_capture(path)
+    node = node_claims(reading)
+    for part in node.missing:
+        say_line(f"pinproof: not captured: {printable(part.part)}: {printable(part.reason)}", err=True)
+    claims, evidence = evidence_of(reading, node)
+    return make_result(evidence, judge(claims, evidence, [rule_named(name) for name in RULES]))

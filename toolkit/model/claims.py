@@ -34,6 +34,8 @@ class SubjectKind(StrEnum):
     SANDBOX = "sandbox"
     EPHEMERAL = "ephemeral"
     HELPER = "helper"
+    POD = "pod"
+    """A pod's own cgroup: it carries quota, weight and limits, no tasks of its own."""
 
 
 class ExclusivePolicy(StrEnum):

@@ -18,6 +18,7 @@ from toolkit.model.coverage import Coverage as Coverage
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.interrupts import IrqUse
 from toolkit.model.layers import LayerView
+from toolkit.model.picture import Picture
 from toolkit.model.placement import DevicePlace, HugetlbUse, PageReading
 from toolkit.model.serde import CpuId, stage_value
 from toolkit.model.state_files import StateReading
@@ -298,3 +299,5 @@ class Evidence:
     claim_changes: tuple[ClaimChange, ...] = ()
     """What was promised anew while we watched, in its order."""
     state_files: tuple[StateReading, ...] = ()
+    picture: Picture | None = None
+    """Set where there was no window: one reading of each source, nothing about time can be judged."""

@@ -22,6 +22,8 @@ class Layer(StrEnum):
     """``cpu_manager_state`` and ``memory_manager_state``."""
     POD_RESOURCES = "pod-resources"
     """The kubelet's pod-resources API."""
+    RUNTIME = "cri"
+    """What the kubelet asked the runtime for last, as the runtime's CRI says."""
     CLAIM = "claim"
     """What was promised (``claims.json``)."""
     CGROUP = "cgroup"

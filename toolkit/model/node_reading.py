@@ -1,0 +1,146 @@
+"""What a kubelet's node says about itself at one moment: the parts of a capture, as they were found. Facts only.
+
+Every part is optional: ``None`` means that it was not read, and ``missing`` says why. Texts stay texts where the file
+may hold nonsense; readers of formats come later. Source: docs/capture-bundle.md; Kubernetes CRI API v1
+(``ListContainers``, ``ContainerStatus``), pod-resources API v1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from toolkit.model.serde import stage_value
+
+UNIFIED = "unified"
+"""The name of the cgroup v2 hierarchy in :attr:`NodeReading.cgroups`; the others are named by their controller."""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedText:
+    """A file. :param name: where it was read, for messages."""
+
+    name: str
+    text: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingPart:
+    """A part that was not read. :param part: a field of :class:`NodeReading`. :param reason: one line."""
+
+    part: str
+    reason: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the kubelet asked the runtime for last; ``None`` or an empty set: it asked for nothing."""
+
+    cpus: str | None = None
+    mems: str | None = None
+    quota_us: int | None = None
+    period_us: int | None = None
+    shares: int | None = None
+    memory_bytes: int | None = None
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeContainer:
+    """A container or a pod's sandbox as the runtime lists it.
+
+    :param name: the container's name in its pod; empty for a sandbox.
+    :param state: ``created``, ``running``, ``exited``, ``unknown``; empty: the source does not say.
+    :param cgroups_path: as the runtime was given it: a path, or systemd's ``slice:prefix:name``; empty: not said.
+    :param asked: ``None``: the source does not say.
+    :param log_path: of ``ContainerStatus``.
+    """
+
+    id: str
+    pod_uid: str
+    name: str = ""
+    pod_name: str = ""
+    pod_namespace: str = ""
+    sandbox: bool = False
+    sandbox_id: str = ""
+    state: str = ""
+    pid: int | None = None
+    cgroups_path: str = ""
+    asked: Asked | None = None
+    asked_is_kubelet_word: bool = True
+    """``False``: the value is that of the runtime's own specification at creation; updates may be missing in it."""
+    log_path: str = ""
+    created_at_ns: int | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodResourcesContainer:
+    """One container in the answer of pod-resources ``List``. :param cpus: exclusive ones; empty: none."""
+
+    pod_name: str
+    pod_namespace: str
+    container: str
+    cpus: tuple[int, ...] = ()
+    mems: tuple[int, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadReading:
+    """One thread. :param cgroups: hierarchy (a v1 controller, or :data:`UNIFIED`) to path.
+
+    :param cpus_allowed, mems_allowed: list texts of ``/proc/PID/task/TID/status``; ``None``: not read.
+    """
+
+    pid: int
+    tid: int
+    comm: str
+    cgroups: dict[str, str]
+    cpus_allowed: str | None = None
+    mems_allowed: str | None = None
+
+
+CgroupHierarchies = dict[str, dict[str, dict[str, str]]]
+"""Hierarchy to cgroup path (``/`` is the root) to control file to text, without the line end at its end."""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReading:
+    """One moment of a node.
+
+    :param config: ``KubeletConfiguration`` files in the order in which they apply (drop-ins after the main file).
+    :param kubelet_flags: the running process's arguments, without the program's name.
+    :param cpu_state, memory_state: texts of the state files; bytes that are no UTF-8 are U+FFFD, as for the kubelet.
+    :param containers: containers and sandboxes of the runtime.
+    :param pods: pod documents (``kind: Pod`` with status), as the kubelet's ``/pods`` lists them.
+    :param log_names: container id to (pod uid, pod namespace, pod name, container name), by the kubelet's log symlinks.
+    :param sysfs: lines ``PATH: VALUE``. :param online: the kernel's list of CPUs that are online.
+    :param read_at_s: wall-clock second at which a part was read, where that is known.
+    """
+
+    config: tuple[NamedText, ...] | None = None
+    kubelet_flags: tuple[str, ...] | None = None
+    cpu_state: str | None = None
+    memory_state: str | None = None
+    containers: tuple[RuntimeContainer, ...] | None = None
+    pods: tuple[dict[str, object], ...] | None = None
+    static_pods: tuple[NamedText, ...] = ()
+    pod_resources: tuple[PodResourcesContainer, ...] | None = None
+    allocatable_cpus: tuple[int, ...] | None = None
+    cgroups: CgroupHierarchies | None = None
+    threads: tuple[ThreadReading, ...] | None = None
+    log_names: dict[str, tuple[str, str, str, str]] | None = None
+    sysfs: str | None = None
+    online: str | None = None
+    node_bytes: dict[int, int] | None = None
+    metrics: str | None = None
+    runtime_name: str = ""
+    runtime_version: str = ""
+    read_at_s: dict[str, float] = field(default_factory=dict)
+    missing: tuple[MissingPart, ...] = ()

@@ -1,0 +1,27 @@
+"""A still picture of a kubelet's node: what one reading of each source can say beside the layers. Facts only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """One moment of a node.
+
+    :param ended: claims whose pod the kubelet lists no more, or as ended.
+    :param runtime_read: whether the runtime's word was read at all.
+    :param pods_read: whether the kubelet's list of pods was read.
+    :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
+    :param reserved: reserved CPUs by the configuration; ``None``: not known.
+    """
+
+    ended: tuple[str, ...] = ()
+    runtime_read: bool = False
+    pods_read: bool = False
+    metrics: dict[str, float] = field(default_factory=dict)
+    reserved: CpuSet | None = None

@@ -1,0 +1,1 @@
+"""A kubelet's node: captures and live files to a reading, a reading to subjects, claims and evidence."""

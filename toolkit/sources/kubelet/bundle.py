@@ -1,0 +1,201 @@
+"""A capture, in both of its layouts, as a :class:`~toolkit.model.node_reading.NodeReading`: docs/capture-bundle.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import InputError
+from toolkit.model.node_reading import (
+    UNIFIED,
+    CgroupHierarchies,
+    MissingPart,
+    NamedText,
+    NodeReading,
+    ThreadReading,
+)
+from toolkit.sources.kubelet import runtime_json
+from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
+from toolkit.sources.kubelet.json_parts import items, load, mapping, number, text, texts
+
+V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
+"""Names of v1 hierarchies below ``cgroup/``; with none of them there it is one tree of v2."""
+CONTROL_PREFIXES = ("cpu.", "cpuset.", "memory.", "hugetlb.", "cgroup.", "cpuacct.")
+
+
+def read_capture(path: Path) -> NodeReading:
+    """Read a folder or an archive.
+
+    :raises InputError: it cannot be read, or holds no part of a capture.
+    """
+    reading = reading_of(read_bundle_files(path))
+    parts = (reading.cpu_state, reading.cgroups, reading.containers, reading.pods, reading.config)
+    if all(part is None for part in parts):
+        raise InputError(str(path), "no part of a capture in it", EXPECTED)
+    return reading
+
+
+def reading_of(files: dict[str, bytes]) -> NodeReading:
+    """Make a reading of a capture's files. A part that is no JSON is missing, with its reason."""
+    missing: list[MissingPart] = []
+
+    def part(name: str, field: str) -> Any:
+        if name not in files:
+            return None
+        try:
+            return load(files[name], name)
+        except InputError as error:
+            missing.append(MissingPart(part=field, reason=str(error)))
+            return None
+
+    node = part("node.json", "containers")
+    containers = part("containers.json", "containers")
+    pods = part("pods.json", "pods")
+    answers = part("podresources.json", "pod_resources")
+    threads = part("threads.json", "threads")
+    tree = part("cgroup.json", "cgroups")
+    times = part("times.json", "read_at_s")
+    listed, allocatable = _pod_resources(answers, node)
+    version = mapping(mapping(node).get("version"))
+    sysfs = _text(files, "sysfs.txt")
+    reading = NodeReading(
+        config=_config(files),
+        kubelet_flags=_flags(files),
+        cpu_state=_text(files, "kubelet/cpu_manager_state"),
+        memory_state=_text(files, "kubelet/memory_manager_state"),
+        containers=runtime_json.from_cri(node)
+        if mapping(node).get("containers") is not None
+        else None
+        if containers is None
+        else runtime_json.listed(containers),
+        pods=None if pods is None else tuple(mapping(item) for item in items(mapping(pods).get("items"))),
+        static_pods=_texts_below(files, ("kubelet/pods/", "kubelet/manifests/")),
+        pod_resources=None if listed is None else runtime_json.pod_resources(listed),
+        allocatable_cpus=None if allocatable is None else runtime_json.cpu_ids(allocatable),
+        cgroups=_from_json(tree) if tree is not None else _cgroup_files(files),
+        threads=None if threads is None else tuple(_threads(threads)),
+        sysfs=sysfs,
+        online=_sysfs_value(sysfs, "/sys/devices/system/cpu/online"),
+        metrics=_text(files, "metrics_managers.txt"),
+        runtime_name=text(version.get("runtimeName")),
+        runtime_version=text(version.get("runtimeVersion")),
+        read_at_s={k: float(v) for k, v in mapping(times).items() if isinstance(v, int | float)},
+    )
+    return _with_missing(reading, missing)
+
+
+def _with_missing(reading: NodeReading, missing: list[MissingPart]) -> NodeReading:
+    named = {part.part for part in missing}
+    parts = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")
+    absent = tuple(
+        MissingPart(part=field, reason="not in the capture")
+        for field in parts
+        if getattr(reading, field) is None and field not in named
+    )
+    return replace(reading, missing=(*missing, *absent))
+
+
+def _text(files: dict[str, bytes], name: str) -> str | None:
+    return files[name].decode("utf-8", "replace") if name in files else None
+
+
+def _texts_below(files: dict[str, bytes], folders: tuple[str, ...]) -> tuple[NamedText, ...]:
+    return tuple(
+        NamedText(name=text(name), text=files[name].decode("utf-8", "replace"))
+        for name in sorted(files)
+        if name.startswith(folders)
+    )
+
+
+def _config(files: dict[str, bytes]) -> tuple[NamedText, ...] | None:
+    main = next((name for name in ("kubelet/config.yaml", "kubelet/config") if name in files), None)
+    found = [] if main is None else [NamedText(name=main, text=files[main].decode("utf-8", "replace"))]
+    found += [file for file in _texts_below(files, ("kubelet/config.d/",)) if file.name.endswith(".conf")]
+    return tuple(found) or None
+
+
+def _flags(files: dict[str, bytes]) -> tuple[str, ...] | None:
+    raw = files.get("kubelet/cmdline")
+    return None if raw is None else tuple(raw.decode("utf-8", "replace").rstrip("\0").split("\0")[1:])
+
+
+def _pod_resources(answers: object, node: object) -> tuple[object, object]:
+    if answers is not None:
+        return mapping(answers).get("List"), mapping(answers).get("GetAllocatableResources")
+    return mapping(node).get("podresources"), mapping(node).get("allocatable")
+
+
+def _sysfs_value(sysfs: str | None, path: str) -> str | None:
+    for line in (sysfs or "").splitlines():
+        if line.startswith(path + ":"):
+            return line[len(path) + 1 :].strip()
+    return None
+
+
+def _from_json(tree: object) -> CgroupHierarchies:
+    return {
+        text(hierarchy): {"/" + text(path).strip("/"): texts(control) for path, control in mapping(groups).items()}
+        for hierarchy, groups in mapping(tree).items()
+    }
+
+
+def _cgroup_files(files: dict[str, bytes]) -> CgroupHierarchies | None:
+    inside = {name.removeprefix("cgroup/"): data for name, data in files.items() if name.startswith("cgroup/")}
+    if not inside:
+        return None
+    v1 = bool({name.split("/", 1)[0] for name in inside if "/" in name} & V1)
+    found: CgroupHierarchies = {}
+    for name, data in inside.items():
+        hierarchy, _, rest = name.partition("/") if v1 else (UNIFIED, "", name)
+        path, _, control = rest.rpartition("/")
+        if not control.startswith(CONTROL_PREFIXES):
+            continue
+        groups = found.setdefault(text(hierarchy), {})
+        groups.setdefault("/" + text(path), {})[control] = data.decode("utf-8", "replace").rstrip("\n")
+    return found
+
+
+def _threads(data: object) -> Iterable[ThreadReading]:
+    """Both forms: a list of threads, or processes with their threads."""
+    for item in items(data):
+        entry = mapping(item)
+        pid, tid = number(entry.get("tgid")), number(entry.get("tid"))
+        if pid is None or tid is None:
+            continue
+        yield ThreadReading(
+            pid=pid,
+            tid=tid,
+            comm=text(entry.get("comm")),
+            cgroups=parse_cgroups(text(line) for line in items(entry.get("cgroup"))),
+            cpus_allowed=text(entry.get("cpus")) or None,
+            mems_allowed=text(entry.get("mems")) or None,
+        )
+    for key, value in mapping(data).items():
+        entry, pid = mapping(value), number(key)
+        groups = entry.get("cgroup")
+        lines = text(groups).splitlines() if isinstance(groups, str) else [text(line) for line in items(groups)]
+        for thread, masks in mapping(entry.get("threads")).items():
+            tid = number(thread)
+            if pid is None or tid is None:
+                continue
+            yield ThreadReading(
+                pid=pid,
+                tid=tid,
+                comm=text(entry.get("comm")),
+                cgroups=parse_cgroups(lines),
+                cpus_allowed=text(mapping(masks).get("Cpus_allowed_list")) or None,
+                mems_allowed=text(mapping(masks).get("Mems_allowed_list")) or None,
+            )
+
+
+def parse_cgroups(lines: Iterable[str]) -> dict[str, str]:
+    """Read lines of ``/proc/PID/cgroup``: hierarchy (one name per v1 controller) to path."""
+    found = {}
+    for line in lines:
+        parts = line.split(":", 2)
+        if len(parts) == 3:
+            for name in parts[1].split(",") if parts[1] else [UNIFIED]:
+                found[name] = parts[2]
+    return found

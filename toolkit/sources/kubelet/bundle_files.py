@@ -1,0 +1,94 @@
+"""The files of a capture: a folder or a tar archive, read into memory and never unpacked.
+
+Archives and folders come from elsewhere: no link is followed, nothing is written, sizes are bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tarfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+from toolkit.errors import InputError
+from toolkit.model.names import printable
+
+MAX_FILE = 64 * 1024 * 1024
+MAX_TOTAL = 512 * 1024 * 1024
+MAX_FILES = 500_000
+"""A node with 500 containers has some 25,000 control files on cgroup v2."""
+EXPECTED = "a capture: a folder or a .tar.gz of one"
+
+
+def read_bundle_files(path: Path) -> dict[str, bytes]:
+    """Return the regular files of a capture by their path inside it.
+
+    A single folder that holds everything is left out of the paths.
+
+    :raises InputError: it cannot be read, it is no archive, a name leaves the archive, or it is too large.
+    """
+    try:
+        files = _folder(path) if path.is_dir() else _archive(path)
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), EXPECTED) from None
+    except (tarfile.TarError, EOFError, zlib.error, ValueError, OverflowError) as error:
+        raise InputError(str(path), f"no readable archive: {printable(str(error))[:120]}", EXPECTED) from None
+    return _without_top(files)
+
+
+def _folder(root: Path) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    total = 0
+    for folder, _, names in os.walk(root):
+        for name in sorted(names):
+            file = Path(folder) / name
+            if not stat.S_ISREG(file.lstat().st_mode):
+                continue
+            relative = file.relative_to(root).as_posix()
+            data = _bounded(file)
+            total += len(data)
+            _check(str(root), relative, len(data), total, len(files))
+            files[relative] = data
+    return files
+
+
+def _bounded(file: Path) -> bytes:
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as stream:
+        return stream.read(MAX_FILE + 1)
+
+
+def _archive(path: Path) -> dict[str, bytes]:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise InputError(str(path), "no regular file", EXPECTED)
+    files: dict[str, bytes] = {}
+    total = seen = 0
+    with tarfile.open(path, "r|*") as archive:
+        for member in archive:
+            seen += 1
+            total += max(0, member.size)
+            _check(str(path), member.name, member.size, total, seen)
+            stream = archive.extractfile(member) if member.isreg() else None
+            if stream is not None:
+                files[str(PurePosixPath(member.name))] = stream.read(MAX_FILE + 1)
+    return files
+
+
+def _check(where: str, name: str, size: int, total: int, count: int) -> None:
+    shown = printable(name.encode("utf-8", "replace").decode())[:120]
+    if name.startswith("/") or ".." in name.split("/") or "\0" in name:
+        raise InputError(where, f"a member named {shown}", "names inside the archive")
+    if size > MAX_FILE:
+        raise InputError(where, f"{shown} of {size} bytes", f"at most {MAX_FILE}")
+    if total > MAX_TOTAL:
+        raise InputError(where, f"more than {MAX_TOTAL} bytes in all", EXPECTED)
+    if count > MAX_FILES:
+        raise InputError(where, f"more than {MAX_FILES} files", EXPECTED)
+
+
+def _without_top(files: dict[str, bytes]) -> dict[str, bytes]:
+    tops = {name.split("/", 1)[0] for name in files}
+    if len(tops) == 1 and files and all("/" in name for name in files) and tops.isdisjoint({"kubelet", "cgroup"}):
+        return {name.split("/", 1)[1]: data for name, data in files.items()}
+    return files

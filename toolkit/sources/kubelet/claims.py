@@ -1,0 +1,228 @@
+"""Claims of a kubelet's node: from state files, configuration, pods and runtime.
+
+A source that is missing is reported, with what cannot be known then.
+
+Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceIsolationLevel".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
+from toolkit.allocation.cpu_requests import exclusive_cpus
+from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
+from toolkit.allocation.state_files import cpu_state_file, memory_state_file
+from toolkit.errors import InputError
+from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.names import from_text
+from toolkit.model.node_reading import Asked, MissingPart, NodeReading
+from toolkit.model.pod import Pod
+from toolkit.model.pod_reader import read_pod
+from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet.settings import Settings, settings
+from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, pod_documents, subjects
+
+COSTS = {
+    "config": "reserved CPUs, strictness, driver and reconcile period are not known",
+    "cpu_state": "which CPUs were promised is not known",
+    "memory_state": "which memory nodes were promised is not known",
+    "containers": "what the kubelet asked the runtime for is not known: drift and reconcile lag cannot be told apart",
+    "pods": "requests are not known: quotas and weights are what the runtime was asked for; ended pods are not known",
+    "pod_resources": "the pod-resources API is not compared",
+    "cgroups": "what is in force is not known; paths are those that the runtime was given",
+    "threads": "thread masks are not known",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What one subject was promised. :param state: CPUs by the state file; ``None``: it says nothing about it."""
+
+    subject: Subject
+    claim: Claim | None
+    state: CpuSet | None
+    in_state: bool
+    pod_cpus: CpuSet | None = None
+    state_mems: CpuSet | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeClaims:
+    """Claims of a node with where they come from."""
+
+    claims: ClaimSet
+    promises: tuple[Promise, ...]
+    settings: Settings
+    cpu: CpuStateFile | None
+    memory: MemoryStateFile | None
+    missing: tuple[MissingPart, ...]
+
+
+def node_claims(reading: NodeReading) -> NodeClaims:
+    """Derive the claims. Never raises for what is in the reading: what cannot be used is missing."""
+    known = settings(reading)
+    cpu = None if reading.cpu_state is None else cpu_state_file(reading.cpu_state)
+    memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
+    maker = _Maker(reading, known, cpu, memory)
+    promises = tuple(maker.promise(subject) for subject in subjects(reading))
+    own = tuple(promise.claim for promise in promises if promise.claim is not None)
+    paths = sorted({path for path in merged_tree(reading) if place_of(path) is not None})
+    places = [place for place in map(place_of, [*paths, *(p.subject.cgroup for p in promises)]) if place is not None]
+    claims = ClaimSet(
+        claims=own + maker.pod_claims(promises),
+        reserved_cpus=known.reserved,
+        strict_reservation=known.strict and bool(known.reserved),
+        pods_root=from_text(places[0].root) if places else None,
+        reconcile_period_s=known.reconcile_s,
+    )
+    missing = [
+        MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
+        for part in reading.missing
+    ]
+    for part, problem in (
+        ("config", known.problem if reading.config or reading.kubelet_flags else ""),
+        ("cpu_state", cpu.problem if cpu else ""),
+        ("memory_state", memory.problem if memory else ""),
+    ):
+        if problem:
+            missing.append(MissingPart(part=part, reason=f"{problem}: {COSTS[part]}"))
+    return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=tuple(missing))
+
+
+class _Maker:
+    def __init__(
+        self, reading: NodeReading, known: Settings, cpu: CpuStateFile | None, memory: MemoryStateFile | None
+    ) -> None:
+        self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
+        self.pods: dict[str, Pod] = {}
+        for uid, document in pod_documents(reading).items():
+            try:
+                self.pods[uid] = read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
+            except InputError:
+                continue  # Its claims come from what the runtime was asked for.
+        ids = {entry.id: (entry.pod_uid, entry.name) for entry in reading.containers or ()}
+        self.entries: dict[tuple[str, str], str] = {}
+        for entry in cpu.entries if cpu else ():
+            # Version 1 of the file knows containers by the runtime's id.
+            key = (entry.pod_uid, entry.container) if entry.pod_uid else ids.get(entry.container, ("", entry.container))
+            self.entries[key] = entry.cpus
+        self.pod_sets = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
+
+    def promise(self, subject: Subject) -> Promise:
+        workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
+        key = (subject.pod_uid, subject.container.partition("@")[0])
+        in_state = workload and key in self.entries
+        state = None
+        if workload and self.cpu is not None and not self.cpu.problem and self.cpu.policy == "static":
+            state = parsed(self.entries[key] if in_state else self.cpu.default)
+        mems = self._mems(key) if workload else None
+        return Promise(
+            subject=subject,
+            claim=self._claim(subject, state, mems, in_state) if not subject.gone else None,
+            state=state,
+            in_state=in_state,
+            pod_cpus=parsed(self.pod_sets[subject.pod_uid]) if subject.pod_uid in self.pod_sets else None,
+            state_mems=mems,
+        )
+
+    def _mems(self, key: tuple[str, str]) -> CpuSet | None:
+        rows = [row for row in (self.memory.entries if self.memory else ()) if (row.pod_uid, row.container) == key]
+        found = CpuSet()
+        for row in rows:
+            found = found | row.nodes
+        return found if rows else None
+
+    def _isolation(self, subject: Subject, in_state: bool) -> Isolation:
+        if not in_state:
+            return Isolation.HOST
+        if subject.pod_uid not in self.pod_sets:
+            return Isolation.CONTAINER
+        name = subject.container.partition("@")[0]
+        pod = self.pods.get(subject.pod_uid)
+        container = next((c for c in pod.containers if c.name == name), None) if pod else None
+        if pod is not None and container is not None:
+            gates = self.known.config.feature_gates
+            own = exclusive_cpus(pod, container, pod_level_managers=gates.pod_level_managers)
+            return Isolation.CONTAINER if own else Isolation.POD
+        same = [key for key, cpus in self.entries.items() if key[0] == subject.pod_uid]
+        cpus = self.entries[subject.pod_uid, name]
+        return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER
+
+    def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
+        isolation = self._isolation(subject, in_state)
+        quota, period, shares = self._values(subject, isolation)
+        return Claim(
+            name=subject.name,
+            cgroup=subject.cgroup,
+            pod=subject.pod,
+            container=subject.container,
+            kind=subject.kind,
+            cpus=state or None,
+            isolation=isolation if state else Isolation.HOST,
+            mems=mems,
+            quota_us=quota,
+            period_us=period or 100_000,
+            shares=shares,
+        )
+
+    def _values(self, subject: Subject, isolation: Isolation) -> tuple[int | None, int | None, int | None]:
+        if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
+            return None, None, None
+        pod = self.pods.get(subject.pod_uid)
+        name = subject.container.partition("@")[0]
+        container = next((c for c in pod.containers if c.name == name), None) if pod else None
+        if pod is not None and container is not None and not self.known.problem:
+            disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
+            values = container_values(pod, container, self.known.config, quota_disabled=disabled)
+            return values.quota_us, values.period_us, values.shares
+        asked = (subject.runtime.asked if subject.runtime else None) or Asked()
+        quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
+        if (
+            quota is not None
+            and quota != -1
+            and not (quota >= 1000 and 1000 <= (asked.period_us or 100_000) <= 1_000_000)
+        ):
+            quota = None  # No kernel takes it: nothing of it was promised.
+        shares = asked.shares if asked.shares is not None and 2 <= asked.shares <= 262_144 else None
+        return quota, asked.period_us if asked.period_us and asked.period_us > 0 else None, shares
+
+    def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
+        """Claims of pods' own cgroups, of pods whose resources are known."""
+        found: dict[str, Claim] = {}
+        for path in sorted(merged_tree(self.reading)):
+            place = place_of(path)
+            pod = self.pods.get(place.pod_uid) if place is not None and not place.id else None
+            if place is None or pod is None or self.known.problem:
+                continue
+            mine = [p for p in promises if p.subject.pod_uid == place.pod_uid and p.claim is not None]
+            isolations = [p.claim.isolation for p in mine if p.claim and p.subject.kind is SubjectKind.CONTAINER]
+            if not isolations:
+                continue
+            values = self._pod_values(pod, isolations)
+            name = mine[0].subject.pod
+            found[name] = Claim(
+                name=f"{name}/(pod)",
+                cgroup=from_text(path),
+                pod=name,
+                container="(pod)",
+                kind=SubjectKind.POD,
+                quota_us=values.quota_us,
+                period_us=values.period_us,
+                shares=values.shares,
+                memory_bytes=values.memory_bytes,
+            )
+        return tuple(found.values())
+
+    def _pod_values(self, pod: Pod, isolations: list[Isolation]) -> CpuValues:
+        disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
+        return pod_values(pod, self.known.config, quota_disabled=disabled)
+
+
+def parsed(cpus: str) -> CpuSet | None:
+    """Read a list text of a state file; ``None``: it is nonsense, which rule ``checkpoint`` says."""
+    try:
+        return CpuSet.parse(cpus)
+    except InputError:
+        return None

@@ -1,0 +1,236 @@
+"""A reading of a node as evidence for the rules: a still picture, and the claims as they stand in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from toolkit.errors import InputError
+from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
+from toolkit.model.coverage import Coverage
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles, Environment, Evidence, ThreadMask
+from toolkit.model.layers import Layer, LayerView
+from toolkit.model.names import printable
+from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
+from toolkit.model.picture import Picture
+from toolkit.model.state_files import KnownContainer, StateReading
+from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.json_parts import items, mapping, number, text
+from toolkit.sources.kubelet.subjects import expand, is_over, merged_tree, pod_documents
+
+RULES = ("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment")
+"""The rules that a still picture can answer."""
+HELPERS = ("runc", "crun", "youki", "conmon")
+"""Threads of a runtime sit unpinned in the container's cgroup before it starts: normal."""
+_GAUGE = re.compile(r"^(kubelet_cpu_manager_[a-z_]+(?:\{[^}\n]{0,80}\})?) ([0-9.eE+]{1,30})$", re.MULTILINE)
+_NODE = re.compile(r"^/sys/devices/system/node/node(\d{1,4})/cpulist: ?(.*)$", re.MULTILINE)
+_UNLIMITED = 1 << 62
+
+
+def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evidence]:
+    """Return the claims in force and the evidence. The promise in force is what the kubelet asked for last."""
+    tree = merged_tree(reading)
+    online = _online(reading, tree)
+    memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
+    asked = {p.claim.name: _asked(p) for p in node.promises if p.claim is not None}
+    claims = tuple(
+        replace(_in_force(claim, asked.get(claim.name)), memory_bytes=claim.memory_bytes if memory_read else None)
+        for claim in node.claims.claims
+    )
+    files = tuple(_files(claim.cgroup, tree.get(claim.cgroup, {})) for claim in claims if claim.cgroup in tree)
+    names = {p.claim.name: p for p in node.promises if p.claim is not None}
+    evidence = Evidence(
+        started_at="",
+        start_monotonic_ns=0,
+        duration_ns=0,
+        environment=Environment(
+            kernel="", cgroup=_mode(reading), cmdline="", cpus_online=online, topology=_topology(reading)
+        ),
+        coverage=Coverage(proc_scans=int(reading.threads is not None), cpus_online=online),
+        thread_masks=tuple(mask for p in names.values() for mask in _masks(p)),
+        files_before=files,
+        files_after=files,
+        layers=tuple(view for p in names.values() for view in _layers(p, reading)),
+        state_files=_state_files(reading, node, online),
+        picture=Picture(
+            ended=tuple(name for name, p in names.items() if p.subject.active is False),
+            runtime_read=any(entry.asked for entry in reading.containers or ()),
+            pods_read=reading.pods is not None,
+            metrics=_metrics(reading),
+            reserved=None if node.settings.problem else node.settings.reserved,
+        ),
+    )
+    return replace(node.claims, claims=claims), evidence
+
+
+def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
+    """A container that waits for its reconcile holds what was asked for last; unknown: only layers-agree speaks."""
+    if claim.cpus is None or claim.isolation is not Isolation.HOST or asked == claim.cpus:
+        return claim
+    return replace(claim, cpus=asked)
+
+
+def _asked(promise: Promise) -> CpuSet | None:
+    runtime = promise.subject.runtime
+    if runtime is None or runtime.asked is None or not runtime.asked.cpus:
+        return None
+    return parsed(runtime.asked.cpus)
+
+
+def _layers(promise: Promise, reading: NodeReading) -> list[LayerView]:
+    assert promise.claim is not None
+    name, subject = promise.claim.name, promise.subject
+    found = []
+    if promise.state is not None or promise.state_mems is not None:
+        found.append(
+            LayerView(claim=name, layer=Layer.CHECKPOINT, at_ns=0, cpus=promise.state, mems=promise.state_mems)
+        )
+    asked = _asked(promise)
+    if asked is not None:
+        found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked))
+    pod = subject.runtime.pod_name if subject.runtime else subject.pod
+    for row in reading.pod_resources or ():
+        if (row.pod_name, row.container) == (pod, subject.container) and row.cpus:
+            try:
+                found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=CpuSet.of(row.cpus)))
+            except (InputError, ValueError):
+                continue
+    return found
+
+
+def _masks(promise: Promise) -> list[ThreadMask]:
+    assert promise.claim is not None
+    found = []
+    for thread in promise.subject.threads:
+        cpus, mems = parsed(thread.cpus_allowed or ""), parsed(thread.mems_allowed or "")
+        if cpus and not thread.comm.startswith(HELPERS):
+            found.append(
+                ThreadMask(
+                    claim=promise.claim.name,
+                    pid=thread.pid,
+                    tid=thread.tid,
+                    comm=printable(thread.comm),
+                    cpus_allowed=cpus,
+                    mems_allowed=mems or CpuSet(),
+                    times_seen=1,
+                    first_at_ns=0,
+                    last_at_ns=0,
+                )
+            )
+    return found
+
+
+def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
+    def cpus(*names: str) -> CpuSet | None:
+        return next((parsed(files[name]) for name in names if name in files), None)
+
+    def whole(*names: str) -> int | None:
+        return next((number(files[name].strip()) for name in names if name in files), None)
+
+    quota, period = whole("cpu.cfs_quota_us"), whole("cpu.cfs_period_us")
+    words = files.get("cpu.max", "").split()
+    if len(words) == 2:
+        quota, period = NO_QUOTA if words[0] == "max" else number(words[0]), number(words[1])
+    limit = whole("memory.max", "memory.limit_in_bytes")
+    return CgroupFiles(
+        cgroup=cgroup,
+        at_ns=0,
+        cpus=cpus("cpuset.cpus"),
+        cpus_effective=cpus("cpuset.cpus.effective", "cpuset.effective_cpus"),
+        mems=cpus("cpuset.mems"),
+        mems_effective=cpus("cpuset.mems.effective", "cpuset.effective_mems"),
+        quota_us=NO_QUOTA if quota is not None and quota < 0 else quota,
+        period_us=period,
+        weight=whole("cpu.weight"),
+        shares=whole("cpu.shares"),
+        memory_max_bytes=-1 if files.get("memory.max") == "max" or (limit or 0) >= _UNLIMITED else limit,
+    )
+
+
+def _state_files(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tuple[StateReading, ...]:
+    if node.cpu is None and node.memory is None:
+        return ()
+    known = None if node.settings.problem else node.settings.config
+    return (
+        StateReading(
+            at_ns=0,
+            cpus_online=online,
+            cpu=node.cpu,
+            memory=node.memory,
+            cpu_policy=known.cpu_manager_policy if known else None,
+            memory_policy=known.memory_manager_policy if known else None,
+            containers=_containers(reading),
+            node_bytes=reading.node_bytes,
+        ),
+    )
+
+
+def _containers(reading: NodeReading) -> tuple[KnownContainer, ...] | None:
+    """Return the containers of active pods; without a list of pods those of the runtime."""
+    if reading.pods is None:
+        if reading.containers is None:
+            return None
+        return tuple(
+            KnownContainer(pod_uid=entry.pod_uid, container=entry.name, running=_runs(entry, reading))
+            for entry in reading.containers
+            if not entry.sandbox
+        )
+    found = []
+    for uid, document in pod_documents(reading).items():
+        if is_over(document):
+            continue
+        status = mapping(document.get("status"))
+        running = {
+            text(mapping(entry).get("name"))
+            for name in ("initContainerStatuses", "containerStatuses")
+            for entry in items(status.get(name))
+            if "running" in mapping(mapping(entry).get("state"))
+        }
+        spec = mapping(document.get("spec"))
+        for name in ("initContainers", "containers"):
+            for entry in map(mapping, items(spec.get(name))):
+                own = text(entry.get("name"))
+                found.append(KnownContainer(pod_uid=uid, container=own, running=own in running))
+    return tuple(found)
+
+
+def _runs(entry: RuntimeContainer, reading: NodeReading) -> bool:
+    """A finished init container stays listed: where no state is given, its cgroup says whether it runs."""
+    if entry.state:
+        return entry.state == "running"
+    paths = {path for groups in (reading.cgroups or {}).values() for path in groups}
+    return reading.cgroups is None or expand(entry.cgroups_path) in paths
+
+
+def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:
+    """Return the CPUs that are online; where sysfs was not read, those that any cgroup was granted."""
+    if reading.online is not None:
+        return parsed(reading.online) or CpuSet()
+    found = CpuSet()
+    for files in tree.values():
+        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus"):
+            found = found | (parsed(files.get(name, "")) or CpuSet())
+    return found
+
+
+def _topology(reading: NodeReading) -> dict[str, object]:
+    nodes = {node: cpus.strip() for node, cpus in _NODE.findall(reading.sysfs or "")}
+    return {"numa_nodes": nodes} if nodes else {}
+
+
+def _metrics(reading: NodeReading) -> dict[str, float]:
+    found = {}
+    for name, value in _GAUGE.findall(reading.metrics or ""):
+        try:
+            found[name] = float(value)
+        except ValueError:
+            continue
+    return found
+
+
+def _mode(reading: NodeReading) -> str:
+    names = set(reading.cgroups or {})
+    if names <= {UNIFIED}:
+        return "v2"
+    return "hybrid" if UNIFIED in names else "v1"

@@ -1,0 +1,125 @@
+"""What the runtime and the pod-resources socket said, from the JSON of a capture. Formats: docs/capture-bundle.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolkit.model.node_reading import Asked, PodResourcesContainer, RuntimeContainer
+from toolkit.sources.kubelet.json_parts import items, mapping, number, text, texts
+
+POD_UID, POD_NAME, POD_NAMESPACE = (f"io.kubernetes.pod.{what}" for what in ("uid", "name", "namespace"))
+CONTAINER_NAME = "io.kubernetes.container.name"
+
+
+def listed(data: object) -> tuple[RuntimeContainer, ...]:
+    """Read ``containers.json``: id to labels, cgroup path and the resources of the runtime's specification."""
+    found = []
+    for key, value in mapping(data).items():
+        entry = mapping(value)
+        labels = texts(entry.get("labels"))
+        cpu = mapping(mapping(entry.get("resources")).get("cpu"))
+        memory = mapping(mapping(entry.get("resources")).get("memory"))
+        found.append(
+            RuntimeContainer(
+                id=text(key),
+                pod_uid=labels.get(POD_UID, ""),
+                name=labels.get(CONTAINER_NAME, ""),
+                pod_name=labels.get(POD_NAME, ""),
+                pod_namespace=labels.get(POD_NAMESPACE, ""),
+                sandbox="sandbox" in (entry.get("type"), labels.get("io.cri-containerd.kind")),
+                cgroups_path=text(entry.get("cgroupsPath")),
+                asked=_asked(cpu, memory) if cpu else None,
+                labels=labels,
+            )
+        )
+    return tuple(found)
+
+
+def _asked(cpu: dict[str, Any], memory: dict[str, Any]) -> Asked:
+    return Asked(
+        cpus=text(cpu.get("cpus")),
+        mems=text(cpu.get("mems")),
+        quota_us=number(cpu.get("quota")),
+        period_us=number(cpu.get("period")),
+        shares=number(cpu.get("shares")),
+        memory_bytes=number(memory.get("limit")),
+    )
+
+
+def from_cri(node: object) -> tuple[RuntimeContainer, ...]:
+    """Read the CRI's answers in ``node.json``: ListContainers, ListPodSandbox, ContainerStatus (verbose)."""
+    data = mapping(node)
+    status = mapping(data.get("status"))
+    found = [_sandbox(mapping(item)) for item in items(mapping(data.get("sandboxes")).get("items"))]
+    for item in items(mapping(data.get("containers")).get("containers")):
+        entry = mapping(item)
+        found.append(_container(entry, mapping(status.get(text(entry.get("id"))))))
+    return tuple(found)
+
+
+def _sandbox(entry: dict[str, Any]) -> RuntimeContainer:
+    labels, metadata = texts(entry.get("labels")), mapping(entry.get("metadata"))
+    return RuntimeContainer(
+        id=text(entry.get("id")),
+        pod_uid=labels.get(POD_UID) or text(metadata.get("uid")),
+        pod_name=labels.get(POD_NAME) or text(metadata.get("name")),
+        pod_namespace=labels.get(POD_NAMESPACE) or text(metadata.get("namespace")),
+        sandbox=True,
+        created_at_ns=number(entry.get("createdAt")),
+        labels=labels,
+        annotations=texts(entry.get("annotations")),
+    )
+
+
+def _container(entry: dict[str, Any], verbose: dict[str, Any]) -> RuntimeContainer:
+    labels, status = texts(entry.get("labels")), mapping(verbose.get("status"))
+    linux = mapping(mapping(status.get("resources")).get("linux"))
+    asked = None
+    if linux:
+        asked = Asked(
+            cpus=text(linux.get("cpusetCpus")),
+            mems=text(linux.get("cpusetMems")),
+            quota_us=number(linux.get("cpuQuota")),
+            period_us=number(linux.get("cpuPeriod")),
+            shares=number(linux.get("cpuShares")),
+            memory_bytes=number(linux.get("memoryLimitInBytes")),
+        )
+    elif isinstance(verbose.get("resources"), dict):
+        own = mapping(verbose.get("resources"))
+        asked = _asked(mapping(own.get("cpu")), mapping(own.get("memory")))
+    return RuntimeContainer(
+        id=text(entry.get("id")),
+        pod_uid=labels.get(POD_UID, ""),
+        name=labels.get(CONTAINER_NAME) or text(mapping(entry.get("metadata")).get("name")),
+        pod_name=labels.get(POD_NAME, ""),
+        pod_namespace=labels.get(POD_NAMESPACE, ""),
+        sandbox_id=text(entry.get("podSandboxId")),
+        state=text(entry.get("state")).removeprefix("CONTAINER_").lower(),
+        pid=number(verbose.get("pid")),
+        cgroups_path=text(verbose.get("cgroupsPath")),
+        asked=asked,
+        log_path=text(status.get("logPath")),
+        created_at_ns=number(entry.get("createdAt")),
+        labels=labels,
+        annotations=texts(entry.get("annotations")),
+    )
+
+
+def pod_resources(data: object) -> tuple[PodResourcesContainer, ...]:
+    """Read the answer of ``List``."""
+    return tuple(
+        PodResourcesContainer(
+            pod_name=text(pod.get("name")),
+            pod_namespace=text(pod.get("namespace")),
+            container=text(container.get("name")),
+            cpus=cpu_ids(container),
+        )
+        for pod in map(mapping, items(mapping(data).get("podResources")))
+        for container in map(mapping, items(pod.get("containers")))
+    )
+
+
+def cpu_ids(data: object) -> tuple[int, ...]:
+    """Read ``cpuIds``, numbers or texts of numbers."""
+    found = (number(value) for value in items(mapping(data).get("cpuIds")))
+    return tuple(sorted({value for value in found if value is not None and value >= 0}))

@@ -1,0 +1,258 @@
+"""The containers of a node: cgroups below ``kubepods`` joined with what runtime, pods and log names say of them.
+
+Both drivers (``kubepods/burstable/pod<uid>/<id>`` and ``kubepods.slice/...-pod<uid>.slice/<runtime>-<id>.scope``), v2,
+v1 and hybrid. Services outside of pods are no subjects.
+
+Source: docs/facts.md "Normal on a healthy node".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from toolkit.model.claims import SubjectKind
+from toolkit.model.names import from_text, printable
+from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
+from toolkit.sources.kubelet.json_parts import items, mapping, text
+
+SANDBOX = "(sandbox)"
+"""How a pod's sandbox is named where a container's name stands."""
+_POD_SLICE = re.compile(r"(?:.*-)?kubepods(?:-(?:burstable|besteffort))?-pod(?P<uid>.+)\.slice")
+_POD = re.compile(r"pod(?P<uid>[^/]+)")
+_ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
+_SCOPE = re.compile(r"(?P<prefix>(?:cri-containerd|crio-conmon|crio|docker|libpod)-)?(?P<id>[^/]+?)(?:\.scope)?")
+_HEX = re.compile(r"[0-9a-f]{12,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One container, sandbox or helper. :param cgroup: path below the cgroup root.
+
+    :param active: whether the kubelet still lists its pod; ``None``: not known.
+    """
+
+    id: str
+    kind: SubjectKind
+    pod_uid: str
+    pod: str
+    container: str
+    cgroup: str
+    namespace: str = ""
+    active: bool | None = None
+    runtime: RuntimeContainer | None = None
+    threads: tuple[ThreadReading, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+    """Control files of every hierarchy."""
+    gone: bool = False
+    """The runtime lists it, the cgroup tree was read, and its cgroup is not there."""
+
+    @property
+    def name(self) -> str:
+        """Pod and container, for people."""
+        return f"{self.pod}/{self.container}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a cgroup path says. :param root: the path of ``kubepods``. :param pod: the path of the pod."""
+
+    root: str
+    pod: str
+    pod_uid: str
+    id: str = ""
+    prefix: str = ""
+
+    @property
+    def key(self) -> str:
+        """The id, apart from that of a helper: CRI-O's monitor carries its container's id."""
+        return f"conmon-{self.id}" if "conmon" in self.prefix else self.id
+
+
+def place_of(path: str) -> Place | None:
+    """Return the pod, and the container if it is one's own cgroup; ``None``: neither, or below a container."""
+    parts = path.strip("/").split("/")
+    start = next((i for i, part in enumerate(parts) if _ROOT.fullmatch(part)), None)
+    if start is None:
+        return None
+    root = "/" + "/".join(parts[: start + 1])
+    for index in range(start + 1, min(len(parts), start + 3)):
+        found = _POD_SLICE.fullmatch(parts[index])
+        uid = found["uid"].replace("_", "-") if found else ""
+        plain = None if found else _POD.fullmatch(parts[index])
+        uid = plain["uid"] if plain else uid
+        if not uid:
+            continue
+        pod = "/" + "/".join(parts[: index + 1])
+        if len(parts) == index + 1:
+            return Place(root=root, pod=pod, pod_uid=uid)
+        scope = _SCOPE.fullmatch(parts[index + 1])
+        if len(parts) == index + 2 and scope:
+            return Place(root=root, pod=pod, pod_uid=uid, id=scope["id"], prefix=scope["prefix"] or "")
+        return None
+    return None
+
+
+def expand(cgroups_path: str) -> str:
+    """Turn a runtime's cgroup path into one below the cgroup root; systemd's ``slice:prefix:name`` is spelt out."""
+    parts = cgroups_path.split(":")
+    if len(parts) != 3 or not parts[0].endswith(".slice"):
+        return cgroups_path
+    stems = parts[0].removesuffix(".slice").split("-")
+    slices = ["-".join(stems[: i + 1]) + ".slice" for i in range(len(stems))]
+    return "/" + "/".join([*slices, f"{parts[1]}-{parts[2]}.scope" if parts[1] else f"{parts[2]}.scope"])
+
+
+def merged_tree(reading: NodeReading) -> dict[str, dict[str, str]]:
+    """Return path to control files of all hierarchies together: their names differ, or say the same."""
+    found: dict[str, dict[str, str]] = {}
+    for _, groups in sorted((reading.cgroups or {}).items(), key=lambda item: item[0] != UNIFIED):
+        for path, files in groups.items():
+            found.setdefault(path, {}).update(files)
+    return found
+
+
+def pod_documents(reading: NodeReading) -> dict[str, dict[str, Any]]:
+    """Return pod documents by every uid that the pod goes by: static pods' cgroups carry their hash."""
+    found: dict[str, dict[str, Any]] = {}
+    for document in reading.pods or ():
+        metadata = mapping(document.get("metadata"))
+        annotations = mapping(metadata.get("annotations"))
+        for uid in (annotations.get("kubernetes.io/config.hash"), metadata.get("uid")):
+            if text(uid):
+                found[text(uid)] = document
+    return found
+
+
+def is_over(document: dict[str, Any]) -> bool:
+    """Say whether a pod has ended, or was never admitted."""
+    return mapping(document.get("status")).get("phase") in ("Failed", "Succeeded")
+
+
+def statuses(document: dict[str, Any]) -> dict[str, str]:
+    """Return container id to name, of all lists of statuses."""
+    status = mapping(document.get("status"))
+    found = {}
+    for name in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        for entry in map(mapping, items(status.get(name))):
+            found[text(entry.get("containerID")).rpartition("//")[2]] = text(entry.get("name"))
+    return found
+
+
+def subjects(reading: NodeReading) -> tuple[Subject, ...]:
+    """Return every subject, in the order of their names; of a name twice, one with the id in its name."""
+    tree, documents = merged_tree(reading), pod_documents(reading)
+    runtime = {entry.id: entry for entry in reading.containers or ()}
+    places: dict[str, tuple[str, Place]] = {}
+    for path in tree:
+        place = place_of(path)
+        if place is not None and place.id:
+            places[place.key] = (path, place)
+    for entry in runtime.values():
+        path = expand(entry.cgroups_path)
+        place = place_of(path)
+        if place is not None and place.id and place.key not in places:
+            places[place.key] = (path, place)
+    threads: dict[str, list[ThreadReading]] = {}
+    for thread in reading.threads or ():
+        owner = _owner(thread, places)
+        if owner:
+            threads.setdefault(owner, []).append(thread)
+    found = [
+        _subject(key, path, place, runtime.get(key), documents.get(place.pod_uid), reading, threads.get(key, []), tree)
+        for key, (path, place) in places.items()
+    ]
+    return _unique(found)
+
+
+def _owner(thread: ThreadReading, places: dict[str, tuple[str, Place]]) -> str:
+    """The cpuset hierarchy decides where a thread may run: on v1 it is in its own one."""
+    path = next((thread.cgroups[name] for name in ("cpuset", UNIFIED) if name in thread.cgroups), "")
+    parts = path.strip("/").split("/")
+    for end in range(len(parts), 0, -1):
+        place = place_of("/" + "/".join(parts[:end]))
+        if place is not None and place.key in places:
+            return place.key
+    return ""
+
+
+def _subject(
+    key: str,
+    path: str,
+    place: Place,
+    entry: RuntimeContainer | None,
+    document: dict[str, Any] | None,
+    reading: NodeReading,
+    threads: list[ThreadReading],
+    tree: dict[str, dict[str, str]],
+) -> Subject:
+    metadata = mapping((document or {}).get("metadata"))
+    log = (reading.log_names or {}).get(key, ("", "", "", ""))
+    named = statuses(document).get(key, "") if document else ""
+    container = (entry.name if entry else "") or named or log[3]
+    pod = (entry.pod_name if entry else "") or text(metadata.get("name")) or log[2] or place.pod_uid
+    namespace = (entry.pod_namespace if entry else "") or text(metadata.get("namespace")) or log[1]
+    kind = _kind(place, entry, document, container, reading, threads)
+    if kind is SubjectKind.SANDBOX:
+        container = SANDBOX
+    return Subject(
+        id=printable(key),
+        kind=kind,
+        pod_uid=place.pod_uid,
+        pod=printable(pod if namespace in ("", "default") else f"{namespace}/{pod}"),
+        container=printable(container or f"({kind})" if kind is SubjectKind.HELPER else container or key[:12]),
+        cgroup=from_text(path) if path else "",
+        namespace=printable(namespace),
+        active=None if reading.pods is None else document is not None and not is_over(document),
+        runtime=entry,
+        threads=tuple(threads),
+        files=tree.get(path, {}),
+        gone=reading.cgroups is not None and path not in tree,
+    )
+
+
+def _kind(
+    place: Place,
+    entry: RuntimeContainer | None,
+    document: dict[str, Any] | None,
+    container: str,
+    reading: NodeReading,
+    threads: list[ThreadReading],
+) -> SubjectKind:
+    if "conmon" in place.prefix:
+        return SubjectKind.HELPER
+    if entry is not None and entry.sandbox:
+        return SubjectKind.SANDBOX
+    spec = mapping((document or {}).get("spec"))
+    if container and any(mapping(item).get("name") == container for item in items(spec.get("ephemeralContainers"))):
+        return SubjectKind.EPHEMERAL
+    if container:
+        return SubjectKind.CONTAINER
+    if threads and all(thread.comm == "pause" for thread in threads):
+        return SubjectKind.SANDBOX
+    if reading.containers is not None or not _HEX.fullmatch(place.id):
+        return SubjectKind.HELPER
+    if document is not None and statuses(document):
+        return SubjectKind.SANDBOX
+    return SubjectKind.CONTAINER
+
+
+def _unique(found: list[Subject]) -> tuple[Subject, ...]:
+    """Tell apart pods of one name (a static pod's next life), and containers of one name in a pod."""
+    uids: dict[str, set[str]] = {}
+    for subject in found:
+        uids.setdefault(subject.pod, set()).add(subject.pod_uid)
+    found = [
+        replace(subject, pod=f"{subject.pod}@{printable(subject.pod_uid)[:8]}")
+        if len(uids[subject.pod]) > 1
+        else subject
+        for subject in found
+    ]
+    count = Counter(subject.name for subject in found)
+    found = [
+        replace(subject, container=f"{subject.container}@{subject.id[:12]}") if count[subject.name] > 1 else subject
+        for subject in found
+    ]
+    return tuple(sorted(found, key=lambda subject: (subject.name, subject.id)))

@@ -1,0 +1,207 @@
+"""Rule ``layers-agree`` on a still picture of a kubelet's node: what is drift, what may be reconcile lag.
+
+The kubelet compares state with its own memory and never reads a cgroup: what it asked for and what is must agree at
+once; state and what it asked for may differ for a reconcile period, which one picture cannot measure. A reconcile never
+comes while the shared pool is empty, and none for a pod that has ended. Source: docs/facts.md K-kubelet-1, K-kubelet-2,
+"Normal on a healthy node"; docs/failures.md F2, F15, F31.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.layers import Layer
+from toolkit.model.picture import Picture
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import groups, picture_metrics, view
+
+Finding = tuple[Outcome, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Words:
+    """What each layer says about one claim; ``None``: nothing."""
+
+    state: CpuSet | None
+    api: CpuSet | None
+    asked: CpuSet | None
+    requested: CpuSet | None
+    granted: CpuSet | None
+    threads: CpuSet | None
+    mems_state: CpuSet | None
+    mems_requested: CpuSet | None
+    mems_granted: CpuSet | None
+    mems_threads: CpuSet | None
+
+
+def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every workload of which two layers speak, and the kubelet's metrics."""
+    verdicts = [
+        _judge(rule, claim, _words(claim, evidence), claims, evidence)
+        for claim in claims.claims
+        if view.is_workload(claim)
+    ]
+    verdicts += picture_metrics.check(rule, evidence)
+    if verdicts:
+        return tuple(verdicts)
+    reason = "no layer speaks about any container"
+    return (Verdict(rule=rule, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+
+
+def _words(claim: Claim, evidence: Evidence) -> _Words:
+    rows = {row.layer: row for row in evidence.layers if row.claim == claim.name}
+    files = view.files_of(evidence.files_before, claim.cgroup)
+    masks = [mask for mask in evidence.thread_masks if mask.claim == claim.name]
+    state, asked, api = (rows.get(layer) for layer in (Layer.CHECKPOINT, Layer.RUNTIME, Layer.POD_RESOURCES))
+    return _Words(
+        state=state.cpus if state else None,
+        api=api.cpus if api else None,
+        asked=asked.cpus if asked else None,
+        requested=files.cpus if files else None,
+        granted=files.cpus_effective if files else None,
+        threads=_union([mask.cpus_allowed for mask in masks]),
+        mems_state=state.mems if state else None,
+        mems_requested=files.mems if files else None,
+        mems_granted=files.mems_effective if files else None,
+        mems_threads=_union([mask.mems_allowed for mask in masks if mask.mems_allowed]),
+    )
+
+
+def _union(sets: list[CpuSet]) -> CpuSet | None:
+    found = CpuSet()
+    for cpus in sets:
+        found = found | cpus
+    return found if sets else None
+
+
+def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    said = {
+        "checkpoint_cpus": words.state,
+        "pod-resources_cpus": words.api,
+        "cri_cpus": words.asked,
+        "cgroup_cpus": _is(words),
+        "observed_cpus": words.threads,
+        "checkpoint_mems": words.mems_state,
+        "cgroup_mems": words.mems_requested,
+    }
+    measures: dict[str, Measure] = {name: str(cpus) for name, cpus in said.items() if cpus is not None}
+    owned, owners = _foreign(claim, claims, _is(words) or CpuSet())
+    overlap = (_is(words) or CpuSet()) & owned
+    if overlap:
+        measures["overlap_cpus"] = str(overlap)
+    still = evidence.picture or Picture()
+    findings = [
+        finding
+        for finding in (
+            _drift(claim, words),
+            _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims),
+            _observed(words),
+            _mems(words),
+            _nodes(words, evidence),
+        )
+        if finding is not None
+    ]
+    failed = [text for outcome, text in findings if outcome is Outcome.FAILED]
+    open_ = [text for outcome, text in findings if outcome is Outcome.UNDECIDED]
+    layers = [name.removesuffix("_cpus") for name in measures if name.endswith("_cpus") and name != "overlap_cpus"]
+    outcome, reason = Outcome.PASSED, f"{', '.join(layers)} agree"
+    if failed or open_:
+        outcome, reason = (Outcome.FAILED, "; ".join(failed)) if failed else (Outcome.UNDECIDED, "; ".join(open_))
+    elif len(layers) < 2:
+        outcome, reason = Outcome.UNDECIDED, "only one layer speaks about it: nothing to compare"
+    return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
+
+
+def _is(words: _Words) -> CpuSet | None:
+    """What the cgroup says: the kernel's grant; its request where only that was read."""
+    return words.granted if words.granted is not None else words.requested
+
+
+def _foreign(claim: Claim, claims: ClaimSet, held: CpuSet) -> tuple[CpuSet, str]:
+    others = [
+        other
+        for other in claims.claims
+        if other.cpus and other.isolation != "host" and view.is_workload(other) and not view.same_pod(claim, other)
+    ]
+    owned = _union([other.cpus for other in others if other.cpus]) or CpuSet()
+    own = claim.cpus if claim.isolation != "host" else None
+    return owned - (own or CpuSet()), ", ".join(other.name for other in others if other.cpus and other.cpus & held)
+
+
+def _drift(claim: Claim, words: _Words) -> Finding | None:
+    """What was asked for against what is: somebody else wrote, at once."""
+    found = _is(words)
+    if not words.asked or found is None or found == words.asked:
+        return None
+    text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: CPUs {words.asked} against {found or 'none'}: drift"
+    late = claim.isolation == "host" and words.state == words.asked
+    if late and words.threads is not None and words.threads <= words.asked:
+        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
+    return Outcome.FAILED, text
+
+
+def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet) -> Finding | None:
+    """What was promised against what was asked for, else against what is."""
+    found = _is(words)
+    lower, layer = (words.asked, Layer.RUNTIME) if words.asked else (found, Layer.CGROUP)
+    if words.state is None or lower is None:
+        return None
+    text = f"{Layer.CHECKPOINT} and {layer} differ: CPUs {words.state or 'none'} against {lower or 'none'}"
+    if claim.name in still.ended:
+        if overlap:
+            return Outcome.FAILED, f"{text}; its pod has ended for the kubelet but it still runs, on {overlap}"
+        return Outcome.UNDECIDED, "its pod has ended for the kubelet, it still runs"
+    if not words.state:
+        if overlap:
+            return Outcome.FAILED, f"{text}; the shared pool is empty, no reconcile repairs it, on {overlap}"
+        return Outcome.UNDECIDED, f"{text}; the shared pool is empty: the manager may not have started yet"
+    if words.state == lower:
+        return None
+    if claim.isolation != "host" and layer is Layer.CGROUP:
+        return Outcome.FAILED, f"{text}; an exclusive set is right from its first sight"
+    doubt = f"; {overlap}" if overlap else ""
+    if not still.runtime_read:
+        doubt += "; what the kubelet asked for was not read, so drift cannot be told from lag"
+    return (
+        Outcome.UNDECIDED,
+        f"{text}; the kubelet may not have reconciled yet (period {claims.reconcile_period_s or 10:g} s){doubt}",
+    )
+
+
+def _observed(words: _Words) -> Finding | None:
+    found = _is(words)
+    if words.threads is None or found is None or words.threads <= found:
+        return None
+    text = f"{Layer.CGROUP} and {Layer.OBSERVED} differ: CPUs {found or 'none'} against {words.threads}"
+    known = found | (words.state or CpuSet()) | (words.asked or CpuSet())
+    if not found or words.threads <= known:
+        return Outcome.UNDECIDED, f"{text}; the set may have changed between the two readings"
+    return Outcome.FAILED, text
+
+
+def _mems(words: _Words) -> Finding | None:
+    found = words.mems_requested or words.mems_granted
+    if words.mems_state is None or not words.mems_state:
+        return None
+    if found is not None and found != words.mems_state:
+        text = f"memory nodes {words.mems_state} against {found or 'none'}"
+        return Outcome.FAILED, f"{Layer.CHECKPOINT} and {Layer.CGROUP} differ: {text}"
+    if words.mems_threads is not None and not words.mems_threads <= words.mems_state:
+        text = f"memory nodes {words.mems_state} against {words.mems_threads}"
+        return Outcome.FAILED, f"{Layer.CHECKPOINT} and {Layer.OBSERVED} differ: {text}"
+    return None
+
+
+def _nodes(words: _Words, evidence: Evidence) -> Finding | None:
+    """CPUs and memory that were promised on different nodes: the two state files contradict each other."""
+    machine = groups.nodes(evidence)
+    if machine is None or not words.state or not words.mems_state:
+        return None
+    nodes = groups.nodes_of(words.state, machine)
+    if not nodes or nodes & words.mems_state:
+        return None
+    text = f"CPUs {words.state} lie on node {nodes}, its memory on node {words.mems_state}"
+    return Outcome.FAILED, f"cpu_manager_state and memory_manager_state differ: {text}"

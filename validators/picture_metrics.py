@@ -1,0 +1,86 @@
+"""The kubelet's gauges of its CPU manager against its own state file: some are known to be wrong after deletions.
+
+``exclusive_cpu_allocation_count`` counts CPUs, ``shared_pool_size_millicores`` is the shared pool less reserved CPUs,
+``allocation_per_numa`` counts exclusive CPUs of a node.
+Source: kubelet metrics documentation; docs/facts.md K-kubelet-9.
+"""
+
+from __future__ import annotations
+
+from toolkit.errors import InputError
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.layers import Layer
+from toolkit.model.state_files import CpuStateFile
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import groups
+
+SUBJECT = "kubelet metrics"
+COUNT = "kubelet_cpu_manager_exclusive_cpu_allocation_count"
+POOL = "kubelet_cpu_manager_shared_pool_size_millicores"
+PER_NODE = "kubelet_cpu_manager_allocation_per_numa"
+
+
+def check(rule: str, evidence: Evidence) -> list[Verdict]:
+    """Judge the gauges that were read, where the state file can be read too."""
+    still = evidence.picture
+    cpu = evidence.state_files[-1].cpu if evidence.state_files else None
+    if still is None or not still.metrics or cpu is None or cpu.problem or cpu.policy != "static":
+        return []
+    try:
+        owned = _union(cpu)
+        wrong = _wrong(still.metrics, owned, evidence)
+    except InputError:
+        return []  # Rule checkpoint says what is wrong with the file.
+    measures: dict[str, Measure] = {"exclusive_cpus": str(owned)}
+    if not wrong:
+        reason = f"the gauges agree with {Layer.CHECKPOINT}"
+        return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.PASSED, reason=reason, measures=measures)]
+    api = _union_api(evidence)
+    text = f"metrics and {Layer.CHECKPOINT} differ: {'; '.join(wrong)}"
+    if api is not None and not api <= owned:
+        text += "; the state changed between the readings"
+        return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.UNDECIDED, reason=text, measures=measures)]
+    return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.FAILED, reason=text, measures=measures)]
+
+
+def _union(cpu: CpuStateFile) -> CpuSet:
+    found = CpuSet()
+    for entry in (*cpu.entries, *cpu.pods):
+        found = found | CpuSet.parse(entry.cpus)
+    return found
+
+
+def _union_api(evidence: Evidence) -> CpuSet | None:
+    """Return the exclusive CPUs by the pod-resources API, which was read with the gauges."""
+    rows = [row.cpus for row in evidence.layers if row.layer is Layer.POD_RESOURCES and row.cpus is not None]
+    found = CpuSet()
+    for cpus in rows:
+        found = found | cpus
+    return found if rows else None
+
+
+def _wrong(metrics: dict[str, float], owned: CpuSet, evidence: Evidence) -> list[str]:
+    found = []
+    count = metrics.get(COUNT)
+    if count is not None and count != len(owned):
+        found.append(f"exclusive_cpu_allocation_count is {count:g}, assigned are {len(owned)} CPUs")
+    pool = metrics.get(POOL)
+    shared = _shared(evidence)
+    if pool is not None and shared is not None and pool != 1000 * len(shared):
+        found.append(f"shared_pool_size_millicores is {pool:g}, the shared pool has {1000 * len(shared)}")
+    machine = groups.nodes(evidence) or {}
+    for node, cpus in sorted(machine.items()):
+        value = metrics.get(f'{PER_NODE}{{numa_node="{node}"}}')
+        # The gauge leaves pods with pod-level resources out: only more than there is is wrong.
+        if value is not None and value > len(cpus & owned):
+            found.append(f"allocation_per_numa of node {node} is {value:g}, assigned are {len(cpus & owned)} CPUs")
+    return found
+
+
+def _shared(evidence: Evidence) -> CpuSet | None:
+    cpu = evidence.state_files[-1].cpu
+    reserved = evidence.picture.reserved if evidence.picture else None
+    if cpu is None or reserved is None:
+        return None
+    return CpuSet.parse(cpu.default) - reserved
