@@ -43,11 +43,26 @@ class Doubt:
     blind_spot: bool = False
 
 
+def is_still(evidence: Evidence) -> bool:
+    """Say whether evidence is one reading of a node's files and nothing else; that it says so of itself is not enough:
+    what a ledger has seen must not get rid of its doubts by that word.
+    """
+    coverage = evidence.coverage
+    return (
+        evidence.picture is not None
+        and evidence.duration_ns == 0
+        and not (coverage.switches_judged or coverage.switches_kernel or coverage.lost_events or coverage.blindness)
+        and not (evidence.cpu_use or evidence.bandwidth or evidence.usage_bins or evidence.canaries)
+    )
+
+
 def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
-    if evidence.picture is not None:
+    if is_still(evidence):
         return ()  # One reading of files: no window, no ledger, no control could be incomplete.
     found = [Doubt(witnesses=ALL, text=text) for text in _window(evidence)]
+    if evidence.picture is not None:
+        found.append(Doubt(witnesses=ALL, text="it is called a still picture, but something was observed for a while"))
     found += [
         Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True)
         for spot in evidence.coverage.blindness

@@ -20,14 +20,17 @@ def summary(result: Result) -> str:
     judged = f"{coverage.switches_judged:,} of the kernel's {coverage.switches_kernel:,} context switches were judged"
     if coverage.switches_untraced:
         judged += f" ({coverage.switches_untraced:,} were of threads without a claim that it does not trace)"
+    still = result.duration_s == 0 and not coverage.switches_kernel
     sentences = [f"For {result.duration_s:.1f} s, {judged}, {_lost(coverage)}."]
+    if still:
+        sentences = ["This is one reading of the node's files: how its tasks ran was not observed."]
     facts = [*_contained(result), *_reserved(result), *_exclusive(result)]
     if facts:
         sentences.append(_capital(", ".join(facts)) + ".")
     sentences += [f"`{verdict.subject}` was {verdict.reason}." for verdict in _throttled(result)]
     if coverage.positive_control_latency_ms is not None:
         sentences.append(f"A planted escape was seen {coverage.positive_control_latency_ms:.1f} ms after it began.")
-    else:
+    elif not still:
         sentences.append("No planted escape was seen.")
     counts = {outcome: sum(verdict.outcome is outcome for verdict in result.verdicts) for outcome in Outcome}
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)

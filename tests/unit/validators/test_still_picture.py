@@ -1,0 +1,45 @@
+"""A still picture has no doubts of a window; evidence of a window does not lose its own by calling itself a picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.validators.evidence_builder import claim_set, evidence
+from toolkit.model.coverage import Coverage
+from toolkit.model.evidence import Evidence
+from toolkit.model.picture import Picture
+from toolkit.model.verdict import Outcome
+from toolkit.report.result import make_result
+from toolkit.report.summary import summary
+from validators.registry import judge, rule_named
+from validators.trust import doubts, is_still
+
+LOST = replace(evidence(), coverage=replace(evidence().coverage, lost_events=5))
+PICTURE = Picture(runtime_read=True, pods_read=True)
+
+
+def test_a_picture_of_files_is_still() -> None:
+    """Nothing was observed for a while, so nothing of it can be missing; the summary says what it is."""
+    still = Evidence(
+        started_at="2026-11-23T00:00:00+00:00",
+        start_monotonic_ns=0,
+        duration_ns=0,
+        environment=evidence().environment,
+        coverage=Coverage(),
+        picture=PICTURE,
+    )
+
+    assert is_still(still)
+    assert doubts(claim_set(), still) == ()
+    assert "one reading of the node's files" in summary(make_result(still, ()))
+
+
+def test_the_word_alone_takes_no_doubt_away() -> None:
+    """Lost events make what passed undecided, whatever the evidence calls itself."""
+    called = replace(LOST, picture=PICTURE)
+    rule = (rule_named("cpuset-containment"),)
+
+    assert not is_still(called)
+    assert {one.outcome for one in judge(claim_set(), evidence(), rule)} == {Outcome.PASSED}
+    for lossy in (LOST, called, replace(evidence(), picture=PICTURE), replace(called, duration_ns=0)):
+        assert {one.outcome for one in judge(claim_set(), lossy, rule)} == {Outcome.UNDECIDED}
