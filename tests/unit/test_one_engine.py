@@ -1,0 +1,48 @@
+"""One engine: who observes does it through a session, so that nothing is judged that was not serialised and read back.
+
+Source: ``docs/principles.md``. Read from the source text, like the direction of imports.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PIPELINE = "toolkit/pipeline"
+ALLOWED = {
+    "recorded": {f"{PIPELINE}/session.py", f"{PIPELINE}/consecutive.py"},
+    "observation": {f"{PIPELINE}/session.py", f"{PIPELINE}/observe.py"},
+    "Observation": {f"{PIPELINE}/observe.py"},
+    "Observer": {f"{PIPELINE}/observe.py"},
+    "close_window": {f"{PIPELINE}/observe.py"},
+    "turn_window": {f"{PIPELINE}/observe.py"},
+}
+"""Function -> the files that may call it. ``observe.observe``, for tests, is the second caller of ``observation``."""
+
+
+def calls(source: str) -> Iterator[str]:
+    """Yield the last name of everything that a source text calls."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                yield node.func.id
+            elif isinstance(node.func, ast.Attribute):
+                yield node.func.attr
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_only_the_engine_calls(name: str) -> None:
+    """Each step of a window has one caller; a second loop would show up here."""
+    found = {
+        str(path.relative_to(PROJECT))
+        for package in ("toolkit", "probes", "validators")
+        for path in (PROJECT / package).rglob("*.py")
+        if name in calls(path.read_text())
+    }
+
+    assert found
+    assert found <= ALLOWED[name], f"{name}() is called by {', '.join(sorted(found - ALLOWED[name]))}"
