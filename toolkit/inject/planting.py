@@ -28,7 +28,7 @@ from toolkit.apply.launch import Started
 from toolkit.apply.unwind import signals_unwind
 from toolkit.apply.workloads import Command
 from toolkit.errors import ApplyError, HostUnsupportedError
-from toolkit.host import cgroupfs, procfs
+from toolkit.host import cgroupfs
 from toolkit.inject.catalogue import Fault, FaultId, fault_named
 from toolkit.inject.prepare import Host, Injection, prepare, rogue_cpus
 from toolkit.inject.target import require_allowed
@@ -131,7 +131,7 @@ def _start_rogue(host: Host, run: Journal, guest: Change, cpu: int, children: li
         directory=run.directory,
     )
     children.append(process)
-    started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+    started = Started(process.pid, process)
     command = Command(argv=(), comm="pinproof-rogue", workers=0)
-    launch.await_ready(started, command, members=lambda: (process.pid,), what=what, stderr=stderr)
+    launch.await_ready(started, command, what=what, stderr=stderr)
     return process.pid
