@@ -56,8 +56,10 @@ class Blindness:
                     return
             if len(self._notes) >= MAX_NOTES:
                 # Too many kinds of trouble to tell apart: what is left is that there was trouble.
-                text, kinds, start_ns, end_ns = "more went wrong than could be noted", EVERY_WITNESS, None, None
-                if self._notes[-1].text == text:
+                text, kinds, last = "more went wrong than could be noted", EVERY_WITNESS, self._notes[-1]
+                if last.text == text:
+                    last.start_ns = None if last.start_ns is None or start_ns is None else min(last.start_ns, start_ns)
+                    last.end_ns = None if last.end_ns is None or end_ns is None else max(last.end_ns, end_ns)
                     return
             self._notes.append(_Note(text, kinds, start_ns, end_ns))
 
@@ -109,7 +111,7 @@ def window_spots(
         *(BlindSpot(text=text) for text in (*ledger.interrupts.accounted, *ledger.blind_spots)),
         *(BlindSpot(text=text, witnesses=(Witness.ACTIONS,)) for text in ledger.actions.blind_spots),
         *hidden_spots(hidden.threads, observer.watched, observer.claims.pods_root),
-        *_unsampled(ledger.online() - observer.sampled),
+        *_unsampled(edge.online - observer.sampled),
         *gap_spots(gaps),
         *_slots(window, end_ns, observer.options.bin_ms * 1_000_000),
         *(

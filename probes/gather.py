@@ -40,7 +40,7 @@ def evidence(observer: Observer, window: Window) -> Evidence:
             delays[subject.name] = run_delay(before, after)
     ledger = observer.ledger
     spent = edge.bpf_ns - window.first.bpf_ns
-    claims = [subject.claim for subject in observer.subjects.values()]
+    claims = [subject.claim for subject in window.present()]
     return Evidence(
         started_at=window.started_at,
         start_monotonic_ns=window.start_ns,
@@ -89,7 +89,7 @@ def coverage(observer: Observer, window: Window, edge: Edge) -> Coverage:
     states, first = edge.states, window.first
     least = edge.before.context_switches - first.after.context_switches
     most = edge.after.context_switches - first.before.context_switches
-    online = observer.ledger.online()
+    online = edge.online
     if window.closed:
         judged = sum(state.closed_judged for state in states if state.closed_window == window.number)
         seen = CpuSet.of(cpu for cpu, state in enumerate(states) if state.closed_window == window.number)

@@ -2,7 +2,7 @@
 
 Records, never judges: a restart is a transition without CPU sets, a CPU's coming and going one with the set that the
 kernel grants afterwards, read again at that moment.
-Source: ``../shared/field.md`` K14 (what cpusets do when CPUs go offline), section 5 point 5.
+Source: ``docs/facts.md`` K14 (what cpusets do when CPUs go offline), section 5 point 5.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from toolkit.model.evidence import HotplugEvent, Transition
 
 if TYPE_CHECKING:
     from probes.observer import Observer
+    from probes.window import Window
 
 HOTPLUG = "hotplug"
 """Cause of transitions that the machine made."""
@@ -40,7 +41,9 @@ def restarting(observer: Observer, name: str, cause: str = "toolkit") -> Iterato
             observer.identities.look()
             observer.identities.verify(subject)
             cgroupfs.cgroup_id(observer.hierarchy, subject.claim.cgroup)
-            _note(observer, Transition(claim=name, what="restart", start_at_ns=start, end_at_ns=0, cause=cause))
+            restart = Transition(claim=name, what="restart", start_at_ns=start, end_at_ns=0, cause=cause)
+            if observer.window is not None and not observer.window.closed:
+                _note(observer.window, restart)
 
 
 @contextmanager
@@ -86,10 +89,14 @@ def last_look_for_cpus(observer: Observer) -> None:
 
 
 def cpu_changed(observer: Observer, event: HotplugEvent) -> None:
-    """Note that a CPU went or came (``at_ns`` absolute), and what every claim that has it is granted now."""
+    """Note that a CPU went or came (``at_ns`` absolute), and what every claim that has it is granted now.
+
+    In the window in which it happened: that may be the one that has just ended.
+    """
     with observer.lock:
-        window = observer.window
-        if window is None or window.closed:
+        windows = (live for live in observer.live() if live.last is None or event.at_ns <= live.last.at_ns)
+        window = next(windows, None)
+        if window is None:
             return
         at_ns = event.at_ns - window.start_ns
         window.hotplug.append(HotplugEvent(cpu=event.cpu, online=event.online, at_ns=max(0, at_ns)))
@@ -99,7 +106,7 @@ def cpu_changed(observer: Observer, event: HotplugEvent) -> None:
                 continue
             files = cgroupfs.read_files(observer.hierarchy, claim.cgroup, time.monotonic_ns())
             _note(
-                observer,
+                window,
                 Transition(
                     claim=claim.name,
                     what="cpu-online" if event.online else "cpu-offline",
@@ -140,17 +147,16 @@ class Presence:
         return fresh
 
 
-def _note(observer: Observer, transition: Transition) -> None:
-    """Add a transition whose start is absolute and whose end is now."""
-    window = observer.window
-    if window is None or window.closed:
-        return
+def _note(window: Window, transition: Transition) -> None:
+    """Add a transition whose start is absolute and whose end is now, or the window's."""
+    now_ns = time.monotonic_ns()
+    end_ns = now_ns if window.last is None else min(now_ns, window.last.at_ns)
     window.transitions.append(
         Transition(
             claim=transition.claim,
             what=transition.what,
             start_at_ns=transition.start_at_ns - window.start_ns,
-            end_at_ns=time.monotonic_ns() - window.start_ns,
+            end_at_ns=end_ns - window.start_ns,
             cpus_before=transition.cpus_before,
             cpus_after=transition.cpus_after,
             cause=transition.cause,

@@ -70,6 +70,8 @@ class Observer:
         self.names: dict[int, str] = {}
         self.lock = threading.RLock()
         self.window: Window | None = None
+        self.closing: Window | None = None
+        """The window before, until its evidence has been put together."""
         self.sampled = CpuSet()
         self.watched = CpuSet()
         self.blindness = Blindness()
@@ -77,6 +79,8 @@ class Observer:
         self._found: deque[Violation] = deque()
         self._news = threading.Condition()
         self._pieces: deque[Piece] = deque()
+        self._heard: dict[int, list[Piece]] = {}
+        """Pieces by window; of two windows one after the other they come mixed, each CPU telling its own."""
         self.identities = Identities(self)
         self._free = list(range(self.options.max_claims))
         self._stack = ExitStack()
@@ -127,15 +131,48 @@ class Observer:
         with self.lock:
             self.identities.look()
             window.close()
-        # What was sent while the window was open has to be heard; and where a task was just being moved, the kernel's
-        # word may still be on its way. However long the counting took: the patience begins when it has ended.
+        return self.finish(window)
+
+    def turn_window(self) -> Window:
+        """End the window now and open the next at the same moment; :meth:`finish` returns what the ended one saw.
+
+        Nothing lies between the two and nothing is in both: every CPU goes over from one to the other, what runs there
+        is split, and what was read of the kernel's counters is the end of one and the beginning of the other.
+
+        :raises RuntimeError: a claim's CPUs are just being changed, or the window before has not been finished.
+        """
+        old = self._window()
+        lifecycle.last_look_for_cpus(self)
+        with self.lock:
+            if self.closing is not None or any(subject.changing for subject in self.subjects.values()):
+                raise RuntimeError("the window before is not finished, or a claim is being changed")
+            self.identities.look()
+            old.close()
+            for subject in self.subjects.values():
+                subject.epoch = 0
+            # What the ended window still has to cut is judged by what bound then.
+            self.published.forget_before(old.start_ns)
+            self.closing, self.window = old, Window.open(self, old.last)
+        return old
+
+    def finish(self, window: Window) -> Evidence:
+        """Wait for what was sent while a window was open that has ended, and return everything observed in it."""
+        # Where a task was just being moved, the kernel's word may still be on its way. However long the counting took:
+        # the patience begins when it has ended.
         window.wait_for_events()
+        lifecycle.last_look_for_cpus(self)  # one that went or came just before the end may have been told after it
         with self.lock:
             evidence = gather.evidence(self, window)
             window.drop_old_entries()
             self.blindness.forget(window.end().at_ns)
-            self.window = None
+            self.closing = None
+            if self.window is window:
+                self.window = None
         return evidence
+
+    def live(self) -> tuple[Window, ...]:
+        """Return the windows that still take something in, in their order: the one being finished, the open one."""
+        return tuple(window for window in (self.closing, self.window) if window is not None)
 
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open. Intervals that run now are counted to the last tick."""
@@ -246,8 +283,8 @@ class Observer:
         """Let a claim's CPUs change: the caller writes the cgroup inside the block.
 
         While the block runs, CPUs of the old set are tolerated as transition; when it ends the new set binds at once,
-        because the kernel has moved every task when the write returns (field.md K12). If the block raises, the old set
-        binds again.
+        because the kernel has moved every task when the write returns (docs/facts.md K12). If the block raises, the old
+        set binds again.
         """
         with self.lock:
             subject = self.require(name)
@@ -310,11 +347,9 @@ class Observer:
                 self.window.drain_if_half_full()
 
     def settle(self) -> None:
-        """Cut the intervals whose time has come; called by the listener."""
+        """Cut the intervals whose time has come; called by the listener, and by who waits for the end of a window."""
         with self.lock:
-            if self.window is None:
-                return
-            details = self.window.settle()
+            details = [detail for window in self.live() for detail in window.settle()]
         for detail in details:
             self._report(detail)
 
@@ -329,7 +364,9 @@ class Observer:
         try:
             self._take(record)
         except Exception as error:  # called from C, where it would only be printed
-            self.blind(f"an event was not handled: {error or type(error).__name__}", Witness.SWITCHES)
+            # It may be as old as the last look; which window it was for is not known.
+            text, heard_ns = f"an event was not handled: {error or type(error).__name__}", self.ledger.heard_ns
+            self.blind(text, Witness.SWITCHES, start_ns=heard_ns, end_ns=time.monotonic_ns())
 
     def _take(self, record: bytes) -> None:
         kind = int.from_bytes(record[:4], "little")
@@ -341,19 +378,22 @@ class Observer:
             self.trails.add(MoveEvent.decode(record))
 
     def pieces(self, window: int) -> list[Piece]:
-        """Take the pieces of a window that were heard; those of earlier ones are nobody's any more."""
-        found = []
-        while self._pieces and self._pieces[0].window <= window:
+        """Take the pieces of a window that were heard; those of windows that are finished are nobody's any more."""
+        while self._pieces:
             piece = self._pieces.popleft()
-            if piece.window == window:
-                found.append(piece)
+            self._heard.setdefault(piece.window, []).append(piece)
+        found = self._heard.pop(window, [])
+        oldest = min((live.number for live in self.live()), default=window)
+        for number in [number for number in self._heard if number < oldest]:
+            del self._heard[number]
         return found
 
     def _report(self, detail: Detail) -> None:
         heard_ns = time.monotonic_ns()
         with self.lock:  # what belongs to a window that is just being opened waits until it is there
-            window, name = self.window, self.names.get(detail.ident)
-        if window is None or name is None or detail.window != window.number:
+            window = next((live for live in self.live() if live.number == detail.window), None)
+            name = self.names.get(detail.ident)
+        if window is None or name is None:
             return
         violation = Violation(
             claim=name,
@@ -364,6 +404,7 @@ class Observer:
             first_at_ns=max(0, detail.start_ns - window.start_ns),
             reported_at_ns=heard_ns - window.start_ns,
             ns=detail.end_ns - detail.start_ns,
+            window=window.number,
         )
         with self._news:
             self._found.append(violation)

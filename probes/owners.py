@@ -1,6 +1,6 @@
 """Whose task is that? Sorts tasks without a claim on watched CPUs into :class:`OwnerClass`.
 
-Source: field.md K9 and K13; include/linux/sched.h for the flags (stable ABI of ``/proc/pid/stat`` field 9).
+Source: docs/facts.md K9 and K13; include/linux/sched.h for the flags (stable ABI of ``/proc/pid/stat`` field 9).
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Piece(_Record):
 class CpuState(_Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q4I9Q4I2Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q4I9Q4I4Q")
     start_ns: int
     charged_ns: int
     judged: int
@@ -189,6 +189,8 @@ class CpuState(_Record):
     pad: int
     standstill_ns: int
     stay_ns: int
+    clock_difference: int
+    compared_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ ALL_CPUS = CpuSet((1 << 1024) - 1)
 class Violation:
     """One of the first reports that a task ran outside its claim, while it may still be running.
 
-    Times are nanoseconds since the window was opened; ``ns`` is the time outside when the kernel told.
+    Times are nanoseconds since the window ``window`` was opened; ``ns`` is the time outside when the kernel told.
     """
 
     claim: str
@@ -31,6 +31,8 @@ class Violation:
     first_at_ns: int
     reported_at_ns: int
     ns: int
+    window: int = 0
+    """Number of the observer's window."""
 
 
 @dataclass(slots=True)

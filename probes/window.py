@@ -64,6 +64,8 @@ class Edge:
     """Before the first cgroup's CPU time was read; the ledger's own moment comes later."""
     turn_ns: int = 0
     """From ``at_ns`` until the last CPU had been turned over."""
+    online: CpuSet = field(default_factory=CpuSet)
+    """CPUs that were online when it was turned over."""
 
     @property
     def lost(self) -> int:
@@ -111,6 +113,10 @@ class Window:
     """Of claims added while the window was open: what they had used when their cgroup's own count was first read."""
     counted_ns: int = 0
     """When a closed window's counting had ended: every event of it had been sent."""
+    final: dict[int, list[Row]] = field(default_factory=dict)
+    """Of a closed window: the ledger's rows, by ident. The next window but one takes their place in the kernel."""
+    watched_last: list[Subject] = field(default_factory=list)
+    """Of a closed window: the claims that were watched when it ended."""
 
     @property
     def start_ns(self) -> int:
@@ -123,10 +129,10 @@ class Window:
         return self.last is not None
 
     @classmethod
-    def open(cls, observer: Observer) -> Window:
-        """Open a window now."""
+    def open(cls, observer: Observer, edge: Edge | None = None) -> Window:
+        """Open a window now, or at the edge at which the one before it has just been closed: nothing lies between."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        edge = read_edge(observer)
+        edge = read_edge(observer) if edge is None else replace(edge, files=dict(edge.files))
         pause_ns = observer.options.scan_ms * 1_000_000
         patience_ns = observer.options.pending_ms * 1_000_000
         window = cls(
@@ -150,8 +156,12 @@ class Window:
         self.add_bins()
         self.last = read_edge(self.observer)
         self.counted_ns = time.monotonic_ns()
+        self.watched_last = list(self.observer.subjects.values())
+        ledger = self.observer.ledger
+        self.final = {subject.ident: ledger.rows(subject.slot, self.number) for subject in self.watched_last}
         self.hidden = self.untraced(self.last)
         self._take(self.last)
+        self.files.end(self.last.at_ns)
 
     def untraced(self, edge: Edge) -> Untraced:
         """Return the threads that the ledger never saw until now."""
@@ -206,12 +216,18 @@ class Window:
 
     def rows(self, subject: Subject) -> list[Row]:
         """Return a claim's counters by CPU."""
-        rows = subject.rows if subject.rows is not None else self.observer.ledger.rows(subject.slot, self.number)
+        rows = self.final.get(subject.ident, subject.rows)
+        if rows is None:
+            rows = self.observer.ledger.rows(subject.slot, self.number)
         return self.shares.added_to(subject.ident, rows)
 
     def all_subjects(self) -> list[Subject]:
         """Return every claim watched during the window, also those removed meanwhile."""
-        return [*self.removed, *self.observer.subjects.values()]
+        return [*self.removed, *self.present()]
+
+    def present(self) -> list[Subject]:
+        """Return every claim that is watched now, or was when the window ended."""
+        return self.watched_last if self.closed else list(self.observer.subjects.values())
 
     def usage_ns(self, subject: Subject) -> int:
         """Return a claim's CPU time so far, nested claims included."""
@@ -269,13 +285,14 @@ class Window:
         observer, patience_ns = self.observer, self.observer.options.pending_ms * 1_000_000
         deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
         while True:
+            observer.settle()
             with observer.lock:
-                self.settle()
                 if observer.ledger.heard_ns > self.counted_ns and not self.waiting:
                     return
             if time.monotonic() > deadline:
                 text = f"events were still unread {EVENTS_S:g} s after the window closed"
-                self.observer.blind(text, Witness.SWITCHES, start_ns=self.start_ns, end_ns=self.end().at_ns)
+                # Not up to its very end: there the next window may begin.
+                self.observer.blind(text, Witness.SWITCHES, start_ns=self.start_ns, end_ns=self.end().at_ns - 1)
                 return
             time.sleep(0.002)
 
@@ -289,27 +306,31 @@ class Window:
         self._drain()
 
     def drop_old_entries(self) -> None:
-        """Empty the detail maps of what belongs to this window, after it was closed and read."""
+        """Empty the detail maps of what belongs to this window and those before, after it was closed and read."""
         self._drain()
         self.observer.ledger.interrupts.drop_old(self.observer.ledger.window)
         self.observer.ledger.actions.drop_old(self.observer.ledger.window)
 
     def _drain(self) -> None:
+        """Take what no program writes any more out of the maps, each entry into its own window."""
         ledger = self.observer.ledger
+        windows = {window.number & 0xFFFFFF: window for window in self.observer.live()}
         running = (ledger.window << 8 | ledger.epoch) & 0xFFFFFFFF
         for raw, data in tuple(ledger.offenders.items()):
             key = OffenceKey.decode(raw)
             if key.epoch == running:
                 continue
-            if tally.in_window(key.epoch, self.number):
-                tally.merge_offences(self.offences, [(key, Offence.decode(data))])
+            owner = windows.get(key.epoch >> 8)
+            if owner is not None:
+                tally.merge_offences(owner.offences, [(key, Offence.decode(data))])
             ledger.offenders.delete(raw)
         for raw, data in tuple(ledger.intruders.items()):
             intruder = IntruderKey.decode(raw)
             if intruder.epoch == running:
                 continue
-            if tally.in_window(intruder.epoch, self.number):
-                tally.merge_intruders(self.intruders, [(intruder, IntruderSums.decode(data))])
+            owner = windows.get(intruder.epoch >> 8)
+            if owner is not None:
+                tally.merge_intruders(owner.intruders, [(intruder, IntruderSums.decode(data))])
             ledger.intruders.delete(raw)
 
     def add_bins(self) -> None:
@@ -428,4 +449,5 @@ def read_edge(observer: Observer, turn: bool = True) -> Edge:
         dropped=ledger.actions.dropped(),
         stats_at_ns=stats_at_ns,
         turn_ns=turned - now,
+        online=ledger.online(),
     )

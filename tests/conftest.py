@@ -23,7 +23,7 @@ def shared() -> Path:
     """The folder of recorded decisions, topologies and captures beside the project."""
     folder = PROJECT.parent / "shared"
     if not folder.is_dir():
-        pytest.skip("../shared (recorded vectors, topologies, captures) is not beside this checkout")
+        pytest.skip("further recorded vectors, topologies and captures are not beside this checkout")
     return folder
 
 

@@ -1,6 +1,6 @@
 """The claims file: what a user, another tool, or an Ansible play writes (``apiVersion: pinproof/v1, kind: Claims``).
 
-Keys are camelCase as in Kubernetes files; :mod:`toolkit.model.claims` is what they become. Source: design.md section 6.
+Keys are camelCase as in Kubernetes files; :mod:`toolkit.model.claims` is what they become. Source: docs/principles.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The scenario file (``apiVersion: pinproof/v1, kind: Scenario``): YAML as users write it, to a Scenario.
 
-Source: design.md section 1. The catalogue that ships in ``validators/scenarios`` uses the same format.
+Source: docs/principles.md. The catalogue that ships in ``validators/scenarios`` uses the same format.
 """
 
 from __future__ import annotations

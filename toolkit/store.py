@@ -3,7 +3,7 @@
 ``runs/<id>/{scenario,plan,sandbox,claims,evidence,result}.json``; each holds ``"schema": "pinproof.<stage>/1"`` beside
 the fields of its value. A live run judges what it reads back from the text that it then saves, so another machine comes
 to the same verdicts, and no disk is needed to come to them.
-Source: design.md sections 1 and 6.
+Source: docs/principles.md.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ STAGES: dict[str, type[Any]] = {
     "result": Result,
 }
 EXPECTED = "a run directory (made by pinproof run or watch)"
+WINDOW = "window-{:06d}"
+"""The directory of one of several consecutive windows below the run's own, which then holds ``result.json`` alone."""
+_WINDOW = re.compile(r"window-([0-9]{6,12})", re.ASCII)
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
@@ -191,6 +194,35 @@ def load_run(path: Path) -> StoredRun:
         sandbox=_load(path, "sandbox", Sandbox),
         result=_load(path, "result", Result),
     )
+
+
+def window_paths(path: Path) -> dict[int, Path]:
+    """Return the directories of a run's windows by number, in order; none where it is a run of one window.
+
+    :raises InputError: the directory cannot be read.
+    """
+    try:
+        found = {int(match[1]): one for one in path.iterdir() if (match := _WINDOW.fullmatch(one.name))}
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), EXPECTED) from None
+    return dict(sorted(found.items()))
+
+
+def save_windows_result(path: Path, result: Result) -> Path:
+    """Save what all windows of a run come to.
+
+    :raises InputError: it cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), "a directory that can be written") from None
+    return _save(path, "result", result)
+
+
+def reread(result: Result) -> Result:
+    """Return a result as it is read from its file."""
+    return _parse(_text("result", result).encode(), "result", Result, "result.json")
 
 
 def load_result(path: Path) -> Result:

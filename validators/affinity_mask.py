@@ -97,7 +97,7 @@ RULE = Rule(
             between two scans (200 ms), four times their CPU time and 500 ms (our own wait for a CPU on a loaded host)
             that time leaves the rule undecided.
         """),
-        source="Documentation/filesystems/proc.rst; sched_setaffinity(2); field.md K10, K11, F49",
+        source="Documentation/filesystems/proc.rst; sched_setaffinity(2); docs/facts.md K10, K11, docs/failures.md F49",
         negative_control="Widen the cgroup's cpuset behind the claim's back: `echo 0-1 > cpuset.cpus`.",
         witnesses=(Witness.MASKS,),
     ),

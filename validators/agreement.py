@@ -16,7 +16,7 @@ clock leaves out interrupt time and steal where the kernel accounts for them, th
 steal that was measured.
 A task that is moved while it runs takes what it ran since the last tick with it (``cgroup_account_cputime`` charges the
 cgroup that it is in by then), where the ledger cuts at the move: one tick for each such move.
-Source: design.md section 2, "two witnesses"; kernel/sched/cputime.c and fair.c (update_curr); field.md K23, K31.
+Source: docs/principles.md, "two witnesses"; kernel/sched/cputime.c and fair.c (update_curr); docs/facts.md K23, K31.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the four alignment rules share: which CPU sets are judged, and how a promise to stay in one group is decided.
 
-Source: Kubernetes documentation "Control CPU Management Policies" (``../shared/seeds/000``), the policy options;
+Source: Kubernetes documentation "Control CPU Management Policies" (``docs/specification.md``), the policy options;
 "Topology Manager", policy ``single-numa-node``.
 """
 

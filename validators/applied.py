@@ -189,8 +189,8 @@ RULE = Rule(
             the promised CPUs.
         """),
         source=prose("""
-            Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/cpusets.rst; scheduler/sched-bwc.rst; field.md F10,
-            F13-F15, F57, F60-F63, K14-K16, K-quota, K-weight
+            Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/cpusets.rst; scheduler/sched-bwc.rst; docs/failures.md
+            F10, F13-F15, F57, F60-F63, docs/facts.md K14-K16, K-quota, K-weight
         """),
         negative_control="Write another value behind the claim's back: `echo 0 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),

@@ -33,7 +33,7 @@ Since 6.18 a task is throttled on its return to user mode; a long kernel section
 load is not known to be user-mode work, usage up to n*P above the bound is therefore not proof of a violation.
 
 Source: Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c (do_sched_cfs_period_timer, assign_cfs_rq_runtime,
-return_cfs_rq_runtime); arch/x86/kvm/x86.c (record_steal_time); field.md K18-K24.
+return_cfs_rq_runtime); arch/x86/kvm/x86.c (record_steal_time); docs/facts.md K18-K24.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def burst_ns(limit: Limit, bins: Iterable[UsageBin]) -> tuple[float, int]:
 
 
 def rounded_quota_us(quota_us: int, period_us: int) -> int:
-    """Return the quota as the systemd cgroup driver writes it: rounded up to 1 % of a CPU (field.md F61)."""
+    """Return the quota as the systemd cgroup driver writes it: rounded up to 1 % of a CPU (docs/failures.md F61)."""
     step = max(1, period_us // 100)
     return -(-quota_us // step) * step
 

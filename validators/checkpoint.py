@@ -132,8 +132,8 @@ RULE = Rule(
             may wait one for its turn and the list of containers was read apart from it.
         """),
         source=prose("""
-            KEP-5526 "State File" (seed 001); field.md K-kubelet-4, K-kubelet-5, F2, F6, F21-F29, F41, F42; kubelet
-            captures, "Normal on a healthy node"
+            KEP-5526 "State File"; docs/facts.md K-kubelet-4, K-kubelet-5, docs/failures.md F2, F6, F21-F29, F41, F42;
+            docs/facts.md, "Normal on a healthy node"
         """),
         negative_control=prose("""
             Take a CPU out of defaultCpuSet of a stopped node's file and correct the checksum; or kill the kubelet

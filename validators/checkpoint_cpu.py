@@ -1,6 +1,6 @@
 """What a ``cpu_manager_state`` says, checked against itself and its node: the kubelet's own start-up checks and more.
 
-Source: field.md K-kubelet-4, K-kubelet-5, F2, F6, F21-F26, F41, F42; KEP-5526 "State File".
+Source: docs/facts.md K-kubelet-4, K-kubelet-5, docs/failures.md F2, F6, F21-F26, F41, F42; KEP-5526 "State File".
 """
 
 from __future__ import annotations

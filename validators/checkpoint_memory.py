@@ -1,7 +1,7 @@
 """What a ``memory_manager_state`` says, checked against itself and its node.
 
 Entries of pods that are gone stay until the next allocation on a healthy node: they are counted, not judged.
-Source: field.md K-kubelet-5, F23, F27-F29; kubelet captures, "Normal on a healthy node".
+Source: docs/facts.md K-kubelet-5, docs/failures.md F23, F27-F29; docs/facts.md, "Normal on a healthy node".
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _counted(file: MemoryStateFile) -> list[MemoryEntry]:
 
 def _groups(file: MemoryStateFile) -> list[CpuSet]:
     """Return the nodes by what shares memory: nodes that one block names fill up together, in an order that depends on
-    which pod came and went first, so only their sums are determined (field.md F28).
+    which pod came and went first, so only their sums are determined (docs/failures.md F28).
     """
     groups = [CpuSet.of([node]) for node in sorted({row.node for row in file.rows})]
     for entry in _counted(file):

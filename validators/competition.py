@@ -3,7 +3,7 @@
 The scheduler divides each CPU's time between the children of one cgroup by their weights, level by level; so only
 siblings can be compared, and only those that had a task to run on each shared CPU all the time: a child with one
 thread on two CPUs cannot take its share of the second.
-Source: Documentation/scheduler/sched-design-CFS.rst, section 7; field.md K-weight, K24.
+Source: Documentation/scheduler/sched-design-CFS.rst, section 7; docs/facts.md K-weight, K24.
 """
 
 from __future__ import annotations

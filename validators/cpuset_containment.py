@@ -162,7 +162,7 @@ RULE = Rule(
             may miss one), 1 us per switch (the two clocks are read at different points of the same switch), 2 % and
             the measured steal (time that the task clock leaves out).
         """),
-        source="design.md sections 2-4; cpuset(7); field.md K1, K3, K6, K11, K12, K14",
+        source="docs/principles.md; cpuset(7); docs/facts.md K1, K3, K6, K11, K12, K14",
         negative_control=prose("""
             Widen the cgroup's cpuset behind the claim's back and let a task of it visit another CPU:
             `echo 0-1 > cpuset.cpus; taskset -pc 1 PID`.

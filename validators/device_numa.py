@@ -82,8 +82,8 @@ RULE = Rule(
         """),
         tolerance="None.",
         source=prose("""
-            Kubernetes documentation, Topology Manager; Documentation/ABI/testing/sysfs-bus-pci (numa_node); field.md
-            F30, F37
+            Kubernetes documentation, Topology Manager; Documentation/ABI/testing/sysfs-bus-pci (numa_node);
+            docs/failures.md F30, F37
         """),
         negative_control="Give the container CPUs of the other node: `echo 8-9 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),

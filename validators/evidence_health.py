@@ -102,7 +102,7 @@ RULE = Rule(
             and the ledger count them at slightly different times. CPU time of the two witnesses: see
             cpuset-containment.
         """),
-        source="design.md section 2; field.md K25-K32, section 5 points 2 and 3",
+        source="docs/principles.md; docs/facts.md K25-K32, docs/principles.md",
         negative_control=prose("""
             Let the canary that should keep its claim loose on another CPU: the reports about it prove the
             fault.

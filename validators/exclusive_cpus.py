@@ -135,8 +135,8 @@ RULE = Rule(
             time that cannot be dated makes the verdict undecided.
         """),
         source=prose("""
-            Kubernetes documentation, Control CPU Management Policies (seed 000); KEP-5526 (seed 001);
-            field.md K9, K13, K-kubelet-6, K-kubelet-8
+            Kubernetes documentation, Control CPU Management Policies; KEP-5526;
+            docs/facts.md K9, K13, K-kubelet-6, K-kubelet-8
         """),
         negative_control=prose("""
             Pin a task of another cgroup below the pods' root to one of the CPUs: `taskset -c 2 sh -c

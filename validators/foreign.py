@@ -2,7 +2,7 @@
 
 Takes the ledger's rows of claims and the intruders (tasks without a claim), and sorts their time by kind. Time of a
 transition is left out. It says what was seen; the rules say whether it was allowed.
-Source: design.md section 2; field.md K9, K13, K-kubelet-8; kubelet captures, "Normal on a healthy node".
+Source: docs/principles.md; docs/facts.md K9, K13, K-kubelet-8; docs/facts.md, "Normal on a healthy node".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The machine's cores, level 3 caches, NUMA nodes and sockets as evidence tells them: CPU sets, or nothing at all.
 
 Reads the summary in ``environment.topology``. It comes from a file: what is not a list of CPU lists is "not known".
-Source: design.md section 6; Documentation/admin-guide/cputopology.rst.
+Source: docs/principles.md; Documentation/admin-guide/cputopology.rst.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ RULE = Rule(
         tolerance="None; a limit that is not a multiple of the page size stands rounded down, as the kernel keeps it.",
         source=prose("""
             Documentation/admin-guide/cgroup-v2.rst, HugeTLB; cgroup-v1/hugetlb.rst; Kubernetes documentation, Manage
-            HugePages and Memory Manager; field.md F66
+            HugePages and Memory Manager; docs/failures.md F66
         """),
         negative_control="Write another limit behind the claim's back: `echo max > hugetlb.2MB.max`.",
         witnesses=(Witness.FILES,),

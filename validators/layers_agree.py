@@ -213,8 +213,7 @@ RULE = Rule(
             whose set changed while we watched is undecided where layers differ.
         """),
         source=prose("""
-            field.md section 5 point 4, F1-F7, F13-F15, K-kubelet-1; kubelet captures, "Normal on a healthy node" and
-            faults 1-4
+            docs/principles.md, docs/failures.md F1-F7, F13-F15, docs/facts.md K-kubelet-1, "Normal on a healthy node"
         """),
         negative_control="Write another set behind the kubelet's back: `echo 0-1 > cpuset.cpus`.",
         witnesses=(Witness.FILES, Witness.MASKS, Witness.SWITCHES),

@@ -40,8 +40,8 @@ RULE = Rule(
         tolerance="None.",
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies, option prefer-align-cpus-by-uncorecache;
-            Documentation/ABI/testing/sysfs-devices-system-cpu (cache/index*/shared_cpu_list); field.md section 5
-            point 10
+            Documentation/ABI/testing/sysfs-devices-system-cpu (cache/index*/shared_cpu_list);
+            docs/principles.md
         """),
         negative_control="Give the cgroup CPUs behind two caches: `echo 0,4 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),

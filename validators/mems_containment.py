@@ -93,7 +93,7 @@ RULE = Rule(
         """),
         tolerance="None. Of masks between two scans of a thread: as affinity-mask.",
         source=prose("""
-            proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; field.md F66
+            proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; docs/failures.md F66
         """),
         negative_control=prose("""
             Widen the nodes behind the claim's back, `echo 0-1 > cpuset.mems`, and touch memory there: `numactl -m 1`.

@@ -143,7 +143,8 @@ RULE = Rule(
         """),
         tolerance="None beside the two bounds; a budget of 0 allows nothing.",
         source=prose("""
-            Documentation/trace/osnoise-tracer.rst (the classes); field.md F50, F52, F54, K13, K29, section 5 point 10
+            Documentation/trace/osnoise-tracer.rst (the classes); docs/failures.md F50, F52, F54, docs/facts.md K13,
+            K29, docs/principles.md
         """),
         negative_control=prose("""
             Bind a busy system task, or a device's interrupt, to the CPU: `taskset -c 2 stress-ng --cpu 1`.

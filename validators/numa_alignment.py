@@ -48,7 +48,7 @@ RULE = Rule(
         tolerance="None.",
         source=prose("""
             Kubernetes documentation, Topology Manager (single-numa-node) and Memory Manager; Documentation/ABI/stable/
-            sysfs-devices-node; field.md F37, F38
+            sysfs-devices-node; docs/failures.md F37, F38
         """),
         negative_control="Give the cgroup CPUs of two nodes: `echo 0,8 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),

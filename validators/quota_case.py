@@ -195,7 +195,7 @@ def make_case(
 
 
 def unbound(evidence: Evidence, claim: str) -> tuple[str, ...]:
-    """Name what runs in a claim's cgroup and is outside CFS bandwidth (field.md K22)."""
+    """Name what runs in a claim's cgroup and is outside CFS bandwidth (docs/facts.md K22)."""
     threads = {
         (row.tid, row.comm): f"{row.comm} ({row.tid}, {row.policy})"
         for row in evidence.thread_masks

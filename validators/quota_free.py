@@ -94,8 +94,8 @@ RULE = Rule(
         """),
         tolerance="None.",
         source=prose("""
-            Kubernetes documentation, CPU management policies (DisableCPUQuotaWithExclusiveCPUs); KEP-5526; field.md
-            F56, F57, K19, K-pod; kubelet captures, "Normal on a healthy node"
+            Kubernetes documentation, CPU management policies (DisableCPUQuotaWithExclusiveCPUs); KEP-5526;
+            docs/failures.md F56, F57, docs/facts.md K19, K-pod, "Normal on a healthy node"
         """),
         negative_control="Write a quota to the container's cgroup or its pod's: `echo '50000 100000' > cpu.max`.",
         witnesses=(Witness.BANDWIDTH, Witness.FILES),

@@ -135,7 +135,10 @@ RULE = Rule(
             one sampler period per CPU + 2 % + steal. Periods: 5 % + 2 + stopped/P. Where systemd wrote the file, it may
             hold the promised quota rounded up to 1 % of a CPU.
         """),
-        source="Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; field.md K18-K24, F58, F60, F61",
+        source=prose("""
+            Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; docs/facts.md K18-K24, docs/failures.md F58,
+            F60, F61
+        """),
         negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",
         witnesses=(Witness.BANDWIDTH, Witness.SWITCHES, Witness.SLOTS, Witness.FILES),
     ),

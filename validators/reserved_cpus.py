@@ -73,8 +73,8 @@ RULE = Rule(
             count.
         """),
         source=prose("""
-            KEP-4540 strict-cpu-reservation; Kubernetes documentation, CPU management policies; field.md
-            F51, K-kubelet-4
+            KEP-4540 strict-cpu-reservation; Kubernetes documentation, CPU management policies; docs/failures.md
+            F51, docs/facts.md K-kubelet-4
         """),
         negative_control="Give a shared container's cgroup the reserved CPUs as well: `echo 0-1 > cpuset.cpus`.",
         witnesses=(Witness.SWITCHES,),

@@ -1,7 +1,7 @@
 """What a rule is: a pure check, the witnesses that it relies on, and the page that ``pinproof explain`` prints.
 
 Not the place where evidence is doubted: :mod:`validators.trust` does that, once, for every rule.
-Source: design.md sections 2 and 3.
+Source: docs/principles.md.
 """
 
 from __future__ import annotations

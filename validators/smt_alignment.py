@@ -104,8 +104,8 @@ RULE = Rule(
             None. On a CPU that changed hands while we watched, time that cannot be dated makes the verdict undecided.
         """),
         source=prose("""
-            Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only (seed 000); field.md
-            C21-C31, F32
+            Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only;
+            docs/catalogue.md C21-C31, docs/failures.md F32
         """),
         negative_control=prose("""
             Take one thread of a core away: `echo 2 > cpuset.cpus` where 2 and 6 are one core; or pin a task of

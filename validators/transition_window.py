@@ -145,7 +145,7 @@ RULE = Rule(
             None: begin and end are read from one clock (CLOCK_MONOTONIC); a mask is known only when it is read, so a
             window may be up to one scan of /proc longer than measured.
         """),
-        source="design.md section 4 (epochs); field.md K12, F1, F5, F8, F65, section 5 point 5",
+        source="docs/principles.md (epochs); docs/facts.md K12, docs/failures.md F1, F5, F8, F65, docs/principles.md",
         negative_control="Let a thread keep the old CPUs after the set has shrunk, longer than the limit.",
         witnesses=(Witness.SWITCHES, Witness.MASKS),
     ),

@@ -2,7 +2,7 @@
 
 Incomplete evidence can prove ``failed``, never ``passed``: :func:`settle` turns ``passed`` into ``undecided`` and
 touches nothing else. Each doubt names the witness it is about, so that a full ring buffer does not weaken what a cgroup
-file said. Source: design.md section 2; field.md K22-K32.
+file said. Source: docs/principles.md; docs/facts.md K22-K32.
 """
 
 from __future__ import annotations

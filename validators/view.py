@@ -1,6 +1,6 @@
 """Evidence seen from one claim: grouping, the CPU set in force at each epoch, and who owned a CPU. No judgement.
 
-Source: design.md section 4 ("Each claim has an epoch"), field.md K12.
+Source: docs/principles.md ("Each claim has an epoch"), docs/facts.md K12.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ RULE = Rule(
         """),
         source=prose("""
             Documentation/scheduler/sched-design-CFS.rst, sched-eevdf.rst; admin-guide/cgroup-v2.rst (cpu.weight);
-            field.md F63, F64, K-weight, K24
+            docs/failures.md F63, F64, docs/facts.md K-weight, K24
         """),
         negative_control=prose("""
             Let the tasks of one of two busy siblings leave the fair class, `chrt -f -p 1 PID`: they take more than

@@ -1,6 +1,7 @@
 """``cpu.shares`` to ``cpu.weight``: the two formulas that live on one node. Never inverted: both lose information.
 
-Source: field.md K-weight (kubelet cgroup_manager_linux.go; opencontainers/cgroups since runc 1.3.2, crun since 1.23).
+Source: docs/facts.md K-weight (kubelet cgroup_manager_linux.go; opencontainers/cgroups since runc 1.3.2, crun since
+1.23).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
  * Some hosts hide threads of a supervisor from the tracepoint: the switch to such a thread, and the switch from it to
  * the next task, are not told, so that its time would be counted as that task's. The scheduler's own word of the task's
  * last arrival (sched_info.last_arrival) says otherwise, by a clock of its own. How far that clock is from ours is
- * asked at some of the switches that are told; a hidden thread in between makes a difference too small, a CPU that
- * stands still too large. The second smallest of eight is right unless two are too small or seven too large.
+ * asked at each tick of the sampler; a hidden thread in between makes a difference too small, a CPU that stands still
+ * too large. The second smallest of eight is right unless two are too small or seven too large.
  *
  * Asked only where a task is where it must not be, or was moved.
  */
@@ -21,14 +21,13 @@ struct span {
 };
 
 #define DIFFERENCES   8
-#define ASK_EVERY     16                /* switches; a power of two */
-#define ASK_WITHIN_NS 10000000000ULL    /* the clocks drift: up to 500 ppm, 5 ms in so much time */
+#define ASK_WITHIN_NS 1000000000ULL     /* the clocks drift: 50 ppm are 50 us in so much time */
 #define LATE_NS       50000             /* the scheduler reads its clock before we read ours: microseconds */
 
 struct differences {
-        u64 of[DIFFERENCES];
+        s64 of[DIFFERENCES];
         u64 latest_ns;
-        u64 next;
+        u64 asked;
 };
 
 /* One entry per CPU. */
@@ -43,31 +42,26 @@ static __always_inline u64 last_arrival(void)
 #endif
 }
 
-/* At a switch: the task that came at st->start_ns goes. */
+/* At a tick: the current task came at st->start_ns. */
 static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 {
         int zero = 0;
         struct differences *d = differences.lookup(&zero);
+        s64 least = ~0ULL >> 1, second = least;
         u64 arrival = last_arrival();
 
-        if (!d || !arrival)             /* the idle task never arrives */
+        if (!d || !arrival || !st->start_ns)    /* the idle task never arrives */
                 return;
-        d->of[d->next++ & (DIFFERENCES - 1)] = st->start_ns - arrival;
+        /* The second smallest is no larger than the larger one of the latest two: it is as old as the older of these. */
+        u64 before = d->latest_ns;
+
+        d->of[d->asked++ & (DIFFERENCES - 1)] = st->start_ns - arrival;
         d->latest_ns = now;
-}
-
-/* Begin the interval when its task arrived, if switches were not told before that. */
-static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *s)
-{
-        u64 least = ~0ULL, second = ~0ULL, arrival = last_arrival();
-        int zero = 0;
-        struct differences *d = differences.lookup(&zero);
-
-        if (!d || !arrival || d->next < DIFFERENCES || s->now - d->latest_ns > ASK_WITHIN_NS)
+        if (d->asked < DIFFERENCES)
                 return;
 #pragma clang loop unroll(full)
         for (int i = 0; i < DIFFERENCES; i++) {
-                u64 one = d->of[i];
+                s64 one = d->of[i];
 
                 if (one < least) {
                         second = least;
@@ -76,7 +70,21 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
                         second = one;
                 }
         }
-        arrival += second;
+        st->clock_difference = second;
+        st->compared_ns = before;
+}
+
+/* Begin the interval when its task arrived, if switches were not told before that. */
+static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *s)
+{
+        u64 arrival;
+
+        if (s->now - s->from <= LATE_NS || s->now - st->compared_ns > ASK_WITHIN_NS)
+                return;
+        arrival = last_arrival();
+        if (!arrival)
+                return;
+        arrival += st->clock_difference;
         if (arrival <= s->from + LATE_NS || arrival >= s->now)
                 return;
         s->from = s->start = st->start_ns = arrival;

@@ -121,8 +121,8 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 
         if (!st)
                 return 0;
-        if (!(st->judged++ & (ASK_EVERY - 1)))
-                compare_clocks(st, now);
+        st->judged++;
+
         st->from_idle = !charge(st, now, 1, 0);
         st->start_ns = now;
         return 0;
@@ -135,8 +135,11 @@ int on_tick(struct bpf_perf_event_data *ctx)
 
         if (!st || st->busy)
                 return 0;
+        u64 now = bpf_ktime_get_ns();
+
         st->ticks++;
-        charge(st, bpf_ktime_get_ns(), 0, 1);
+        compare_clocks(st, now);
+        charge(st, now, 0, 1);
         return 0;
 }
 

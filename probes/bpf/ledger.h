@@ -151,6 +151,8 @@ struct cpu_state {
         u32 pad;
         u64 standstill_ns;              /* no tick of the sampler came when it was due; since the programs were loaded */
         u64 stay_ns;                    /* what runs now has been dealt with up to here by a piece */
+        u64 clock_difference;           /* of our clock and the scheduler's (arrivals.h) */
+        u64 compared_ns;                /* how old that is at most; 0: it is not known */
         struct mark marks[MARKS];
         struct place_cache places;
 };

@@ -1,6 +1,6 @@
 """CPU time and throttling of a claim's cgroup and all its ancestors: the second witness, and where quotas bite.
 
-Source: Documentation/scheduler/sched-bwc.rst ("a parent may throttle too"), field.md K19.
+Source: Documentation/scheduler/sched-bwc.rst ("a parent may throttle too"), docs/facts.md K19.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ class ControlFiles:
         self._changes: list[CgroupFiles] = []
         self._beat_ns = at_ns
         self._gap_ns = 0
+        self._end_ns: int | None = None
         self.readings = 0
         self.dropped = 0
         """Readings that differed and were not kept: too many."""
@@ -61,10 +62,12 @@ class ControlFiles:
         self.note(found)
 
     def note(self, found: CgroupFiles) -> None:
-        """Take a reading that somebody made."""
+        """Take a reading that somebody made; one that was made when the window had ended is the next one's."""
         if empty(found):
             return
         with self._lock:
+            if self._end_ns is not None and found.at_ns > self._end_ns:
+                return
             before = self._last.get(found.cgroup)
             self._last[found.cgroup] = found
             if before is None or replace(before, at_ns=found.at_ns) == found:
@@ -73,6 +76,11 @@ class ControlFiles:
                 self.dropped += 1
             else:
                 self._changes.append(found)
+
+    def end(self, at_ns: int) -> None:
+        """Note that the window has ended."""
+        with self._lock:
+            self._end_ns = at_ns
 
     def last(self, cgroup: str) -> CgroupFiles | None:
         """Return the last reading in which the cgroup existed."""

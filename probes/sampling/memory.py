@@ -1,7 +1,7 @@
 """Resident pages of the claims that were promised NUMA nodes, read when the window has closed.
 
 The kernel walks the page tables of each process under its map's lock: never while switches are being judged, and for a
-window that stays open at most once in :data:`AGAIN_S` seconds. Source: proc(5); field.md F66.
+window that stays open at most once in :data:`AGAIN_S` seconds. Source: proc(5); docs/failures.md F66.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ What lies between two readings is not known, so the longest time that a thread o
 A reading is dropped when the claim's mask was being changed meanwhile, or when the thread was not (any more, or not yet
 for long enough) a member of the cgroup: it says nothing about the claim.
 
-Source: proc(5) (Cpus_allowed_list, Mems_allowed_list); field.md K10, K12.
+Source: proc(5) (Cpus_allowed_list, Mems_allowed_list); docs/facts.md K10, K12.
 """
 
 from __future__ import annotations

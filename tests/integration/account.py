@@ -130,6 +130,8 @@ class _Actor:
     tids: set[int] = field(default_factory=set)
     asked: Deed | None = None
     """Hops, changes of its mask, or a vfork that were handed to it."""
+    ways_out: int = 0
+    """Threads of it that died since it entered, none of which was waited for."""
     hopped: tuple[int, int, int] = (0, 0, 0)
     """What its own sums said when they were read last."""
 
@@ -167,6 +169,7 @@ class _Books:
             self._born(one, done)
         elif verb == "exec":
             one.tids.add(done.new_tid)  # what the thread was called that executed
+            one.ways_out += 1  # of the leader, which dies for it
         elif verb == "pin":
             one.cpu = int(args[0])
         elif verb in ("hops", "flips", "vfork"):
@@ -188,14 +191,14 @@ class _Books:
         if here is None or file != here.cpuset:
             self._leave(name, one, done)
             place = self._by_file.get(file)
-            one.claim, one.entered, one.surely = (place.claim if place else ""), done, done
+            one.claim, one.entered, one.surely, one.ways_out = (place.claim if place else ""), done, done, 0
             return
         # The second of the two attaches of a joining: forgives what came before it, if it comes within the patience.
         assert one.entered is not None
-        late_ns = done.after.ns - one.entered.before.ns - PATIENCE_NS
-        if late_ns <= BLURRED_NS:
+        # Each is somewhere inside its write, which may take long.
+        if done.before.ns - one.entered.after.ns <= PATIENCE_NS + BLURRED_NS:
             one.surely = done
-        if late_ns <= -BLURRED_NS:
+        if done.after.ns - one.entered.before.ns <= PATIENCE_NS - BLURRED_NS:
             one.entered = done
 
     def _leave(self, name: str, one: _Actor, end: Deed) -> None:
@@ -208,8 +211,9 @@ class _Books:
             # perf lets go of a task before it has exited: what it does after that takes at most as long as we waited.
             ended = end.before.clock[cpu] + end.after.ns - end.before.ns
         row.least_ns += max(0, end.before.clock[cpu] - one.surely.after.clock[cpu])
-        row.most_ns += ended - begin.before.clock[cpu] + begin.before_birth_ns
-        row.stays += 1
+        row.most_ns += ended - begin.before.clock[cpu] + begin.before_birth_ns + one.ways_out * WAY_OUT_NS
+        # What it ran before its clock was open is a stay of its own.
+        row.stays += 1 + bool(begin.before_birth_ns)
 
     def _born(self, parent: _Actor, done: Deed) -> None:
         name, *where = map(str, done.action.args)

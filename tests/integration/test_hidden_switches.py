@@ -15,7 +15,6 @@ import pytest
 
 from probes.ledger import Ledger
 from probes.observer import Observer
-from probes.options import ObserveOptions
 from tests.integration.membership_lab import Mover, procs, total
 from tests.integration.probe_lab import TaskClock, cgroup, switch_storm, wait_for
 from toolkit.host import bpf_syscalls
@@ -25,7 +24,6 @@ from toolkit.model.cpuset import CpuSet
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
 STORM_ROUNDS = 2_000
-"""Many times the switches of a CPU that are asked before its clocks are known to each other."""
 
 pytestmark = [
     pytest.mark.integration,
@@ -68,10 +66,8 @@ def hidden_switches(ledger: Ledger) -> Iterator[None]:
 
 def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path) -> None:
     """A task comes onto a CPU unseen, after another that ran there unseen: it is outside since its arrival."""
-    # Without the sampler: each of its ticks would find the hidden thread and count it as what it is.
-    options = ObserveOptions(sampler_hz=0)
     script = f"pin {IN} put {{door}} 0 ready pin {OUT} burn 100000 pin {IN} tell"
-    with cgroup(f"pinproof-hidden-{os.getpid()}") as path, Observer(ClaimSet(claims=()), options=options) as observer:
+    with cgroup(f"pinproof-hidden-{os.getpid()}") as path, Observer(ClaimSet(claims=())) as observer:
         observer.add_claim(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN])))
         run = Mover(mover, script.format(door=procs(path)))
         hog = Mover(mover, f"pin {OUT} ready start burn 150000 done tell")
@@ -79,7 +75,10 @@ def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path) -> No
         os.sched_setscheduler(run.process.pid, os.SCHED_FIFO, os.sched_param(1))
         with run, hog, TaskClock(run.process.pid, OUT) as clock:
             observer.open_window()
-            switch_storm(planter, OUT, STORM_ROUNDS)
+            while not observer.ledger.states()[OUT].compared_ns:
+                switch_storm(planter, OUT, STORM_ROUNDS)  # until ticks of the sampler have compared the clocks
+            # Without them now: each tick would find the hidden thread and count it as what it is.
+            observer.ledger.forget_sampler(OUT)
             with hidden_switches(observer.ledger):
                 hog.go()
                 assert hog.account().low_ns > 50_000_000

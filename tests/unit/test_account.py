@@ -37,7 +37,10 @@ def test_a_child_is_where_its_parent_was() -> None:
     zero, ran = Stamp(ns=2_000_000, clock=(0, 400_000)), Stamp(ns=2_050_000, clock=(0, 410_000))
     child.append(Deed(action=end, before=zero, after=ran, error=0, tid=8, tids=(8,)))
     row = truth(child, PLACES)["db", "c"]
-    assert (row.least_ns, row.most_ns) == (400_000, 450_000)
+    assert (row.least_ns, row.most_ns, row.stays) == (400_000, 450_000, 1)
+    child[2] = replace(child[2], before_birth_ns=70_000)
+    row = truth(child, PLACES)["db", "c"]
+    assert (row.least_ns, row.most_ns, row.stays) == (400_000, 520_000, 2)
 
 
 def test_differences_are_named() -> None:
@@ -69,6 +72,16 @@ def test_a_vforked_child_is_its_own_task() -> None:
     assert (row.least_ns, row.most_ns, row.tids) == (2_900_000, 3_000_000 + WAY_OUT_NS, {9})
 
 
+def test_a_leader_that_dies_for_an_exec_is_on_its_way_out() -> None:
+    """Its clock ends before it does; a stay that begins afterwards has nothing of it."""
+    moves = [*STAY[:2], done("exec", 1500, 1700, new_tid=8), *STAY[2:3]]
+    later = [done("write", 4000, 4010, "/cg/db/cgroup.procs"), done("write", 5000, 5020, "/cg/cgroup.procs")]
+    (row,) = truth(moves, PLACES).values()
+    assert (row.least_ns, row.most_ns, row.tids) == (1_990_000, 2_020_000 + WAY_OUT_NS, {7, 8})
+    (both,) = truth([*moves, *later], PLACES).values()
+    assert both.most_ns == row.most_ns + 1_020_000
+
+
 def test_a_cpuset_that_follows_soon_forgives_what_came_before_it() -> None:
     """Within the patience, not after it; at its end both are possible."""
     place = replace(PLACES[0], cpuset="/cpuset/db/cgroup.procs")
@@ -81,3 +94,8 @@ def test_a_cpuset_that_follows_soon_forgives_what_came_before_it() -> None:
     assert outside(11_000) == (189_000, 189_000)
     assert outside(120_000) == (198_990, 199_000)
     assert outside(76_000) == (124_000, 199_000)
+    # A first write that takes long: it was in at once, or at the end of it, and the cpuset follows late or soon.
+    slow = [STAY[0], done("write", 1000, 150_000, "/cg/db/cgroup.procs")]
+    joined = done("write", 151_000, 151_000, "/cpuset/db/cgroup.procs")
+    (row,) = truth([*slow, joined, done("kill", 200_000, 200_000)], (place,)).values()
+    assert (row.least_ns, row.most_ns) == (49_000_000, 199_000_000)

@@ -1,7 +1,7 @@
 """Why a pod is refused, in the kubelet's words: the reason and message of the pod's Failed status.
 
 Source: Kubernetes documentation "Control Topology Management Policies on a node" (known error reasons);
-``../shared/vectors/README.md`` section "expect".
+``docs/simulate-format.md`` section "expect".
 """
 
 from __future__ import annotations

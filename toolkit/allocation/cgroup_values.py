@@ -2,7 +2,7 @@
 
 Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. Weights (cgroup v2) come in two formulas
 that live side by side on one node: the kubelet's own cgroups (pod, QoS) use the old one, containers the runtime's.
-Source: ``../shared/field.md`` section 4.6 (K-quota, K-shares, K-weight, K-pod) and F60-F64.
+Source: ``docs/facts.md`` (K-quota, K-shares, K-weight, K-pod) and F60-F64.
 """
 
 from __future__ import annotations

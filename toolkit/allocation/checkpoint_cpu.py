@@ -1,7 +1,7 @@
 """``cpu_manager_state``: written byte for byte, read and refused as a kubelet does.
 
 V1 maps container ids to CPU sets, V2 pods and containers, V3 adds ``podEntries``; the gate PodLevelResourceManagers
-decides whether a kubelet writes V3 or V2. Source: ``../shared/field.md`` K-kubelet-5; KEP-5526 "State File".
+decides whether a kubelet writes V3 or V2. Source: ``docs/facts.md`` K-kubelet-5; KEP-5526 "State File".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The bytes of the kubelet's checkpoints: compact JSON with sorted keys, and a checksum over a dump of Go structs.
 
 The checksum is the 32-bit FNV-1a of the text that Go's deep printer makes of the struct with its checksum set to 0; the
-type names in it are part of the format. Source: ``../shared/vectors/README.md`` "checkpoint-checksums.json";
-``../shared/field.md`` K-kubelet-5; Fowler/Noll/Vo hash, FNV-1a, 32 bit.
+type names in it are part of the format. Source: ``docs/simulate-format.md`` "checkpoint-checksums.json";
+``docs/facts.md`` K-kubelet-5; Fowler/Noll/Vo hash, FNV-1a, 32 bit.
 """
 
 from __future__ import annotations

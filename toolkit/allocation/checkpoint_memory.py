@@ -2,7 +2,7 @@
 
 V2 adds ``podEntries`` to V1; the gate PodLevelResourceManagers decides which one a kubelet writes. The kubelet writes
 the blocks of one container in random order; here they are sorted by type, which is one of its possible outcomes.
-Source: ``../shared/field.md`` K-kubelet-5; ``../shared/vectors/README.md`` "final".
+Source: ``docs/facts.md`` K-kubelet-5; ``docs/simulate-format.md`` "final".
 """
 
 from __future__ import annotations

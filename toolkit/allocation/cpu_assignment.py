@@ -1,7 +1,7 @@
 """Which CPUs the static policy takes: the entry to the packed and the distributed choice.
 
 Pure functions of machine, free CPUs, number and options; no state, no pods, no NUMA hints (that is
-:mod:`toolkit.allocation.cpu_manager`). Source: ``../shared/seeds/000``, "Static policy options".
+:mod:`toolkit.allocation.cpu_manager`). Source: ``docs/specification.md``, "Static policy options".
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ dealt out in groups to some of the combination's nodes, those that leave the bes
 With ``quirks`` the real component's defect is reproduced: a remembered combination of four or more nodes shares its
 memory with candidates tried later and can be altered by them.
 
-Source: KEP-2902; ``../shared/seeds/000``; ``../shared/vectors/README.md`` (tag ``combination-aliasing``).
+Source: KEP-2902; ``docs/specification.md``; ``docs/simulate-format.md`` (tag ``combination-aliasing``).
 """
 
 from __future__ import annotations

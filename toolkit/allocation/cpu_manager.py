@@ -1,6 +1,6 @@
 """The CPU Manager: what the other managers see of it, the ``none`` policy, and how a configuration chooses a policy.
 
-Source: ``../shared/seeds/000``; ``../shared/vectors/README.md`` (start-up, stage ``cpu-manager``).
+Source: ``docs/specification.md``; ``docs/simulate-format.md`` (start-up, stage ``cpu-manager``).
 """
 
 from __future__ import annotations

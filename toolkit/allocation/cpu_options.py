@@ -1,7 +1,7 @@
 """CPU Manager policy options: names, maturity, values, incompatibilities, with the kubelet's own messages.
 
-Source: Kubernetes documentation "Static policy options" and "Feature gates" (``../shared/seeds/000``);
-``../shared/vectors/README.md`` section "CPU manager".
+Source: Kubernetes documentation "Static policy options" and "Feature gates" (``docs/specification.md``);
+``docs/simulate-format.md`` section "CPU manager".
 """
 
 from __future__ import annotations

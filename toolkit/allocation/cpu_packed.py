@@ -10,7 +10,7 @@ twice. The caller says which CPUs must not be taken that way (``foreign``); the 
 With ``quirks`` another defect is reproduced: where a unit appears twice in an order (caches that span NUMA nodes),
 taking it twice counts twice.
 
-Source: ``../shared/vectors/README.md`` section "Semantics that may surprise"; ``../shared/seeds/000``.
+Source: ``docs/simulate-format.md`` section "Semantics that may surprise"; ``docs/specification.md``.
 """
 
 from __future__ import annotations

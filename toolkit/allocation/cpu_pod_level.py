@@ -2,7 +2,7 @@
 
 Containers that are guaranteed by themselves get exclusive parts, the others share what is left; regular init
 containers run one after the other and may use everything that no sidecar declared before them has.
-Source: KEP-5526 (``../shared/seeds/001``), "Pod Scope" and "Empty pod shared pool".
+Source: KEP-5526, "Pod Scope" and "Empty pod shared pool".
 """
 
 from __future__ import annotations

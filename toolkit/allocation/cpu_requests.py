@@ -1,7 +1,7 @@
 """How many exclusive CPUs a container and a pod ask for.
 
-Source: ``../shared/seeds/000`` ("Policies for assigning CPUs to Pods": Guaranteed, integer CPU request); KEP-753
-"Resources calculation for scheduling and pod admission"; KEP-5526 (``../shared/seeds/001``): with the pod-level
+Source: ``docs/specification.md`` ("Policies for assigning CPUs to Pods": Guaranteed, integer CPU request); KEP-753
+"Resources calculation for scheduling and pod admission"; KEP-5526: with the pod-level
 resource managers a container of a pod-level pod counts only if it is guaranteed by itself.
 """
 

@@ -2,7 +2,7 @@
 
 What of it goes to the checkpoint file is ``policy_name``, ``default``, ``entries`` and ``pods``; ``reuse`` lives only
 as long as the kubelet's process. Every change gives a new value; nothing is changed in place.
-Source: Kubernetes documentation "Control CPU Management Policies"; KEP-5526 "State File" (``../shared/seeds/001``).
+Source: Kubernetes documentation "Control CPU Management Policies"; KEP-5526 "State File".
 """
 
 from __future__ import annotations

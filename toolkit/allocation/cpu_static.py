@@ -4,7 +4,7 @@ Nothing here reads files, keeps time or talks to a runtime. The caller (Topology
 state is removed and which hint an allocation gets. A refused allocation raises :class:`CpuAdmissionError` with the
 kubelet's reason and message and with the state that the attempt leaves behind.
 
-Source: ``../shared/seeds/000``; KEP-5526 (``../shared/seeds/001``); ``../shared/vectors/README.md``.
+Source: ``docs/specification.md``; KEP-5526; ``docs/simulate-format.md``.
 """
 
 from __future__ import annotations

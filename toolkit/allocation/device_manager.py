@@ -2,7 +2,7 @@
 
 Not the plugin protocol: there is no preferred-allocation call and no health; which device of a node a container gets is
 the one with the smallest id. Source: Kubernetes documentation "Device Plugin Integration with the Topology Manager"
-and "Device Manager" (``../shared/seeds/000``); KEP-693.
+and "Device Manager" (``docs/specification.md``); KEP-693.
 """
 
 from __future__ import annotations

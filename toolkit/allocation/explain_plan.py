@@ -1,6 +1,7 @@
 """A plan's decisions in words: which rule gave a container its CPUs, memory, quota and weight, why a pod was refused.
 
-Source: the rules are those of Kubernetes documentation "Node resource managers" (``../shared/seeds/000``) and KEP-5526.
+Source: the rules are those of Kubernetes documentation "Node resource managers" (``docs/specification.md``) and
+KEP-5526.
 """
 
 from __future__ import annotations

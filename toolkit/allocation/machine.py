@@ -4,7 +4,7 @@ It is not the hardware's truth (that is :mod:`toolkit.model.topology`): the iden
 logical CPU, a core without an uncore cache takes the id of its socket, and "CPUs per core" is a quotient of totals
 even where cores differ. The managers' decisions follow from exactly these simplifications.
 
-Source: ``../shared/vectors/README.md`` section "MACHINE"; Kubernetes documentation "Control CPU Management Policies".
+Source: ``docs/simulate-format.md`` section "MACHINE"; Kubernetes documentation "Control CPU Management Policies".
 """
 
 from __future__ import annotations

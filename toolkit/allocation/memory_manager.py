@@ -1,8 +1,8 @@
 """The Memory Manager: guaranteed memory and hugepages of Guaranteed pods on NUMA nodes, container by container.
 
 The pod-level part (KEP-5526, pod scope) is :mod:`toolkit.allocation.memory_manager_pod`.
-Source: Kubernetes documentation "Control Memory Management Policies on a Node" (``../shared/seeds/003``);
-``../shared/vectors/README.md`` section "Memory manager".
+Source: Kubernetes documentation "Control Memory Management Policies on a Node";
+``docs/simulate-format.md`` section "Memory manager".
 """
 
 from __future__ import annotations

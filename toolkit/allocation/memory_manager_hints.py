@@ -1,7 +1,7 @@
 """Which NUMA nodes could hold a memory request: the Memory Manager's hints.
 
 A node in a group of several serves only requests for that very group; one that serves single-node requests joins no
-group. Source: KEP-1769 ("Multi-NUMA nodes memory allocation"); ``../shared/vectors/README.md`` "Memory manager".
+group. Source: KEP-1769 ("Multi-NUMA nodes memory allocation"); ``docs/simulate-format.md`` "Memory manager".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Exclusive blocks for containers that are Guaranteed on their own, the rest shared by the others; a regular init
 container without a claim of its own may use all but what sidecars before it own.
-Source: KEP-5526 (``../shared/seeds/001``, "Pod Scope Allocation and Partitioning Algorithm").
+Source: KEP-5526 ("Pod Scope Allocation and Partitioning Algorithm").
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 must agree with.
 
 Source: Kubernetes documentation "Control Memory Management Policies on a Node", "Reserved memory configuration"
-(``../shared/seeds/003``); messages as the kubelet prints them.
+(``docs/specification.md``); messages as the kubelet prints them.
 """
 
 from __future__ import annotations

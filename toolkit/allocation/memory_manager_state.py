@@ -1,8 +1,8 @@
 """What the Memory Manager remembers: per NUMA node what is free, and per container and pod the blocks that it owns.
 
 Sizes are bytes. The kubelet counts in 64-bit words without sign; sums that leave that range wrap here as they do there.
-Source: ``../shared/vectors/README.md`` ("BLOCK", "NUMA state"); Kubernetes documentation "Control Memory Management
-Policies on a Node" (node map and memory maps, ``../shared/seeds/003``).
+Source: ``docs/simulate-format.md`` ("BLOCK", "NUMA state"); Kubernetes documentation "Control Memory Management
+Policies on a Node" (node map and memory maps).
 """
 
 from __future__ import annotations

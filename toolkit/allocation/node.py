@@ -1,6 +1,6 @@
 """One simulated node: the managers of a kubelet wired together in its order, with its state and its restarts.
 
-It decides and remembers; it starts no container and touches no file. Source: ``../shared/vectors/README.md`` sections
+It decides and remembers; it starts no container and touches no file. Source: ``docs/simulate-format.md`` sections
 "EVENT" and "expect"; Kubernetes documentation "Control Topology Management Policies on a node" (admission).
 """
 

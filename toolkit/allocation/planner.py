@@ -1,6 +1,6 @@
 """Pods, a node's configuration and a machine to a plan: what the kubelet would decide, with the reason for each value.
 
-Pure: the same input gives the same plan. Source: design.md section 1.
+Pure: the same input gives the same plan. Source: docs/principles.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who has exclusive CPUs, and from whom the kubelet therefore takes the CFS quota away.
 
 Source: Kubernetes documentation "Static policy" (CFS quota is not used for containers with exclusive CPUs); KEP-5526
-"ResourceIsolationLevel" (``../shared/seeds/001``); ``../shared/vectors/README.md`` on ``pod_quota_disabled``.
+"ResourceIsolationLevel"; ``docs/simulate-format.md`` on ``pod_quota_disabled``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ refuse the request, because CPUs of another number are there already.
 ``KEP_5554`` is what is planned for the gate: the CPUs of its creation ("promised") are never taken away, growing adds
 to what it has, shrinking keeps a part of it that contains the promised ones. Memory blocks are not resized.
 Source: Kubernetes v1.36.2 pkg/kubelet/allocation/handlers.go, cpumanager/policy_static.go (GetTopologyHints, Allocate);
-KEP-1287 "Resize Status"; KEP-5554 "Handling CPU Limit Increase" and "Decrease"; ``../shared/field.md`` F65.
+KEP-1287 "Resize Status"; KEP-5554 "Handling CPU Limit Increase" and "Decrease"; ``docs/failures.md`` F65.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Replays one allocation scenario and reports what happened in the shape of the vectors' ``expect``.
 
-Source: ``../shared/vectors/README.md`` sections "EVENT" and "expect".
+Source: ``docs/simulate-format.md`` sections "EVENT" and "expect".
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 An adjuster is what an NRI plugin is to a runtime: it sees each container after the kubelet has decided and before it
 starts, and may change its values. A DRA driver for CPUs hands a CPU set over in the container's environment
 (``DRA_CPUSET_<claim uid>=<list>``); it is exclusive, so the shared pool shrinks by it.
-Source: ``../shared/seeds/002`` ("Node Resource Interface", its ``clearcfs`` example; "Dynamic resource allocation");
-``../shared/field.md`` section 1.1 (dra-driver-cpu).
+Source: ``docs/specification.md`` ("Node Resource Interface", its ``clearcfs`` example; "Dynamic resource allocation");
+``docs/catalogue.md`` (dra-driver-cpu).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A kubelet's start, stage by stage: what it refuses and with which message, and the managers that it ends up with.
 
 The order of the stages is the kubelet's (:data:`toolkit.allocation.admission.STAGES`).
-Source: ``../shared/vectors/README.md`` sections "kubelet" and "expect"; Kubernetes documentation "Reserve Compute
+Source: ``docs/simulate-format.md`` sections "kubelet" and "expect"; Kubernetes documentation "Reserve Compute
 Resources for System Daemons" (Node Allocatable).
 """
 

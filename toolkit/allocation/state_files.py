@@ -1,7 +1,7 @@
 """The kubelet's state files as neutral values for judging: whatever is wrong with a file is told, never raised.
 
 The reading of the formats is :mod:`toolkit.allocation.checkpoint_cpu` and ``checkpoint_memory``; rule ``checkpoint``
-sees only the values. Source: ``../shared/field.md`` K-kubelet-4, K-kubelet-5.
+sees only the values. Source: ``docs/facts.md`` K-kubelet-4, K-kubelet-5.
 """
 
 from __future__ import annotations

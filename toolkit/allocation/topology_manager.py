@@ -2,7 +2,7 @@
 
 It asks the providers for hints, merges them, and says whether the pod may stay; the allocation itself is the
 providers' (:mod:`toolkit.allocation.node` drives the loop). Source: Kubernetes documentation "Control Topology
-Management Policies on a node"; ``../shared/vectors/README.md`` section "Topology manager".
+Management Policies on a node"; ``docs/simulate-format.md`` section "Topology manager".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Files of allocation scenarios (``kubelet-resource-manager-vectors/1``): read strictly, one scenario at a time.
 
-Source: ``../shared/vectors/README.md`` "File format".
+Source: ``docs/simulate-format.md`` "File format".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The reading half is :mod:`toolkit.host.cgroupfs`. Which cgroups exist and when is :mod:`toolkit.apply.sandbox`'s affair.
 
 Source: Documentation/admin-guide/cgroup-v2.rst ("No Internal Process Constraint", "Controlling Controllers"),
-cgroup-v1/cpusets.rst section 2, Documentation/scheduler/sched-bwc.rst; field.md K15, K16, K19, K20, "K-weight".
+cgroup-v1/cpusets.rst section 2, Documentation/scheduler/sched-bwc.rst; docs/facts.md K15, K16, K19, K20, "K-weight".
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def set_mems(hierarchy: Hierarchy, cgroup: str, mems: CpuSet) -> None:
 def set_weight(hierarchy: Hierarchy, cgroup: str, *, shares: int | None, weight: int | None) -> None:
     """Write ``cpu.weight`` or ``cpu.shares``, whichever the hierarchy has.
 
-    Where only the other unit is given: shares become a weight by the kubelet's formula (field.md "K-weight"), a weight
-    becomes shares by the kernel's own ratio (weight 100 is shares 1024).
+    Where only the other unit is given: shares become a weight by the kubelet's formula (docs/facts.md "K-weight"), a
+    weight becomes shares by the kernel's own ratio (weight 100 is shares 1024).
     """
     path = hierarchy.controller_dir("cpu") / cgroupfs.relative(cgroup)
     if hierarchy.is_v2("cpu"):

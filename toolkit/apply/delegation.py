@@ -2,7 +2,7 @@
 
 Kernels before 6.2 (8f9ea86fdf99 "sched: Always preserve the user requested cpumask") reset the affinity of every task
 on the machine when cpuset is turned on or off at the root. There is no file that tells, so the masks of all tasks are
-kept before and those that changed are put back (field.md K11).
+kept before and those that changed are put back (docs/facts.md K11).
 
 Source: Documentation/admin-guide/cgroup-v2.rst, "Controlling Controllers"; cpuset, "cpuset.cpus".
 """

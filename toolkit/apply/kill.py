@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from toolkit.apply.cgroups import write_once
 from toolkit.errors import ApplyError
+from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
 
 DEADLINE_S = 15.0
@@ -53,13 +55,22 @@ def _until_gone(tops: tuple[Path, ...], deadline_s: float, *, remove: bool) -> N
             return
         if time.monotonic() > deadline:
             members = sorted({pid for top in left for pid in _members(top)})
-            tasks = f"processes {', '.join(map(str, members[:8]))} cannot be killed" if members else "it is busy"
+            tasks = f"not killed: {', '.join(map(_who, members[:8]))}" if members else "it is busy"
             raise ApplyError(f"{left[0]}: cannot be emptied within {deadline_s:g} s: {tasks}")
         if time.monotonic() > began + RELEASE_AFTER_S:
             for top in left:
                 _release(top)
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, 0.02)
+
+
+def _who(pid: int) -> str:
+    """Say who does not die, in which state, and where it waits in the kernel: all that is left to ask."""
+    root = Path(f"/proc/{pid}")
+    state = re.search(r"^State:\t(.*)$", read_control(root / "status") or "", re.MULTILINE)
+    where = (read_control(root / "wchan") or "").strip("0\n")
+    words = [procfs.comm(pid), state[1] if state else "gone", *([f"in {where}"] if where else [])]
+    return f"{pid} ({', '.join(words)})"
 
 
 def _kill_once(top: Path) -> None:

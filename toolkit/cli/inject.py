@@ -93,7 +93,7 @@ def print_faults(as_json: bool) -> None:
     ]
     say(tabulate(rows, headers=("fault", "what happens", "needs consent for", "reported by"), tablefmt="simple"))
     for fault in FAULTS:
-        say(f"\n{fault.id.value}: {fault.changes} (field.md {', '.join(fault.field)})")
+        say(f"\n{fault.id.value}: {fault.changes} ({', '.join(fault.field)} of docs/failures.md)")
 
 
 def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:

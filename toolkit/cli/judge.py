@@ -8,10 +8,9 @@ import click
 
 from toolkit.cli.common import json_option, print_json
 from toolkit.cli.ending import leave
-from toolkit.cli.saved import judged_again
+from toolkit.cli.saved import run_result
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
-from toolkit.store import load_run
 
 
 @click.command("judge", short_help="Judge a saved run again.")
@@ -24,7 +23,7 @@ def command(run: Path, as_json: bool) -> None:
 
     Exit code: 0 all passed or skipped, 1 something failed, 2 the run cannot be read, 3 something is undecided.
     """
-    result = judged_again(load_run(run))
+    result, _ = run_result(run)
     if as_json:
         print_json(result_data(result))
     else:

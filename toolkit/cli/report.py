@@ -9,13 +9,12 @@ import click
 
 from toolkit.cli.common import json_option
 from toolkit.cli.ending import leave, write_or_print
-from toolkit.cli.saved import judged_again
+from toolkit.cli.saved import run_result
 from toolkit.model.result import Result
 from toolkit.model.serde import printable_json
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
-from toolkit.store import load_run
 
 
 def _json(result: Result) -> str:
@@ -35,7 +34,7 @@ def command(run: Path, kind: str, output: Path | None, as_json: bool) -> None:
 
     Where FILE cannot be written the report is printed instead; the exit code is then at least 2.
     """
-    result = judged_again(load_run(run))
+    result, _ = run_result(run)
     text = FORMATS["json" if as_json else kind](result)
     code = 0
     if output is None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from toolkit.cli.common import say_line
 from toolkit.errors import InputError
 from toolkit.model.result import Result, make_result
-from toolkit.model.verdict import worst
-from toolkit.store import StoredRun, load_result, load_run
+from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.report.windows import Sums
+from toolkit.store import StoredRun, load_result, load_run, reread, window_paths
 from validators.registry import judge
 
 MAX_NOTES = 5
@@ -27,6 +29,47 @@ def judged_again(run: StoredRun) -> Result:
     if len(found) > MAX_NOTES:
         say_line(f"pinproof: {run.path / 'result.json'}: and {len(found) - MAX_NOTES} more", err=True)
     return now
+
+
+def run_result(path: Path) -> tuple[Result, StoredRun]:
+    """Judge a run directory again; one of several windows window by window, each forgotten before the next is read.
+
+    :returns: the result, and the run (of several windows: the last).
+    :raises InputError: as :func:`toolkit.store.load_run`.
+    """
+    windows = window_paths(path) if path.is_dir() else {}
+    if not windows:
+        run = load_run(path)
+        return judged_again(run), run
+    sums = Sums()
+    for number, folder in windows.items():
+        run = load_run(folder)
+        result = judged_again(run)
+        sums.add(number, result, run.evidence)
+    now = reread(sums.result())
+    saved = load_result(path) if (path / "result.json").exists() else None
+    found = [] if saved is None else disagreements(saved, now)
+    missing = sorted(set(range(1, max(windows) + 1)) - set(windows))
+    lacking = max(0, (saved.windows.count if saved is not None and saved.windows is not None else 0) - len(windows))
+    for text in found[:MAX_NOTES]:
+        say_line(f"pinproof: {path / 'result.json'}: {text}", err=True)
+    if missing or lacking:
+        now = _incomplete(now, missing, max(lacking, len(missing)))
+    return now, run
+
+
+def _incomplete(result: Result, missing: list[int], count: int) -> Result:
+    """Let windows that are not there be no windows that passed."""
+    named = f" ({', '.join(map(str, missing[:MAX_NOTES]))}{', ...' if len(missing) > MAX_NOTES else ''})"
+    verdict = Verdict(
+        rule="evidence-health",
+        subject="windows",
+        outcome=Outcome.UNDECIDED,
+        reason=f"{count} of the windows that were watched are not there{named if missing else ''}",
+        measures={"windows_missing_count": count},
+    )
+    verdicts = (*result.verdicts, verdict)
+    return replace(result, verdicts=verdicts, outcome=worst(one.outcome for one in verdicts))
 
 
 def disagreements(saved: Result, now: Result) -> list[str]:
@@ -49,7 +92,7 @@ def disagreements(saved: Result, now: Result) -> list[str]:
     ]
     if saved.outcome is not worst(verdict.outcome for verdict in saved.verdicts):
         found.append(f"the outcome is saved as {saved.outcome}, which is not the worst of its verdicts")
-    for name in ("coverage", "environment", "started_at", "duration_s"):
+    for name in ("coverage", "environment", "started_at", "duration_s", "windows"):
         if getattr(saved, name) != getattr(now, name):
             found.append(f"{name} is not that of evidence.json")
     return found
@@ -61,9 +104,10 @@ def result_of(path: Path) -> tuple[Result, str]:
     A ``result.json`` without evidence beside it cannot be checked; that is said on standard error.
     """
     run = path.parent if path.name == "result.json" else path
-    if run.is_dir() and ((run / "evidence.json").exists() or not (run / "result.json").exists()):
-        saved = load_run(run)
-        return judged_again(saved), saved.scenario.name if saved.scenario is not None else ""
+    evidence = (run / "evidence.json").exists() or (run.is_dir() and bool(window_paths(run)))
+    if run.is_dir() and (evidence or not (run / "result.json").exists()):
+        found, saved = run_result(run)
+        return found, saved.scenario.name if saved.scenario is not None else ""
     result = load_result(path)
     total = worst(verdict.outcome for verdict in result.verdicts)
     if result.outcome is not total:

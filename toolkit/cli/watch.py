@@ -10,21 +10,31 @@ import click
 from probes.observer import Violation
 from toolkit.claims_file import check_host, load_claims
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line
-from toolkit.cli.ending import leave, remark, show_and_save, warn_of
+from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
 from toolkit.host.topology import read_topology
 from toolkit.model import names
+from toolkit.model.result import Result
 from toolkit.model.serde import to_data
 from toolkit.pipeline import execute, observe
 from toolkit.pipeline.preflight import require_run
-from toolkit.pipeline.record import recorded
+from toolkit.pipeline.session import WINDOW_S, Judged, Session
 from toolkit.pipeline.stopping import stop_on_signals
 from toolkit.report.metrics import MetricsServer
-from toolkit.report.table import render_table
+from toolkit.report.table import render_table, render_window
+from toolkit.store import save_windows_result
 
 
 @click.command("watch", short_help="Watch and judge existing cgroups.")
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), required=True, help="Claims file (YAML).")
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it until interrupted.")
+@click.option(
+    "--window",
+    "window_s",
+    type=SECONDS,
+    default=WINDOW_S,
+    show_default=True,
+    help="Seconds of one window; each is judged and saved by itself.",
+)
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
 @runs_option
@@ -32,12 +42,21 @@ from toolkit.report.table import render_table
 def command(
     claims_path: Path,
     duration: float | None,
+    window_s: float,
     metrics_port: int | None,
     metrics_address: str,
     runs: Path,
     as_json: bool,
 ) -> None:
-    """Watch cgroups that exist (any runtime: docker, podman, systemd, Slurm) against a claims file, read-only."""
+    """Watch cgroups that exist (any runtime: docker, podman, systemd, Slurm) against a claims file, read-only.
+
+    In windows that follow each other without a gap. Each is judged, printed on one line (with its details unless it
+    passed) and saved when it ends; what goes wrong in one leaves the others alone. A run of one window is saved as
+    DIR/RUN; one of more as DIR/RUN/window-000001 and so on, with what all of them come to in DIR/RUN/result.json.
+    SIGINT, SIGTERM and SIGHUP end the last window, which is judged like the others.
+
+    Exit code: that of the worst window.
+    """
     claims = load_claims(claims_path)
     topology = read_topology()
     check_host(claims, topology.online | topology.offline, str(claims_path))
@@ -46,37 +65,70 @@ def command(
     warn_of(runs)
     run_id = execute.new_run_id("watch")
     path = runs / run_id
-    seen: set[tuple[str, int]] = set()
+    codes: list[int] = []
+    # Until all is said and saved: a second signal must not undo what the first one asked for.
+    with stop_on_signals() as stopped:
+        window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped)
+        with observe.observation(claims, window, _Violations()) as opened:
+            session = Session(opened, claims, path, window_s=window_s, duration_s=duration, stopped=stopped)
+            with (
+                MetricsServer(claims, session.look, metrics_address, metrics_port),
+                progress(duration or 1, "watching") as bar,
+            ):
+                for judged in session.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
+                    codes.append(_told(judged, as_json=as_json))
+                    codes = [worse(*codes)]
+        if not judged.alone:
+            codes.append(_all(session.result(), path, as_json=as_json))
+        if not as_json and not any(codes):
+            remark(f"\nRun saved in {names.from_path(path)}")
+    leave(session.outcome, *codes)
 
-    def report(violation: Violation) -> None:
-        if (violation.claim, violation.tid) in seen:
+
+def _told(judged: Judged, *, as_json: bool) -> int:
+    """Print a window that has ended, then save it. Returns as :func:`toolkit.cli.ending.attempt`."""
+    result = judged.record.result
+
+    def show() -> None:
+        if not judged.alone:
+            # Where one JSON document is asked for it is the only thing on standard output.
+            say(render_window(judged.number, result), err=as_json)
+        elif as_json:
+            print_json(to_data(result))
+        else:
+            say(render_table(result))
+
+    return show_and_save(show, judged.record.save)
+
+
+def _all(result: Result, path: Path, *, as_json: bool) -> int:
+    """Print and save what all windows come to."""
+
+    def show() -> None:
+        if as_json:
+            print_json(to_data(result))
+        else:
+            say("\n" + render_table(result))
+
+    return show_and_save(show, lambda: save_windows_result(path, result))
+
+
+class _Violations:
+    """Says on standard error which thread ran outside, once in each window."""
+
+    def __init__(self) -> None:
+        self._window = 0
+        self._seen: set[tuple[str, int]] = set()
+
+    def __call__(self, violation: Violation) -> None:
+        if violation.window > self._window:
+            self._window = violation.window
+            self._seen.clear()
+        if (violation.claim, violation.tid) in self._seen:
             return
-        seen.add((violation.claim, violation.tid))
+        self._seen.add((violation.claim, violation.tid))
         say_line(
             f"{time.strftime('%H:%M:%S')} {violation.claim}: {violation.comm} ({violation.tid}) ran on CPU "
             f"{violation.cpu}, outside its set",
             err=True,
         )
-
-    # Until all is said and saved: a second signal must not undo what the first one asked for.
-    with stop_on_signals() as stopped:
-        window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped)
-        with observe.observation(claims, window, report) as opened:
-            with (
-                MetricsServer(claims, opened.snapshot, metrics_address, metrics_port),
-                progress(duration or 1, "watching") as bar,
-            ):
-                opened.wait(duration, lambda passed: bar.to(min(duration, passed)) if duration else None)
-            evidence = opened.close()
-        done = recorded(path, claims=claims, evidence=evidence)
-
-        def show() -> None:
-            if as_json:
-                print_json(to_data(done.result))
-            else:
-                say(render_table(done.result))
-
-        code = show_and_save(show, done.save)
-        if not as_json and not code:
-            remark(f"\nRun saved in {names.from_path(path)}")
-    leave(done.result.outcome, code)

@@ -3,7 +3,7 @@
 The kernel is asked by doing the thing (create the map, attach the program, open the event) wherever that is harmless;
 a version number or a configuration option answers nothing here.
 
-Source: bpf(2), perf_event_open(2), kernel_lockdown(7), Documentation/admin-guide/cgroup-v2.rst; design.md section 4.
+Source: bpf(2), perf_event_open(2), kernel_lockdown(7), Documentation/admin-guide/cgroup-v2.rst; docs/principles.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a result's reader must know of the machine that it was made on. Facts only, each readable without root.
 
-Source: design.md section 2 ("environment") and field.md K21 (per-task throttling) for the throttle model;
+Source: docs/principles.md ("environment") and docs/facts.md K21 (per-task throttling) for the throttle model;
 Documentation/scheduler/sched-bwc.rst (slice), sched-ext.rst (``/sys/kernel/sched_ext``);
 Documentation/admin-guide/pm/cpuidle.rst (``latency``, ``disable``).
 """

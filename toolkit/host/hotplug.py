@@ -5,8 +5,8 @@ The kernel's own uevents are read (no udevd needed), and the online list is the 
 or the socket is not allowed, the monitor says that it is blind instead of reporting "no events".
 
 Source: Documentation/core-api/cpu_hotplug.rst ("Architecture's requirements": online/offline uevents);
-Documentation/ABI/testing/sysfs-uevent (SYNTH_UUID); ``../shared/lab.md`` section 2: a filtered-out message makes
-``poll`` return ``None`` at once, which is no timeout.
+Documentation/ABI/testing/sysfs-uevent (SYNTH_UUID). Seen with pyudev: a filtered-out message makes ``poll``
+return ``None`` at once, which is no timeout.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ One line a mapping: address, policy, then words: ``heap``, ``stack``, ``huge``, 
 ``anon=`` and ``N0=``, and the page size that the counters are in. A policy may hold a blank (``prefer (many):0``),
 names never do (the kernel escapes blanks, tabs, line ends and ``=``): words that are not known are passed over.
 
-Source: proc(5), ``/proc/pid/numa_maps``; Documentation/admin-guide/mm/numa_memory_policy.rst; field.md F66.
+Source: proc(5), ``/proc/pid/numa_maps``; Documentation/admin-guide/mm/numa_memory_policy.rst; docs/failures.md F66.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ ids are passed on as they are. Masks are read before lists: they are the older i
 and cAdvisor read. The kubelet's own reading is :mod:`toolkit.host.kubelet_view`.
 
 Source: Documentation/admin-guide/cputopology.rst; Documentation/ABI/stable/sysfs-devices-system-cpu and
-sysfs-devices-node; ``../shared/topologies/README.md`` for the meaning of the fields.
+sysfs-devices-node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The faults that can be injected: what each does, what it stands for, and which rules must report it. Data only.
 
-Source: ``../shared/field.md`` section 2 (F1-F67), section 4 K11-K20.
+Source: ``docs/failures.md``; ``docs/facts.md`` K11-K20.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FaultId(StrEnum):
 class Fault:
     """One fault.
 
-    :param changes: what is changed, in the kernel's words. :param field: failures of field.md section 2 that it makes.
+    :param changes: what is changed, in the kernel's words. :param field: failures of docs/failures.md that it makes.
     :param rules: rules that must say ``failed`` because of it (``undecided`` for ``undecides``).
     """
 

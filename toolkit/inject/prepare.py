@@ -1,6 +1,6 @@
 """From a fault to the changes that make it: reads the host, writes nothing. :mod:`toolkit.apply.changes` makes them.
 
-Source: ``../shared/field.md`` K12-K20; Documentation/core-api/cpu_hotplug.rst, irq/irq-affinity.rst.
+Source: ``docs/facts.md`` K12-K20; Documentation/core-api/cpu_hotplug.rst, irq/irq-affinity.rst.
 
 Longer than 300 lines: one small function for each fault, side by side so that they stay alike.
 """

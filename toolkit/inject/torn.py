@@ -2,7 +2,7 @@
 
 Taking CPUs for a container saves its entry and then the smaller shared pool; giving them back saves the state without
 the entry and then the larger pool. Each file is replaced at once; only between the two is it wrong. Pure.
-Source: ``../shared/field.md`` F21, F22, K-kubelet-5.
+Source: ``docs/failures.md`` F21, F22, ``docs/facts.md`` K-kubelet-5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Claims: what each cgroup was promised. The pivot of the pipeline; everything downstream knows only claims.
 
-Source: design.md section 1; KEP-5526 "ResourceIsolationLevel" (``../shared/seeds/001``) for :class:`Isolation`;
-Kubernetes documentation "Control CPU Management Policies" (``../shared/seeds/000``) for :class:`ExclusivePolicy`.
+Source: docs/principles.md; KEP-5526 "ResourceIsolationLevel" for :class:`Isolation`;
+Kubernetes documentation "Control CPU Management Policies" (``docs/specification.md``) for :class:`ExclusivePolicy`.
 """
 
 from __future__ import annotations

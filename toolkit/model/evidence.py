@@ -24,7 +24,7 @@ from toolkit.model.verdict import Offender
 
 
 class OwnerClass(StrEnum):
-    """Who a task that runs on a watched CPU belongs to (field.md K9)."""
+    """Who a task that runs on a watched CPU belongs to (docs/facts.md K9)."""
 
     CLAIM = "claim"
     FOREIGN_POD = "foreign-pod"

@@ -2,7 +2,7 @@
 
 Gates that are not in the table belong to other parts of the kubelet: they are read and kept, and change nothing here;
 names that no part of v1.36 knows are refused, as a kubelet does (:mod:`toolkit.model.known_gates`).
-Source: Kubernetes v1.36 documentation "Feature Gates"; ``../shared/field.md`` section 4.6 (K-gate); the texts are
+Source: Kubernetes v1.36 documentation "Feature Gates"; ``docs/facts.md`` (K-gate); the texts are
 those of the kubelet at start.
 """
 

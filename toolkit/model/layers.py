@@ -1,7 +1,7 @@
 """What each layer of a node says about one claim: the model, the kubelet's checkpoint, its pod-resources API, the
 runtime, the cgroup, the kernel's scheduler. Facts only; rule ``layers-agree`` compares.
 
-Source: field.md section 5 point 4 ("four layers compared, not two").
+Source: docs/principles.md ("four layers compared, not two").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where a claim's memory and devices really are: resident pages by kind and node, huge pages, PCI devices. Facts only.
 
 Source: proc(5) and Documentation/filesystems/proc.rst (``numa_maps``); Documentation/admin-guide/cgroup-v2.rst and
-cgroup-v1/hugetlb.rst (hugetlb); Documentation/ABI/testing/sysfs-bus-pci (``numa_node``); field.md F66.
+cgroup-v1/hugetlb.rst (hugetlb); Documentation/ABI/testing/sysfs-bus-pci (``numa_node``); docs/failures.md F66.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pods as the resource managers see them: containers, their roles, requests and limits, and the QoS class.
 
 Not a whole v1.Pod: of a manifest everything that no resource manager looks at is skipped by the reader
-(:mod:`toolkit.model.pod_reader`). Source: ``../shared/seeds/000`` ("Policies for assigning CPUs to Pods"), KEP-753
-(sidecars), KEP-2837 (pod-level resources), KEP-5526 (``../shared/seeds/001``, "Guaranteed Container").
+(:mod:`toolkit.model.pod_reader`). Source: ``docs/specification.md`` ("Policies for assigning CPUs to Pods"), KEP-753
+(sidecars), KEP-2837 (pod-level resources), KEP-5526 ("Guaranteed Container").
 """
 
 from __future__ import annotations

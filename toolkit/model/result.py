@@ -1,7 +1,7 @@
 """The result of a run: verdicts with the coverage and the environment they rest on (``pinproof.result/1``).
 
 What every rendering (table, JSON, JUnit) starts from, and the only thing that ``compare`` needs.
-Source: design.md section 6, "Result".
+Source: docs/principles.md, "Result".
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Coverage, Environment, Evidence
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.model.windows import WindowSums
 
 
 @stage_value
@@ -27,6 +28,8 @@ class Result:
     verdicts: tuple[Verdict, ...]
     coverage: Coverage
     environment: Environment
+    windows: WindowSums | None = None
+    """Of consecutive windows: this result is that of all of them. ``None``: it is that of one window."""
 
 
 def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:

@@ -1,7 +1,7 @@
 """What is to be put on the machine (requests), and what was put there (sandbox).
 
 The tree below ``/pinproof-<run>`` has the kubelet's shape: pod cgroups that carry quota and weight only, container
-cgroups below them that carry the cpuset (Source: ``../shared/kubelet-captures/README.md``, "pod and QoS cgroups never
+cgroups below them that carry the cpuset (Source: ``docs/facts.md``, "pod and QoS cgroups never
 carry a cpuset, only containers do").
 """
 

@@ -1,7 +1,7 @@
 """A scenario: a node's configuration, pods, what they do, and how each promise is broken on purpose.
 
 ``kubelet`` and ``pods`` hold the documents as users write them (a ``KubeletConfiguration``, ``v1`` Pods); the
-allocation model parses them. Source: design.md section 1; ``../shared/field.md`` section 1.1 for catalogue ids.
+allocation model parses them. Source: docs/principles.md; ``docs/catalogue.md`` for catalogue ids.
 """
 
 from __future__ import annotations

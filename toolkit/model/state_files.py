@@ -1,7 +1,7 @@
 """The kubelet's state files as they were found: the text, and what a reader of that format made of it. Facts only.
 
 CPU sets stay texts where the file may hold nonsense: rule ``checkpoint`` says so instead of a reader that gives up.
-Source: field.md K-kubelet-4, K-kubelet-5; KEP-5526 "State File".
+Source: docs/facts.md K-kubelet-4, K-kubelet-5; KEP-5526 "State File".
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ between packages and ``physical_package_id`` between s390 books. The kubelet's v
 (:class:`KubeletView`): what cAdvisor's discovery makes of the same files, with its gaps.
 
 Source: Documentation/admin-guide/cputopology.rst, Documentation/ABI/stable/sysfs-devices-system-cpu,
-Documentation/ABI/stable/sysfs-devices-node; design.md section 6 for the field names.
+Documentation/ABI/stable/sysfs-devices-node; docs/principles.md for the field names.
 """
 
 from __future__ import annotations

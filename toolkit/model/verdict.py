@@ -1,6 +1,6 @@
 """Verdicts: four outcomes as values, each with a reason, measures with units, and named offenders.
 
-Source: design.md section 2. "Incomplete evidence can prove ``failed``, never ``passed``."
+Source: docs/principles.md. "Incomplete evidence can prove ``failed``, never ``passed``."
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def exit_code(outcome: Outcome) -> int:
-    """Return the process exit code of an outcome (design.md section 2)."""
+    """Return the process exit code of an outcome (docs/principles.md)."""
     return {Outcome.PASSED: 0, Outcome.SKIPPED: 0, Outcome.FAILED: 1, Outcome.UNDECIDED: 3}[outcome]

@@ -4,7 +4,7 @@ Both are pulses (short bursts, long sleeps) on the same housekeeping CPU, in cgr
 their identity: an affinity holds them there, so that nothing on the host changes for them, and the false claim is just
 another CPU set in the ledger. To the observer they are ordinary claims; :func:`separate` takes them out of the evidence
 again and sums them up as :class:`Canary` values.
-Source: design.md section 2, "positive control".
+Source: docs/principles.md, "positive control".
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ LOADS = (
     WorkloadKind.SYSCALL,
 )
 """No thread storms: a thread that is being forked while its cpuset shrinks may really run once, for some 20 us, on a
-CPU that the set has lost by then (field.md K12 promises the write's effect for non-forking tasks only). That is an
+CPU that the set has lost by then (docs/facts.md K12 promises the write's effect for non-forking tasks only). That is an
 escape, and is reported as one: about once in 50 shrinks of a storm."""
 CONSEQUENCES: dict[FaultId, tuple[str, ...]] = {
     FaultId.CPUSET_WRITE: ("cpuset-containment", "exclusive-cpus", "quota-throttling", "layers-agree"),

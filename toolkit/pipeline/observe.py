@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from probes.observer import ObserveOptions, Observer, Violation
 from probes.options import MAX_LEVEL
 from toolkit.claims_file import MAX_CLAIMS
 from toolkit.claims_here import check_cgroups, check_limits
+from toolkit.errors import PinproofError
 from toolkit.host import cgroupfs
 from toolkit.host.environment import read_environment
+from toolkit.model.blind_spots import EVERY_WITNESS
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
@@ -42,7 +46,11 @@ class Window:
 
 
 class Observation:
-    """One open window: look at it with :meth:`snapshot`, end it with :meth:`close`."""
+    """One open window: look at it with :meth:`snapshot`, go on to the next with :meth:`turn`, end with :meth:`close`.
+
+    :param renew: return canaries that fit the machine as it is now, and the machine: called before a window turns over
+        when other CPUs are online than before, or a canary is gone.
+    """
 
     def __init__(
         self,
@@ -52,13 +60,15 @@ class Observation:
         environment: Environment,
         report: Callable[[Violation], None],
         stopped: Sequence[int] = (),
+        renew: Callable[[], tuple[canary.CanaryPair, Environment]] | None = None,
     ) -> None:
         self.observer = observer
         self._stopped = stopped
         self._pair, self._root, self._environment = pair, root, environment
-        self._report = report
-        self._reported_at_ns: int | None = None
-        self._first_escape_ns = 0
+        self._report, self._renew = report, renew
+        self._escapes: dict[int, Violation] = {}
+        """The first report about the positive canary, by window."""
+        self._lock = threading.Lock()
         observer.open_window()
         self._planted = canary.planted_switches(pair, root)
 
@@ -67,9 +77,8 @@ class Observation:
         for violation in self.observer.poll(timeout_s):
             if violation.claim not in canary.NAMES:
                 self._report(violation)
-            elif violation.claim == canary.POSITIVE and self._reported_at_ns is None:
-                self._reported_at_ns = violation.reported_at_ns
-                self._first_escape_ns = violation.first_at_ns
+            elif violation.claim == canary.POSITIVE:
+                self._escapes.setdefault(violation.window, violation)
 
     def wait(
         self,
@@ -90,14 +99,47 @@ class Observation:
             progress(time.monotonic() - start)
 
     def snapshot(self) -> Evidence:
-        """Return the evidence so far; the window stays open."""
-        planted = self._planted_so_far()
-        return self._finish(self.observer.snapshot(), planted)
+        """Return the evidence so far; the window stays open. May be called by any thread."""
+        with self._lock:
+            window, planted = self.observer.window, self._planted_so_far()
+            return self._finish(self.observer.snapshot(), planted, window.number if window else 0)
 
     def close(self) -> Evidence:
         """Close the window and return everything observed."""
-        planted = self._planted_so_far()
-        return self._finish(self.observer.close_window(), planted)
+        with self._lock:
+            window, planted = self.observer.window, self._planted_so_far()
+            evidence = self.observer.close_window()
+            self.poll(0)
+            return self._finish(evidence, planted, window.number if window else 0)
+
+    def turn(self) -> Evidence:
+        """Close the window, open the next at the same moment, and return everything observed in the first."""
+        with self._lock:
+            planted, pair, environment = self._planted_so_far(), self._pair, self._environment
+            self._fit()
+            ended = self.observer.turn_window()
+            self._planted = canary.planted_switches(self._pair, self._root)
+            evidence = self.observer.finish(ended)
+            self.poll(0)
+            done = self._finished(evidence, planted, ended.number, pair, environment)
+            self._escapes = {number: told for number, told in self._escapes.items() if number > ended.number}
+            return done
+
+    def _fit(self) -> None:
+        """Have canaries that can be believed in the next window: this one is spoilt where they cannot be."""
+        online = self.observer.ledger.online()
+        if self._renew is None or (online == self._pair.online and canary.alive(self._pair)):
+            return
+        try:
+            self._pair, self._environment = self._renew()
+        except PinproofError as error:
+            now_ns = time.monotonic_ns()
+            self.observer.blind(f"no new controls: {error}", *EVERY_WITNESS, start_ns=now_ns, end_ns=now_ns)
+            return
+        for claim in self._pair.claims:
+            if claim.name in self.observer.subjects:
+                self.observer.remove_claim(claim.name)
+            self.observer.add_claim(claim)
 
     def _planted_so_far(self) -> dict[str, int]:
         # Read before the window ends, as the first reading comes after it began: the canaries run on while evidence is
@@ -105,9 +147,21 @@ class Observation:
         now = canary.planted_switches(self._pair, self._root)
         return {name: now[name] - self._planted[name] for name in now}
 
-    def _finish(self, evidence: Evidence, planted: dict[str, int]) -> Evidence:
-        evidence = replace(evidence, environment=self._environment)
-        return canary.separate(evidence, self._pair, planted, self._reported_at_ns, self._first_escape_ns)
+    def _finish(self, evidence: Evidence, planted: dict[str, int], window: int) -> Evidence:
+        return self._finished(evidence, planted, window, self._pair, self._environment)
+
+    def _finished(
+        self,
+        evidence: Evidence,
+        planted: dict[str, int],
+        window: int,
+        pair: canary.CanaryPair,
+        environment: Environment,
+    ) -> Evidence:
+        evidence = replace(evidence, environment=environment)
+        told = self._escapes.get(window)
+        reported_at_ns, first_ns = (None, 0) if told is None else (told.reported_at_ns, told.first_at_ns)
+        return canary.separate(evidence, pair, planted, reported_at_ns, first_ns)
 
 
 def check_claims(claims: ClaimSet, where: str, root: Path = Path("/"), max_claims: int | None = None) -> None:
@@ -133,19 +187,24 @@ def observation(
     :raises InputError: claims that cannot be watched here.
     """
     check_claims(claims, "claims", window.root, window.standing.ledger.options.max_claims if window.standing else None)
-    environment = read_environment(window.root, window.standing.topology() if window.standing else None)
     ledger = window.standing.ledger if window.standing else None
-    with (
-        keep_off(claims.exclusive_cpus),
-        _canaries(claims, environment.cpus_online, window) as pair,
-        Observer(
+    with ExitStack() as controls, keep_off(claims.exclusive_cpus):
+        numbers = itertools.count(1)
+
+        def renew() -> tuple[canary.CanaryPair, Environment]:
+            controls.close()
+            environment = read_environment(window.root, window.standing.topology() if window.standing else None)
+            pair = _canaries(claims, environment.cpus_online, window, next(numbers))
+            return controls.enter_context(pair), environment
+
+        pair, environment = renew()
+        with Observer(
             replace(claims, claims=claims.claims + pair.claims),
             root=window.root,
             options=None if ledger else options_for(len(claims.claims) + len(pair.claims)),
             ledger=ledger,
-        ) as observer,
-    ):
-        yield Observation(observer, pair, window.root, environment, report, window.stopped)
+        ) as observer:
+            yield Observation(observer, pair, window.root, environment, report, window.stopped, renew)
 
 
 def options_for(claims: int) -> ObserveOptions:
@@ -154,10 +213,13 @@ def options_for(claims: int) -> ObserveOptions:
     return replace(usual, max_claims=max(usual.max_claims, claims))
 
 
-def _canaries(claims: ClaimSet, online: CpuSet, window: Window) -> AbstractContextManager[canary.CanaryPair]:
+def _canaries(
+    claims: ClaimSet, online: CpuSet, window: Window, number: int
+) -> AbstractContextManager[canary.CanaryPair]:
     if window.standing is not None:
         return window.standing.canaries(claims, online, escape=window.canary_escape)
-    return canary.canaries(claims, online, window.run_id, window.root, escape=window.canary_escape)
+    run_id = window.run_id if number == 1 else f"{window.run_id}-{number}"
+    return canary.canaries(claims, online, run_id, window.root, escape=window.canary_escape)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 The cgroup tree has the kubelet's shape: Guaranteed pods directly below the root, the others below ``burstable`` and
 ``besteffort``; quota and shares on pods, cpusets only on containers.
-Source: ``../shared/field.md`` section 4.6 K-pod; ``../shared/kubelet-captures/README.md``, "Normal on a healthy node".
+Source: ``docs/facts.md`` K-pod; ``docs/facts.md``, "Normal on a healthy node".
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def sandbox_request(plan: Plan, scenario: Scenario, names: frozenset[str] | None
 def ephemeral(plan: Plan, scenario: Scenario, names: frozenset[str] | None = None) -> tuple[tuple[PodPlan, str], ...]:
     """Return the ephemeral containers: they join a pod that runs, so they are there in the last stage only.
 
-    No manager knows them: they run in the node's shared pool, inside the pod's cgroup (field.md F45, K-kubelet-6).
+    No manager knows them: they run in the node's shared pool, inside the pod's cgroup (docs/failures.md F45,
+    docs/facts.md K-kubelet-6).
     """
     there = {claim_name(pod, container) for pod, container in running(plan)}
     if names is not None and not there <= names:

@@ -1,7 +1,7 @@
 """The end of every run: serialise, read back, judge. Printing and saving come after it, and need not succeed.
 
 Nothing here needs a disk. What is judged is what was read back from the text that is saved, so that ``pinproof judge``
-comes to the same verdicts on another machine. Source: design.md section 1.
+comes to the same verdicts on another machine. Source: docs/principles.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """In-place resizes of a scenario: what the node answers, and how the machine follows while it is observed.
 
 Containers that lose CPUs are written first, so that no CPU has two owners at any time. A kubelet that updates pod by
-pod does not take care of that (``../shared/field.md`` F65); ``resize-ignored`` is what it then looks like.
+pod does not take care of that (``docs/failures.md`` F65); ``resize-ignored`` is what it then looks like.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Prometheus metrics of an observation that goes on: computed at scrape time from a snapshot, no global state.
+"""Prometheus metrics of a session that goes on: computed at scrape time from one look at it, no global state.
 
-Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the window opened, verdicts as state
-sets. Labels are rules, subjects, claims and CPUs only: no thread ids, so cardinality is bounded by the claims file.
+Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the first window opened, verdicts as
+state sets. Labels are rules, subjects, claims and CPUs only: no thread ids, so the claims file bounds cardinality.
 Source: prometheus.io "Writing exporters" and "Metric and label naming".
 """
 
@@ -21,45 +21,59 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.report.counters import Counters, Look
 from toolkit.report.text import printable
 from validators.registry import judge
 
 PREFIX = "pinproof_"
 FRESH_S = 0.5
-"""Scrapes closer together than this get the same snapshot: a scrape must never become a load of its own."""
+"""Scrapes closer together than this get the same look: a scrape must never become a load of its own."""
 REQUEST_TIMEOUT_S = 5.0
 Judge = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
 
 
-class EvidenceCollector(Collector):
-    """Turns one snapshot into metric families; pure, apart from taking the snapshot."""
+class SessionCollector(Collector):
+    """Turns one look at a session into metric families; pure, apart from looking."""
 
-    def __init__(self, claims: ClaimSet, snapshot: Callable[[], Evidence], judge: Judge) -> None:
-        self._claims, self._snapshot, self._judge = claims, snapshot, judge
+    def __init__(self, claims: ClaimSet, look: Callable[[], Look], judge: Judge) -> None:
+        self._claims, self._look, self._judge = claims, look, judge
         self._lock = threading.Lock()
-        self._last: Evidence | None = None
+        self._last: Look | None = None
         self._taken_s = 0.0
 
     def describe(self) -> list[Metric]:
-        """Describe nothing: no snapshot is taken when the collector is registered."""
+        """Describe nothing: nobody looks when the collector is registered."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families of a snapshot that is at most :data:`FRESH_S` old."""
+        """Yield the families of a look that is at most :data:`FRESH_S` old."""
         with self._lock:
             now = time.monotonic()
             if self._last is None or now - self._taken_s > FRESH_S:
-                self._last, self._taken_s = self._snapshot(), now
-            evidence = self._last
-        return families(evidence, self._judge(self._claims, evidence))
+                self._last, self._taken_s = self._look(), now
+            look = self._last
+        verdicts: tuple[Verdict, ...] = ()
+        if look.last is not None:
+            verdicts = look.last.verdicts
+        elif look.open is not None:
+            verdicts = self._judge(self._claims, look.open)
+        return families(look, verdicts)
 
 
-def families(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
-    """Yield every metric family of a piece of evidence and its verdicts."""
-    yield from _coverage(evidence)
-    yield from _claims(evidence)
+def families(look: Look, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
+    """Yield every metric family of a look. :param verdicts: of the last window, or of the first so far."""
+    counters = look.counters.copy()
+    if look.open is not None:
+        counters.add(look.open)
+    yield from _coverage(counters)
+    yield from _claims(counters)
+    yield from _windows(look.counters)
+    if look.open is not None:
+        yield from _open(look.open)
     states = StateSetMetricFamily(
-        PREFIX + "verdict", "Outcome of each rule for each subject.", labels=["rule", "subject"]
+        PREFIX + "verdict",
+        "Outcome of each rule for each subject: of the last window that has ended, of the first one so far.",
+        labels=["rule", "subject"],
     )
     for verdict in verdicts:
         states.add_metric(
@@ -69,23 +83,42 @@ def families(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Iterator[Metr
     yield states
 
 
-def _coverage(evidence: Evidence) -> Iterator[Metric]:
-    coverage = evidence.coverage
-    for name, value, text in (
-        ("switches_judged", coverage.switches_judged, "Context switches that the probe judged."),
-        ("switches_kernel", coverage.switches_kernel, "Context switches that the kernel counted meanwhile."),
-        ("lost_events", coverage.lost_events, "Details lost because the ring buffer was full."),
-        ("map_full", coverage.map_full, "Counts lost because a map was full."),
-        ("missed_runs", coverage.missed_runs, "Program runs that the kernel skipped."),
-        ("proc_scans", coverage.proc_scans, "Scans of thread masks in /proc."),
-        ("transitions", len(evidence.transitions), "Changes of claims that were watched."),
+def _windows(counters: Counters) -> Iterator[Metric]:
+    windows = CounterMetricFamily(PREFIX + "windows", "Windows that have ended, by outcome.", labels=["outcome"])
+    for outcome in Outcome:
+        windows.add_metric([str(outcome)], counters.windows[outcome])
+    verdicts = CounterMetricFamily(
+        PREFIX + "window_verdicts",
+        "Verdicts about windows that have ended, by outcome.",
+        labels=["rule", "subject", "outcome"],
+    )
+    for (rule, subject, outcome), count in counters.verdicts.items():
+        verdicts.add_metric([rule, _label(subject), str(outcome)], count)
+    yield from (windows, verdicts)
+
+
+def _coverage(counters: Counters) -> Iterator[Metric]:
+    for name, text in (
+        ("switches_judged", "Context switches that the probe judged."),
+        ("switches_kernel", "Context switches that the kernel counted meanwhile."),
+        ("lost_events", "Details lost because the ring buffer was full."),
+        ("map_full", "Counts lost because a map was full."),
+        ("missed_runs", "Program runs that the kernel skipped."),
+        ("proc_scans", "Scans of thread masks in /proc."),
+        ("transitions", "Changes of claims that were watched."),
     ):
-        yield CounterMetricFamily(PREFIX + name, text, value=value)
-    yield CounterMetricFamily(PREFIX + "toolkit_cpu_seconds", "Own CPU time.", value=evidence.toolkit_cpu_ns / 1e9)
-    yield CounterMetricFamily(PREFIX + "steal_seconds", "Time that the hypervisor took.", value=evidence.steal_ns / 1e9)
-    if evidence.bpf_run_ns is not None:
-        run = evidence.bpf_run_ns / 1e9
-        yield CounterMetricFamily(PREFIX + "bpf_run_seconds", "Run time of the BPF programs.", value=run)
+        yield CounterMetricFamily(PREFIX + name, text, value=counters.sums[name, ()])
+    for name, text in (
+        ("toolkit_cpu", "Own CPU time."),
+        ("steal", "Time that the hypervisor took."),
+        ("watched", "Length of all windows, the open one so far."),
+        *([("bpf_run", "Run time of the BPF programs.")] if counters.bpf else []),
+    ):
+        yield CounterMetricFamily(f"{PREFIX}{name}_seconds", text, value=counters.sums[name, ()] / 1e9)
+
+
+def _open(evidence: Evidence) -> Iterator[Metric]:
+    coverage = evidence.coverage
     yield GaugeMetricFamily(PREFIX + "window_seconds", "Length of the window so far.", value=evidence.duration_ns / 1e9)
     unseen = len(coverage.cpus_online - coverage.cpus_seen)
     yield GaugeMetricFamily(PREFIX + "unseen_cpus", "Online CPUs that were never seen.", value=unseen)
@@ -101,44 +134,29 @@ def _coverage(evidence: Evidence) -> Iterator[Metric]:
     yield info
 
 
-def _claims(evidence: Evidence) -> Iterator[Metric]:
-    labels = ["claim", "cpu"]
-    run = CounterMetricFamily(PREFIX + "run_seconds", "CPU time of a claim by the ledger.", labels=labels)
-    switches = CounterMetricFamily(PREFIX + "switches", "Switches of a claim's tasks that were judged.", labels=labels)
-    out = CounterMetricFamily(PREFIX + "out_of_set_switches", "Intervals outside the claim's CPUs.", labels=labels)
-    out_s = CounterMetricFamily(PREFIX + "out_of_set_seconds", "Time outside the claim's CPUs.", labels=labels)
-    moving = CounterMetricFamily(PREFIX + "transition_seconds", "Time that belongs to a change.", labels=labels)
-    for row in evidence.cpu_use:
-        values = [_label(row.claim), str(row.cpu)]
-        run.add_metric(values, row.run_ns / 1e9)
-        switches.add_metric(values, row.switches)
-        out.add_metric(values, row.out_of_set_switches)
-        out_s.add_metric(values, row.out_of_set_ns / 1e9)
-        moving.add_metric(values, row.transition_ns / 1e9)
-    yield from (run, switches, out, out_s, moving)
-    intruders = CounterMetricFamily(
-        PREFIX + "intruder_seconds", "Time of tasks without a claim on watched CPUs.", labels=["cpu", "owner"]
-    )
-    totals: dict[tuple[int, str], int] = {}
-    for intruder in evidence.intruders:
-        key = (intruder.cpu, str(intruder.owner))
-        totals[key] = totals.get(key, 0) + intruder.total_ns
-    for (cpu, owner), total in sorted(totals.items()):
-        intruders.add_metric([str(cpu), owner], total / 1e9)
-    yield intruders
-    levels = ["claim", "level"]
-    usage = CounterMetricFamily(PREFIX + "cgroup_usage_seconds", "CPU time by the cgroup.", labels=levels)
-    periods = CounterMetricFamily(PREFIX + "cfs_periods", "CFS bandwidth periods.", labels=levels)
-    throttled = CounterMetricFamily(PREFIX + "cfs_throttled_periods", "Throttled periods.", labels=levels)
-    for level in evidence.bandwidth:
-        values = [_label(level.claim), str(level.level)]
-        if level.usage_ns is not None:
-            usage.add_metric(values, level.usage_ns / 1e9)
-        if level.nr_periods is not None:
-            periods.add_metric(values, level.nr_periods)
-        if level.nr_throttled is not None:
-            throttled.add_metric(values, level.nr_throttled)
-    yield from (usage, periods, throttled)
+_LABELLED = (
+    ("run", "run_seconds", "CPU time of a claim by the ledger.", ("claim", "cpu")),
+    ("switches", "switches", "Switches of a claim's tasks that were judged.", ("claim", "cpu")),
+    ("out_of_set_switches", "out_of_set_switches", "Intervals outside the claim's CPUs.", ("claim", "cpu")),
+    ("out_of_set", "out_of_set_seconds", "Time outside the claim's CPUs.", ("claim", "cpu")),
+    ("transition", "transition_seconds", "Time that belongs to a change.", ("claim", "cpu")),
+    ("intruder", "intruder_seconds", "Time of tasks without a claim on watched CPUs.", ("cpu", "owner")),
+    ("usage", "cgroup_usage_seconds", "CPU time by the cgroup.", ("claim", "level")),
+    ("periods", "cfs_periods", "CFS bandwidth periods.", ("claim", "level")),
+    ("throttled", "cfs_throttled_periods", "Throttled periods.", ("claim", "level")),
+)
+"""Sum, metric, help, labels."""
+
+
+def _claims(counters: Counters) -> Iterator[Metric]:
+    found = {
+        name: CounterMetricFamily(PREFIX + metric, text, labels=labels) for name, metric, text, labels in _LABELLED
+    }
+    seconds = {name for name, metric, _, _ in _LABELLED if metric.endswith("_seconds")}
+    for (name, key), value in counters.sums.items():
+        if name in found:
+            found[name].add_metric([_label(one) for one in key], value / 1e9 if name in seconds else value)
+    yield from found.values()
 
 
 def _label(text: str) -> str:
@@ -146,10 +164,10 @@ def _label(text: str) -> str:
     return printable(text)
 
 
-def registry_of(claims: ClaimSet, snapshot: Callable[[], Evidence], judge: Judge) -> CollectorRegistry:
-    """Return a registry of its own that holds nothing but this observation."""
+def registry_of(claims: ClaimSet, look: Callable[[], Look], judge: Judge) -> CollectorRegistry:
+    """Return a registry of its own that holds nothing but this session."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(EvidenceCollector(claims, snapshot, judge))
+    registry.register(SessionCollector(claims, look, judge))
     return registry
 
 
@@ -159,14 +177,14 @@ class MetricsServer:
     def __init__(
         self,
         claims: ClaimSet,
-        snapshot: Callable[[], Evidence],
+        look: Callable[[], Look],
         address: str = "127.0.0.1",
         port: int | None = None,
         judge: Judge = judge,
     ) -> None:
         self._wanted = port
         self._address = address
-        self._registry = registry_of(claims, snapshot, judge)
+        self._registry = registry_of(claims, look, judge)
         self._server: WSGIServer | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""A result as JSON: exactly what ``result.json`` holds, and what ``--json`` prints. Source: design.md section 6."""
+"""A result as JSON: exactly what ``result.json`` holds, and what ``--json`` prints. Source: docs/principles.md."""
 
 from __future__ import annotations
 

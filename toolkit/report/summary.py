@@ -1,7 +1,7 @@
 """The sentence of a run: how long, how complete, who stayed where, who was throttled to what, was the control seen.
 
 Made from a :class:`~toolkit.report.result.Result` alone, and it says only what passed; the rest is in the table.
-Source: design.md, the sentence at its head.
+Source: docs/principles.md.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.summary import summary
-from toolkit.report.text import printable
+from toolkit.report.text import count, printable
 
 WIDTH = 100
 MAX_OFFENDERS = 10
@@ -25,9 +25,24 @@ def render_table(result: Result) -> str:
         _verdicts(result.verdicts),
         _offenders(result.verdicts),
         _blind_spots(result),
+        _windows(result),
         textwrap.fill(printable(summary(result)), WIDTH, break_on_hyphens=False),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def render_window(number: int, result: Result) -> str:
+    """Return one window of several: a line, and below it what did not pass."""
+    coverage = result.coverage
+    counts = {outcome: sum(verdict.outcome is outcome for verdict in result.verdicts) for outcome in Outcome}
+    told = ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
+    line = (
+        f"Window {number}, {result.started_at}, {result.duration_s:.1f} s: {result.outcome} ({told or 'no verdicts'}; "
+        f"{coverage.switches_judged:,} of {coverage.switches_kernel:,} switches judged, {coverage.lost_events:,} lost)"
+    )
+    bad = [verdict for verdict in result.verdicts if verdict.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
+    parts = [_verdicts(bad), _offenders(bad)] if bad else []
+    return "\n\n".join([printable(line), *(part for part in parts if part), *([""] if bad else [])])
 
 
 def render_run(claims: ClaimSet, evidence: Evidence, verdicts: tuple[Verdict, ...]) -> str:
@@ -104,3 +119,21 @@ def _blind_spots(result: Result) -> str:
         else "Not seen\n"
         + "\n".join(textwrap.fill(spot, WIDTH, initial_indent="- ", subsequent_indent="  ") for spot in spots)
     )
+
+
+def _windows(result: Result) -> str:
+    """Name the windows that did not pass, of several."""
+    sums = result.windows
+    if sums is None:
+        return ""
+    counts = {outcome: getattr(sums, outcome) for outcome in Outcome}
+    lines = [
+        f"{count(sums.count, 'window')}: "
+        + ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
+    ]
+    for one in sums.worst:
+        first = f"- window {one.number}, {one.started_at}, {one.duration_s:.1f} s, {one.outcome}: "
+        text = printable(first + (one.reasons[0] if one.reasons else ""))
+        lines.append(textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+    more = sums.failed + sums.undecided - len(sums.worst)
+    return "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])

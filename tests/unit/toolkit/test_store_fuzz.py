@@ -20,6 +20,7 @@ from toolkit.errors import InputError
 from toolkit.model.result import make_result
 from toolkit.report.compare import compare
 from toolkit.report.comparison_table import render_comparison
+from toolkit.report.counters import Counters, Look
 from toolkit.report.junit import render_junit
 from toolkit.report.metrics import families
 from toolkit.report.table import render_table
@@ -84,7 +85,7 @@ def use_everything(run: Path) -> None:
         render_table(saved.result)
     render_table(result)
     render_junit(result)
-    list(families(saved.evidence, result.verdicts))
+    list(families(Look(counters=Counters(), open=saved.evidence, last=None), result.verdicts))
 
 
 @EXAMPLES

@@ -55,7 +55,7 @@ def test_most_periods() -> None:
 
 
 def test_systemd_rounding() -> None:
-    """The examples of field.md F61: 11m, 125m, 333m, 3333m at 100 ms; 125m at 10 ms."""
+    """The examples of docs/failures.md F61: 11m, 125m, 333m, 3333m at 100 ms; 125m at 10 ms."""
     assert [rounded_quota_us(quota, 100_000) for quota in (1_100, 12_500, 33_300, 333_300)] == [
         2_000,
         13_000,

@@ -23,7 +23,7 @@ from validators.weights import linear_weight, logarithmic_weight
     ],
 )
 def test_published_values(shares: int, linear: int, logarithmic: int) -> None:
-    """field.md K-weight, and what the two versions of runc wrote."""
+    """docs/facts.md K-weight, and what the two versions of runc wrote."""
     assert (linear_weight(shares), logarithmic_weight(shares)) == (linear, logarithmic)
 
 

@@ -3,7 +3,7 @@
 A class is a named CPU set. A pod (or ``pod/container``) can require a class, or prefer one; whole cores are given
 before single threads. The kubelet's own policy takes the average number of threads per core for every core's, so on
 such machines it splits cores that it could give whole; this plugin does not.
-Source: ``../shared/seeds/002`` (P-cores for demanding services, E-cores for background tasks).
+Source: ``docs/specification.md`` (P-cores for demanding services, E-cores for background tasks).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ that give up, they are released, Deallocate, and the cycle runs once more. Sort 
 
 Everything else (requests, alignment check, reuse by later containers, pod-level division, checkpoint checks) is the
 static policy's. Hints are computed from filtered CPUs, so that no node is recommended where every CPU is excluded.
-Source: ``../shared/seeds/002``, "CPU Manager Plugin Model", option 2 (the Topology Manager does not change).
+Source: ``docs/specification.md``, "CPU Manager Plugin Model", option 2 (the Topology Manager does not change).
 """
 
 from __future__ import annotations

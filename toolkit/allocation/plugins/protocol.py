@@ -2,7 +2,7 @@
 
 Plugins are deterministic and see frozen values only: same question, same answer. The order in which the points are
 called is in :mod:`toolkit.allocation.plugins.policy`.
-Source: ``../shared/seeds/002``, "Plugin extensibility points".
+Source: ``docs/specification.md``, "Plugin extensibility points".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A package announces a plugin in its metadata, group ``pinproof.cpu_plugins``; the entry is a factory that takes the
 machine and the plugin's settings (plain data from the configuration) and returns a
 :class:`toolkit.allocation.plugins.protocol.CpuPlugin`.
-Source: Python Packaging User Guide, "Entry points specification"; ``../shared/seeds/002``.
+Source: Python Packaging User Guide, "Entry points specification"; ``docs/specification.md``.
 """
 
 from __future__ import annotations

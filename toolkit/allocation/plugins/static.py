@@ -1,6 +1,6 @@
 """The static policy as a plugin: proposes the set that the kubelet takes. Alone in the cycle it *is* the static policy.
 
-Source: ``../shared/seeds/002`` (the present policy becomes one implementation of the plugin model).
+Source: ``docs/specification.md`` (the present policy becomes one implementation of the plugin model).
 """
 
 from __future__ import annotations

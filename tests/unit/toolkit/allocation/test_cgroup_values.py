@@ -64,7 +64,7 @@ def test_systemd_rounds_up_to_one_percent(quota: int, period: int, rounded: int)
     ],
 )
 def test_shares_and_both_weights(milli: int, shares: int, linear: int, quadratic: int) -> None:
-    """K-shares and K-weight: the table of field.md, old and new formula."""
+    """K-shares and K-weight: the published table, old and new formula."""
     assert shares == milli_to_shares(milli)
     assert linear == weight_linear(shares)
     assert quadratic == weight_quadratic(shares)

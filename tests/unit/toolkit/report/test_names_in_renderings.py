@@ -32,6 +32,7 @@ from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report import conformance_junit
 from toolkit.report.compare import compare
 from toolkit.report.comparison_table import render_comparison
+from toolkit.report.counters import Look
 from toolkit.report.machine_owners import Owner
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.metrics import registry_of
@@ -95,7 +96,7 @@ def comparison(name: str) -> str:
 def metrics(name: str) -> str:
     claims = claim_set(claim_db(name=name), claim_web())
     found = replace(named(name), cpu_use=(use(name, 2),))
-    return generate_latest(registry_of(claims, lambda: found, judge)).decode()
+    return generate_latest(registry_of(claims, lambda: Look(open=found), judge)).decode()
 
 
 RENDERINGS: dict[str, Callable[[str], str]] = {

@@ -1,0 +1,234 @@
+"""``pinproof watch`` in consecutive windows: what goes wrong in one leaves the others alone, and nothing grows.
+
+The claim is narrower than what its task may use (on a hybrid host the task is not in the claim's v1 cpuset), so the
+test moves the task out of its claim and back by its mask.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.membership_lab import cpuset
+from tests.integration.probe_lab import cgroup, join, wait_for
+from toolkit.claims_file import load_claims
+from toolkit.host import cgroupfs
+from toolkit.model.cpuset import CpuSet
+from toolkit.pipeline import observe
+from toolkit.pipeline.session import Session
+
+ONLINE = sorted(os.sched_getaffinity(0))
+IN, OUT = ONLINE[0], ONLINE[-1]
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
+V1_CPUSETS = not cgroupfs.detect().is_v2("cpuset")
+CLAIMS = f"""apiVersion: pinproof/v1
+kind: Claims
+claims:
+- {{name: db, cgroup: PLACE, cpus: "{IN}"}}
+"""
+BUSY = """
+import time
+while True:
+    end = time.monotonic() + 0.002
+    while time.monotonic() < end:
+        pass
+    time.sleep(0.002)
+"""
+KEPT_PER_WINDOW = 2_000
+"""Bytes that may be left of a window that has ended: pydantic keeps strings in a cache, some 300 bytes of each window
+until it is full (16,384 strings), and one evidence of these claims is more than 20,000."""
+
+
+@pytest.fixture
+def task() -> Iterator[subprocess.Popen[bytes]]:
+    """A busy task in a claim's cgroup, on the claim's CPU; the claims are :func:`document`'s."""
+    with contextlib.ExitStack() as places:
+        if V1_CPUSETS:
+            places.enter_context(cpuset(place(), CpuSet.of([IN])))
+        places.enter_context(cgroup(place()[1:]))
+        busy = subprocess.Popen([sys.executable, "-c", BUSY])
+        os.sched_setaffinity(busy.pid, {IN})
+        join(place(), busy.pid)
+        yield busy
+        busy.kill()
+        busy.wait()
+
+
+def place() -> str:
+    """Return the claim's cgroup."""
+    return f"/pinproof-windows-{os.getpid()}"
+
+
+def document(folder: Path) -> Path:
+    """Write the claims file."""
+    path = folder / "claims.yaml"
+    path.write_text(CLAIMS.replace("PLACE", place()))
+    return path
+
+
+class Watch:
+    """A watch without an end, and what it says on standard error."""
+
+    def __init__(self, folder: Path, window_s: float) -> None:
+        self.runs = folder / "runs"
+        self._stderr = folder / "stderr"
+        self._stdout = folder / "stdout"
+        command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(document(folder)), "--json"]
+        with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
+            self.process = subprocess.Popen(
+                [*command, "--window", str(window_s), "--output", str(self.runs)], stdout=stdout, stderr=stderr
+            )
+
+    def said(self) -> str:
+        """Return what is on standard error."""
+        return self._stderr.read_text()
+
+    def ended(self) -> int:
+        """Return how many windows have ended."""
+        return len(re.findall(r"^Window \d+, ", self.said(), re.MULTILINE))
+
+    def wait_for_windows(self, count: int, seconds: float = 90.0) -> None:
+        """Wait until so many windows have ended."""
+
+        def ended() -> bool:
+            assert self.process.poll() is None, self.said()
+            return self.ended() >= count
+
+        wait_for(ended, f"{count} windows", seconds)
+
+    def end(self) -> tuple[int, dict[str, Any], dict[int, dict[str, Any]]]:
+        """End it as systemd does; return the exit code, the result, and the saved results by window."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        (run,) = self.runs.iterdir()
+        printed: dict[str, Any] = json.loads(self._stdout.read_text())
+        assert json.loads((run / "result.json").read_text()) == printed
+        windows = {
+            int(path.name.rpartition("-")[2]): json.loads((path / "result.json").read_text())
+            for path in run.glob("window-*")
+        }
+        assert sorted(windows) == list(range(1, printed["windows"]["count"] + 1))
+        return code, printed, windows
+
+
+@pytest.fixture
+def watch(task: subprocess.Popen[bytes], tmp_path: Path) -> Iterator[Watch]:
+    """A watch in windows of two seconds."""
+    watch = Watch(tmp_path, 2.0)
+    yield watch
+    if watch.process.poll() is None:
+        watch.process.send_signal(signal.SIGCONT)
+        watch.process.kill()
+        watch.process.wait()
+
+
+def verdict(result: dict[str, Any], rule: str) -> dict[str, Any]:
+    """Return the one verdict of a rule."""
+    (found,) = [one for one in result["verdicts"] if one["rule"] == rule]
+    return dict(found)
+
+
+def test_an_escape_fails_its_own_window(watch: Watch, task: subprocess.Popen[bytes]) -> None:
+    """The window in which a task ran outside is failed and all are; those before and after it are not."""
+    watch.wait_for_windows(1)
+    os.sched_setaffinity(task.pid, {OUT})
+    wait_for(lambda: "outside its set" in watch.said(), "the escape is reported", 10.0)
+    os.sched_setaffinity(task.pid, {IN})
+    back_in = watch.ended() + 1
+    watch.wait_for_windows(back_in + 1)
+    code, result, windows = watch.end()
+
+    outside = {
+        number: sum(row["total_ns"] for row in verdict(one, "cpuset-containment")["offenders"])
+        for number, one in windows.items()
+    }
+    failed = {number for number, one in windows.items() if verdict(one, "cpuset-containment")["outcome"] == "failed"}
+    assert code == 1
+    assert failed == {number for number, ns in outside.items() if ns}
+    assert failed <= {2, back_in}, outside
+    assert failed, outside
+    assert verdict(result, "cpuset-containment")["outcome"] == "failed"
+    (total,) = [row for row in result["windows"]["claims"] if row["claim"] == "db"]
+    assert total["out_of_set_ns"] == sum(outside.values())
+    named = {
+        row["number"] for row in result["windows"]["worst"] if "cpuset-containment db failed" in str(row["reasons"])
+    }
+    assert named == failed
+
+
+def test_a_stopped_observer_taints_one_window(watch: Watch) -> None:
+    """Nobody looked for a second and a half: what only looking could show is undecided there, and nowhere else."""
+    watch.wait_for_windows(1)
+    watch.process.send_signal(signal.SIGSTOP)
+    time.sleep(1.5)
+    watch.process.send_signal(signal.SIGCONT)
+    stopped_in = watch.ended() + 1
+    watch.wait_for_windows(stopped_in + 2)
+    _, result, windows = watch.end()
+
+    gaps = {
+        number
+        for number, one in windows.items()
+        if any(gap["longest_ns"] > 1_000_000_000 for gap in one["coverage"]["scan_gaps"])
+    }
+    assert gaps == {stopped_in}
+    assert verdict(windows[stopped_in], "affinity-mask")["outcome"] == "undecided"
+    assert verdict(windows[stopped_in + 1], "affinity-mask")["outcome"] == "passed"
+    assert verdict(result, "affinity-mask")["outcome"] == "undecided"
+
+
+def test_windows_lie_side_by_side(watch: Watch) -> None:
+    """One begins where the one before ended, to the nanosecond: no switch is between two windows or in both."""
+    watch.wait_for_windows(3)
+    _, result, windows = watch.end()
+
+    (run,) = watch.runs.iterdir()
+    spans = []
+    for number in sorted(windows):
+        evidence = json.loads((run / f"window-{number:06d}" / "evidence.json").read_text())
+        spans.append((evidence["start_monotonic_ns"], evidence["start_monotonic_ns"] + evidence["duration_ns"]))
+    assert [end for _, end in spans[:-1]] == [start for start, _ in spans[1:]]
+    assert result["coverage"]["switches_judged"] == sum(one["coverage"]["switches_judged"] for one in windows.values())
+
+
+@pytest.mark.usefixtures("task")
+def test_memory_does_not_grow_with_windows(tmp_path: Path) -> None:
+    """What is left of a window that has ended is a few hundred bytes, whatever it held."""
+    claims = load_claims(document(tmp_path))
+    first, last = 15, 45
+
+    def kept() -> int:
+        gc.collect()
+        # pathlib interns names: the interpreter's table of interned strings doubles whenever it is full.
+        hidden = (tracemalloc.Filter(False, pathlib.__file__), tracemalloc.Filter(False, tracemalloc.__file__))
+        return sum(row.size for row in tracemalloc.take_snapshot().filter_traces(hidden).statistics("filename"))
+
+    with observe.observation(claims, observe.Window(run_id="windows", duration_s=None)) as opened:
+        session = Session(opened, claims, tmp_path / "run", window_s=0.25)
+        tracemalloc.start()
+        try:
+            before = 0
+            for judged in session.windows():
+                if judged.number == first:
+                    before = kept()
+                if judged.number == last:
+                    grown = kept() - before
+                    break
+        finally:
+            tracemalloc.stop()
+
+    assert grown < (last - first) * KEPT_PER_WINDOW

@@ -1,0 +1,164 @@
+"""A session's windows: when each ends, what a wish to stop does, what is seen meanwhile; with a played clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.validators.evidence_builder import claim_set, evidence
+from toolkit.model.evidence import Evidence
+from toolkit.pipeline.session import Judged, Session
+
+
+class Clock:
+    """Time that passes when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+class Opened:
+    """Plays :class:`toolkit.pipeline.observe.Observation`: each window knows its length."""
+
+    def __init__(self, clock: Clock, stopped: list[int], stop_at_s: float | None = None) -> None:
+        self.clock, self.stopped, self.stop_at_s = clock, stopped, stop_at_s
+        self.began_s, self.lengths_s = clock.now_s, []
+        self.stall_s: dict[int, float] = {}
+        self.judging_s = 0.0
+        self.closed = False
+
+    def _pass(self, seconds: float) -> None:
+        self.clock.now_s += max(0.0, seconds)
+
+    def wait(self, seconds: float | None, progress: Callable[[float], None]) -> None:
+        assert seconds is not None
+        if self.stopped:
+            return
+        end_s = self.clock.now_s + max(0.0, seconds) + self.stall_s.pop(len(self.lengths_s) + 1, 0.0)
+        if self.stop_at_s is not None and self.stop_at_s <= end_s:
+            self._pass(self.stop_at_s - self.clock.now_s)
+            self.stopped.append(15)
+        else:
+            self._pass(end_s - self.clock.now_s)
+        progress(0.0)
+
+    def poll(self, timeout_s: float) -> None:
+        self._pass(timeout_s)
+
+    def _evidence(self) -> Evidence:
+        length_s = self.clock.now_s - self.began_s
+        self.lengths_s.append(round(length_s, 3))
+        self.began_s = self.clock.now_s
+        self._pass(self.judging_s)
+        return replace(evidence(), duration_ns=round(length_s * 1e9))
+
+    def turn(self) -> Evidence:
+        return self._evidence()
+
+    def close(self) -> Evidence:
+        assert not self.closed
+        self.closed = True
+        return self._evidence()
+
+    def snapshot(self) -> Evidence:
+        assert not self.closed, "there is no window to look at"
+        return evidence()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    played = Clock()
+    monkeypatch.setattr(time, "monotonic", played.monotonic)
+    return played
+
+
+def run(opened: Opened, **how: Any) -> tuple[Session, list[Judged]]:
+    session = Session(opened, claim_set(), Path("runs/x"), stopped=opened.stopped, **how)  # type: ignore[arg-type]
+    return session, list(session.windows())
+
+
+@pytest.mark.parametrize(
+    ("window_s", "duration_s", "lengths_s"),
+    [
+        (30.0, 90.0, [30.0, 30.0, 30.0]),
+        (30.0, 70.0, [30.0, 30.0, 10.0]),
+        (30.0, 60.5, [30.0, 30.5]),
+        (30.0, 5.0, [5.0]),
+        (0.5, 1.2, [0.5, 0.7]),
+    ],
+)
+def test_lengths(clock: Clock, window_s: float, duration_s: float, lengths_s: list[float]) -> None:
+    """Windows fill the duration; a rest too short to be judged belongs to the window before it."""
+    opened = Opened(clock, [])
+    _, judged = run(opened, window_s=window_s, duration_s=duration_s)
+    assert opened.lengths_s == lengths_s
+    assert opened.closed
+    assert [one.number for one in judged] == list(range(1, len(lengths_s) + 1))
+    assert [one.last for one in judged] == [False] * (len(lengths_s) - 1) + [True]
+
+
+def test_where_windows_are_saved(clock: Clock) -> None:
+    """One window is the run itself; of more each has a directory of its own."""
+    _, judged = run(Opened(clock, []), window_s=30.0, duration_s=5.0)
+    assert [str(one.record.saved.path) for one in judged] == ["runs/x"]
+    assert judged[0].alone
+    _, judged = run(Opened(clock, []), window_s=30.0, duration_s=60.0)
+    assert [str(one.record.saved.path) for one in judged] == ["runs/x/window-000001", "runs/x/window-000002"]
+    assert not any(one.alone for one in judged)
+
+
+@pytest.mark.parametrize(("stop_after_s", "lengths_s"), [(75.0, [30.0, 30.0, 15.0]), (60.1, [30.0, 30.0, 1.0])])
+def test_who_stops_ends_the_open_window(clock: Clock, stop_after_s: float, lengths_s: list[float]) -> None:
+    """It is judged like the others; one that has only just begun goes on until it can be."""
+    opened = Opened(clock, [], clock.now_s + stop_after_s)
+    session, judged = run(opened, window_s=30.0)
+    assert opened.lengths_s == lengths_s
+    assert judged[-1].last
+    windows = session.result().windows
+    assert windows is not None
+    assert windows.count == 3
+
+
+def test_a_machine_that_stood_still_makes_one_long_window(clock: Clock) -> None:
+    """What was missed is not made up for with windows too short to be judged."""
+    opened = Opened(clock, [], clock.now_s + 250.0)
+    opened.stall_s = {2: 100.0}
+    run(opened, window_s=30.0)
+    assert opened.lengths_s[:2] == [30.0, 130.0]
+    assert min(opened.lengths_s[2:-1]) >= 15.0
+
+
+def test_judging_that_takes_time_adds_up_to_nothing(clock: Clock) -> None:
+    """Windows end at multiples of their length."""
+    opened = Opened(clock, [])
+    opened.judging_s = 2.0
+    run(opened, window_s=10.0, duration_s=100.0)
+    assert opened.lengths_s == [10.0] * 10
+
+
+def test_a_look_counts_on(clock: Clock) -> None:
+    """Whoever looks while windows come and go never sees a count go back, and finds something when all is over."""
+    opened = Opened(clock, [])
+    session = Session(opened, claim_set(), Path("runs/x"), window_s=1.0, duration_s=3.0)  # type: ignore[arg-type]
+
+    def judged_so_far() -> int:
+        look = session.look()
+        total = look.counters.copy()
+        if look.open is not None:
+            total.add(look.open)
+        return total.sums["switches_judged", ()]
+
+    seen = [judged_so_far()]
+    seen += [judged_so_far() for _ in session.windows()]
+    one = evidence().coverage.switches_judged
+    assert seen == [one, 2 * one, 3 * one, 3 * one]
+    assert session.look().open is None
+    assert session.look().last is not None

@@ -1,0 +1,142 @@
+"""A session: one observation in consecutive windows, each serialised, read back and judged when it has ended.
+
+A window ends and the next begins at the same moment (:meth:`toolkit.pipeline.observe.Observation.turn`); judging one
+takes place while the next is open. What a session keeps of a window that has been judged does not grow with their
+number. Printing and saving are the caller's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.result import Result
+from toolkit.model.verdict import Outcome
+from toolkit.pipeline.observe import TICK_S, Observation
+from toolkit.pipeline.record import Record, recorded
+from toolkit.report.counters import Counters, Look
+from toolkit.report.windows import Sums
+from toolkit.store import WINDOW, reread
+
+WINDOW_S = 30.0
+"""Length of a window unless somebody says otherwise."""
+LEAST_S = 1.0
+"""A rest of the duration that is shorter belongs to the window before it, and a window that somebody ends goes on until
+it is so old (or as old as windows were to be): in less nobody can be seen often enough to be judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One window that has ended. :param alone: the run has no other, and its directory is the run's own."""
+
+    number: int
+    record: Record
+    last: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether the run has no other window."""
+        return self.last and self.number == 1
+
+
+class Session:
+    """Use :meth:`windows`; :meth:`look` may be called by any thread meanwhile.
+
+    :param path: of the run that will be saved.
+    :param window_s: length of a window. :param duration_s: of all; ``None``: until somebody asks to stop.
+    :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
+    """
+
+    def __init__(
+        self,
+        opened: Observation,
+        claims: ClaimSet,
+        path: Path,
+        *,
+        window_s: float = WINDOW_S,
+        duration_s: float | None = None,
+        stopped: Sequence[int] = (),
+    ) -> None:
+        self._opened, self._claims, self._path = opened, claims, path
+        self._window_s, self._duration_s, self._stopped = window_s, duration_s, stopped
+        self._began_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._counters = Counters()
+        self._last: Result | None = None
+        self._over = False
+        self._sums = Sums()
+
+    def windows(self, progress: Callable[[float], None] = lambda _seconds: None) -> Iterator[Judged]:
+        """Yield each window when it has been judged; the next is open by then.
+
+        :param progress: told the seconds that have passed.
+        """
+        number, began_s, end_s = 1, self._began_s, self._end(self._began_s, self._began_s)
+        while True:
+            self._opened.wait(end_s - time.monotonic(), lambda _seconds: progress(time.monotonic() - self._began_s))
+            last = bool(self._stopped) or self._is_last(end_s)
+            if last:
+                self._grow_up(began_s)
+            evidence = self._ended(last=last)
+            began_s = time.monotonic()
+            end_s = self._end(end_s, began_s)
+            path = self._path if last and number == 1 else self._path / WINDOW.format(number)
+            record = recorded(path, claims=self._claims, evidence=evidence)
+            with self._lock:
+                self._counters.judged(record.result)
+                self._last = record.result
+            self._sums.add(number, record.result, record.evidence)
+            yield Judged(number=number, record=record, last=last)
+            if last:
+                return
+            number += 1
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of the windows so far."""
+        return self._sums.outcome
+
+    def result(self) -> Result:
+        """Return what all windows come to, as it will be read from its file."""
+        return reread(self._sums.result())
+
+    def look(self) -> Look:
+        """Return what is known at this moment: the sums over the windows that have ended, and the open one."""
+        with self._lock:
+            open_now = None if self._over else self._opened.snapshot()
+            return Look(counters=self._counters.copy(), open=open_now, last=self._last)
+
+    def _ended(self, *, last: bool) -> Evidence:
+        # Who looks in between must find the window either open or among the sums: counters never go back.
+        with self._lock:
+            evidence = self._opened.close() if last else self._opened.turn()
+            self._over = last
+            self._counters.add(evidence)
+        return evidence
+
+    def _end(self, before_s: float, now_s: float) -> float:
+        """Say when the window that begins now shall end; ``before_s``: when the one before should have.
+
+        At multiples of the length, so that nothing adds up; where there is no half of one left (this machine stood
+        still, or judging takes longer than a window) the row begins anew.
+        """
+        end_s = before_s + self._window_s
+        if end_s - now_s < self._window_s / 2:
+            end_s = now_s + self._window_s
+        if self._duration_s is None:
+            return end_s
+        all_s = self._began_s + self._duration_s
+        return all_s if all_s - end_s < min(LEAST_S, self._window_s) else end_s
+
+    def _is_last(self, end_s: float) -> bool:
+        return self._duration_s is not None and end_s >= self._began_s + self._duration_s
+
+    def _grow_up(self, began_s: float) -> None:
+        least_s = min(LEAST_S, self._window_s, self._duration_s or LEAST_S)
+        while (left_s := began_s + least_s - time.monotonic()) > 0:
+            self._opened.poll(min(TICK_S, left_s))

@@ -1,0 +1,194 @@
+"""Many windows, one result: each rule's worst verdict about each subject, summed coverage, the worst windows. Pure.
+
+Windows are added one by one and forgotten: what is kept depends on the number of claims and rules alone, so a day needs
+no more memory than a minute. The same sums are made while a watch goes on and when it is judged again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from toolkit.model.blind_spots import BlindSpot, ScanGap
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Coverage, Environment, Evidence
+from toolkit.model.result import Result
+from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.model.windows import ClaimSum, WindowFound, WindowSums
+
+MAX_WORST = 20
+"""Windows that are named one by one."""
+MAX_REASONS = 5
+MAX_SPOTS = 100
+"""Blind spots that are told one by one; their texts hold times, so each window may have its own."""
+MORE_SPOTS = "and more, in other windows"
+SEVERITY = {Outcome.SKIPPED: 0, Outcome.PASSED: 1, Outcome.UNDECIDED: 2, Outcome.FAILED: 3}
+_SUMMED = (
+    *("switches_judged", "switches_kernel", "switches_skew", "switches_untraced", "lost_events", "map_full"),
+    *("missed_runs", "proc_scans", "file_readings", "cgroup_moves_dropped", "affinity_changes_dropped"),
+    *("softirqs_judged", "softirqs_kernel", "softirqs_skew"),
+)
+_LARGEST = ("window_skew_ns", "witness_skew_ns", "file_gap_ns")
+
+
+@dataclass(slots=True)
+class _Told:
+    """One rule about one subject."""
+
+    verdict: Verdict
+    window: int
+    at: str
+    outcomes: Counter[Outcome]
+
+
+class Sums:
+    """Add windows in their order with :meth:`add`; :meth:`result` is that of all so far."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._outcomes: Counter[Outcome] = Counter()
+        self._worst: list[WindowFound] = []
+        self._verdicts: dict[tuple[str, str], _Told] = {}
+        self._claims: dict[str, ClaimSum] = {}
+        self._coverage: Coverage | None = None
+        self._environment: Environment | None = None
+        self._started_at = ""
+        self._duration_s = 0.0
+        self._unseen = CpuSet()
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst so far."""
+        return worst(self._outcomes)
+
+    def add(self, number: int, result: Result, evidence: Evidence) -> None:
+        """Add one window, as it was read back. :param number: from 1 on."""
+        self.count += 1
+        self._outcomes[result.outcome] += 1
+        self._started_at = self._started_at or result.started_at
+        self._duration_s += result.duration_s
+        self._environment = result.environment
+        if result.outcome in (Outcome.FAILED, Outcome.UNDECIDED):
+            self._worst.append(_found(number, result))
+            # A stable order: of windows that are as bad the earlier ones stay.
+            self._worst = sorted(self._worst, key=lambda one: -SEVERITY[one.outcome])[:MAX_WORST]
+        for verdict in result.verdicts:
+            self._tell(verdict, number, result.started_at)
+        for row in evidence.cpu_use:
+            old = self._claims.get(row.claim, ClaimSum(claim=row.claim))
+            self._claims[row.claim] = ClaimSum(
+                claim=row.claim,
+                switches=old.switches + row.switches,
+                run_ns=old.run_ns + row.run_ns,
+                out_of_set_switches=old.out_of_set_switches + row.out_of_set_switches,
+                out_of_set_ns=old.out_of_set_ns + row.out_of_set_ns,
+                out_of_set_longest_ns=max(old.out_of_set_longest_ns, row.out_of_set_longest_ns),
+                transition_ns=old.transition_ns + row.transition_ns,
+            )
+        self._unseen |= result.coverage.cpus_online - result.coverage.cpus_seen
+        self._coverage = added(self._coverage, result.coverage)
+
+    def _tell(self, verdict: Verdict, number: int, at: str) -> None:
+        key = (verdict.rule, verdict.subject)
+        told = self._verdicts.get(key)
+        if told is None:
+            self._verdicts[key] = _Told(verdict, number, at, Counter([verdict.outcome]))
+            return
+        told.outcomes[verdict.outcome] += 1
+        if SEVERITY[verdict.outcome] > SEVERITY[told.verdict.outcome]:
+            told.verdict, told.window, told.at = verdict, number, at
+
+    def result(self) -> Result:
+        """Return the result of all windows so far; there must be one."""
+        assert self._coverage is not None
+        assert self._environment is not None
+        return Result(
+            outcome=self.outcome,
+            started_at=self._started_at,
+            duration_s=self._duration_s,
+            verdicts=tuple(_summed(told, self.count) for told in self._verdicts.values()),
+            coverage=replace(self._coverage, cpus_seen=self._coverage.cpus_online - self._unseen),
+            environment=self._environment,
+            windows=WindowSums(
+                count=self.count,
+                passed=self._outcomes[Outcome.PASSED],
+                failed=self._outcomes[Outcome.FAILED],
+                undecided=self._outcomes[Outcome.UNDECIDED],
+                skipped=self._outcomes[Outcome.SKIPPED],
+                worst=tuple(self._worst),
+                claims=tuple(self._claims.values()),
+            ),
+        )
+
+
+def _found(number: int, result: Result) -> WindowFound:
+    bad = [verdict for verdict in result.verdicts if verdict.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
+    bad.sort(key=lambda verdict: -SEVERITY[verdict.outcome])
+    return WindowFound(
+        number=number,
+        outcome=result.outcome,
+        started_at=result.started_at,
+        duration_s=result.duration_s,
+        reasons=tuple(f"{one.rule} {one.subject} {one.outcome}: {one.reason}" for one in bad[:MAX_REASONS]),
+    )
+
+
+def _summed(told: _Told, count: int) -> Verdict:
+    """The worst verdict of all windows, with how many were as bad; its measures and offenders are that window's."""
+    verdict, outcomes = told.verdict, told.outcomes
+    where = f"window {told.window} of {count} ({told.at})"
+    many = outcomes[verdict.outcome]
+    where += f", and {many - 1} more {verdict.outcome}" if many > 1 else ""
+    measures = {
+        **verdict.measures,
+        "windows_count": sum(outcomes.values()),
+        **{f"windows_{outcome}_count": outcomes[outcome] for outcome in Outcome if outcomes[outcome]},
+    }
+    if verdict.outcome in (Outcome.PASSED, Outcome.SKIPPED):
+        return replace(verdict, measures=measures)
+    return replace(verdict, reason=f"{where}: {verdict.reason}", measures=measures)
+
+
+def added(total: Coverage | None, more: Coverage) -> Coverage:
+    """Add the coverage of one more window: counts are summed, what bounds an error is the largest, blind spots once."""
+    if total is None:
+        return replace(more, blindness=tuple(_timeless(spot) for spot in more.blindness))
+    latencies = (total.positive_control_latency_ms, more.positive_control_latency_ms)
+    return replace(
+        total,
+        **{name: getattr(total, name) + getattr(more, name) for name in _SUMMED},
+        **{name: max(getattr(total, name), getattr(more, name)) for name in _LARGEST},
+        cpus_online=total.cpus_online | more.cpus_online,
+        cpus_unsampled=total.cpus_unsampled | more.cpus_unsampled,
+        sampler_hz=min(total.sampler_hz, more.sampler_hz),
+        positive_control_latency_ms=max((one for one in latencies if one is not None), default=None),
+        blind_spots=_texts(total.blind_spots, more.blind_spots),
+        blindness=_spots(total.blindness, more.blindness),
+        scan_gaps=_gaps(total.scan_gaps, more.scan_gaps),
+    )
+
+
+def _texts(total: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    both = tuple(dict.fromkeys((*total, *more)))
+    return both if len(both) <= MAX_SPOTS else (*both[: MAX_SPOTS - 1], MORE_SPOTS)
+
+
+def _timeless(spot: BlindSpot) -> BlindSpot:
+    """A time since a window opened means nothing beside other windows."""
+    return replace(spot, start_at_ns=None, end_at_ns=None)
+
+
+def _spots(total: tuple[BlindSpot, ...], more: tuple[BlindSpot, ...]) -> tuple[BlindSpot, ...]:
+    both = tuple(dict.fromkeys((*total, *map(_timeless, more))))
+    return both if len(both) <= MAX_SPOTS else (*both[: MAX_SPOTS - 1], BlindSpot(text=MORE_SPOTS))
+
+
+def _gaps(total: tuple[ScanGap, ...], more: tuple[ScanGap, ...]) -> tuple[ScanGap, ...]:
+    """Keep the worst of each claim, with the scans of all windows."""
+    found = {gap.claim: gap for gap in total}
+    for gap in more:
+        old = found.get(gap.claim, gap)
+        scans = gap.scans + (old.scans if gap.claim in found else 0)
+        longer = max(old, gap, key=lambda one: one.longest_ns - one.allowed_ns)
+        found[gap.claim] = replace(longer, scans=scans)
+    return tuple(found.values())
