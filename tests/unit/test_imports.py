@@ -16,7 +16,15 @@ PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("toolkit", "probes", "validators")
 
 BASE = ("toolkit", "toolkit.errors", "toolkit.model")
-LAYERS = ("toolkit.allocation", "toolkit.host", "toolkit.apply", "toolkit.report", "probes", "validators")
+LAYERS = (
+    "toolkit.allocation",
+    "toolkit.host",
+    "toolkit.apply",
+    "toolkit.report",
+    "toolkit.sources",
+    "probes",
+    "validators",
+)
 """The middle: none of them knows the pipeline or the command line."""
 TOP = ("toolkit.pipeline", "toolkit.cli")
 BESIDE_THE_CLI = ("validators.plugin", "validators.conformance")

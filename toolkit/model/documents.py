@@ -62,6 +62,11 @@ def absent(empty: type[dict[str, Any]] | type[list[Any]]) -> BeforeValidator:
     return BeforeValidator(lambda value: empty() if value is None else value)
 
 
+def without_nulls(data: object) -> object:
+    """Drop the keys of a mapping that are ``null``: Go leaves such a field at its default. For a model validator."""
+    return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
+
+
 def needed() -> Any:
     """Return the field of a key that must be there; where it is missing, its validators find nothing, and say so."""
     return Field(default=None, validate_default=True)

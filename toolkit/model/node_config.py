@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic.alias_generators import to_camel
 
-from toolkit.model.documents import Part, absent, expected, head, quantity, read_document, refusal
+from toolkit.model.documents import Part, absent, expected, head, quantity, read_document, refusal, without_nulls
 from toolkit.model.feature_gates import FeatureGates
 from toolkit.model.quantity import Quantity
 
@@ -64,12 +64,13 @@ class NodeConfig:
 
 def _duration(text: str) -> str:
     whole = bool(text) and "".join(number + unit for number, unit in _DURATION.findall(text)) == text
-    if not whole or _nanoseconds(text) > _MAX_NS:
+    if not whole or nanoseconds(text) > _MAX_NS:
         raise refusal(repr(text)[:40], "a duration such as 100ms")
     return text
 
 
-def _nanoseconds(text: str) -> float:
+def nanoseconds(text: str) -> float:
+    """Return the length of a :data:`Duration`."""
     return sum(float(number) * _UNIT_NS[unit] for number, unit in _DURATION.findall(text))
 
 
@@ -77,6 +78,8 @@ def _limit(value: object) -> Quantity:
     return quantity(value if isinstance(value, str) else repr(value))
 
 
+Duration = Annotated[str, AfterValidator(_duration)]
+"""A time as Go writes it: ``100ms``, ``1m30s``."""
 Strings = Annotated[dict[str, str], expected("a mapping of strings")]
 
 
@@ -94,7 +97,7 @@ class _Settings(Part):
 
     model_config = ConfigDict(alias_generator=to_camel)
     eviction_hard: Strings | None = None
-    cpu_cfs_quota_period: Annotated[str, AfterValidator(_duration)] = Field(default="100ms", alias="cpuCFSQuotaPeriod")
+    cpu_cfs_quota_period: Duration = Field(default="100ms", alias="cpuCFSQuotaPeriod")
     cpu_manager_policy: str = ""
     cpu_manager_policy_options: Strings = Field(default_factory=dict)
     reserved_system_cpus: str = Field(default="", alias="reservedSystemCPUs")
@@ -115,10 +118,7 @@ class _Settings(Part):
     system_reserved_cgroup: str = ""
     kube_reserved_cgroup: str = ""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, data: object) -> object:
-        return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data
+    _nulls = model_validator(mode="before")(without_nulls)
 
     def config(self, eviction_hard_default: Mapping[str, str]) -> NodeConfig:
         return NodeConfig(
@@ -137,7 +137,7 @@ class _Settings(Part):
             topology_manager_policy_options=self.topology_manager_policy_options,
             feature_gates=FeatureGates(self.feature_gates),
             cpu_cfs_quota=self.cpu_cfs_quota,
-            cpu_cfs_quota_period_us=int(_nanoseconds(self.cpu_cfs_quota_period)) // 1000,
+            cpu_cfs_quota_period_us=int(nanoseconds(self.cpu_cfs_quota_period)) // 1000,
             cgroup_driver=self.cgroup_driver or "cgroupfs",
             system_reserved_cgroup=self.system_reserved_cgroup,
             kube_reserved_cgroup=self.kube_reserved_cgroup,

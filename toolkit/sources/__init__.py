@@ -1,0 +1,1 @@
+"""Where claims come from: readers of what others say about their cgroups."""

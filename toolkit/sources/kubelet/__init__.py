@@ -1,0 +1,1 @@
+"""A kubelet node: what its files, sockets and cgroups say."""
