@@ -63,8 +63,12 @@ def test_drop_ins_by_name(tmp_path: Path) -> None:
     folder = tmp_path / "conf.d"
     (folder / "20-x").mkdir(parents=True)
     (folder / "10-a.conf").write_text(HEAD + "kubeReserved: {cpu: '1'}\nreservedSystemCPUs: 0-1\n")
-    (folder / "20-x/a.conf").write_text(HEAD + "reservedSystemCPUs: 0-2\ncpuManagerReconcilePeriod: 1m30s\n")
-    (folder / "30-b.conf").write_text(HEAD + "cpuManagerPolicy: null\nevictionHard: {nodefs.available: 5%}\n")
+    (folder / "20-x/a.conf").write_text(
+        HEAD + "reservedSystemCPUs: 0-2\ntopologyManagerScope: pod\ncpuManagerReconcilePeriod: 1m30s\n"
+    )
+    (folder / "30-b.conf").write_text(
+        HEAD + "cpuManagerPolicy: null\nevictionHard: {nodefs.available: 5%}\ntopologyManagerScope: container\n"
+    )
     (folder / "40-no.yaml").write_text("kind: nonsense")
 
     found = load_configuration(base, folder)
@@ -73,6 +77,7 @@ def test_drop_ins_by_name(tmp_path: Path) -> None:
     assert found.node.reserved_system_cpus == "0-2"
     assert found.node.cpu_manager_policy == "none"
     assert found.node.eviction_hard == {"memory.available": "100Mi", "nodefs.available": "5%"}
+    assert found.node.topology_manager_scope == "container"
     assert found.reconcile_period_s == 90.0
 
 
