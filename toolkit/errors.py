@@ -24,7 +24,10 @@ FOUND_CHARACTERS = 600
 
 
 class InputError(PinproofError):
-    """The user's input cannot be used; the message says where, what was found and what was expected."""
+    """The user's input cannot be used; the message says where, what was found and what was expected.
+
+    ``found`` and ``expected`` hold the two, for a reader that knows the place better.
+    """
 
     exit_code = 2
 
@@ -36,6 +39,7 @@ class InputError(PinproofError):
         """
         if len(found) > FOUND_CHARACTERS:
             found = f"{found[:FOUND_CHARACTERS]}… ({len(found)} characters)"
+        self.found, self.expected = found, expected
         text = found + (f"; expected {expected}" if expected else "")
         super().__init__(f"{where}: {' '.join(text.split())}")
 

@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from toolkit.errors import InputError
 from toolkit.faults.registry import WORDS
 from toolkit.model.claims import ExclusivePolicy
+from toolkit.model.documents import Part, absent, expected, needed, read_document
 from toolkit.model.node_config import FIELDS
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.scenario import NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
@@ -26,7 +27,6 @@ from toolkit.model.yaml_text import MAX_BYTES, parse_document
 EXPECTED = "a scenario file (apiVersion: pinproof/v1, kind: Scenario)"
 DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """RFC 1123 label: what Kubernetes accepts as a name; it also keeps names harmless as cgroup path parts."""
-CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 Name = Annotated[str, StringConstraints(pattern=f"^{DNS_LABEL.pattern}$")]
 
 
@@ -42,6 +42,29 @@ FaultWord = Annotated[str, AfterValidator(_known_fault), WithJsonSchema({"enum":
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=lambda name: to_camel(name), populate_by_name=True)
+
+
+class _Named(Part):
+    name: Annotated[Name, expected("a name: a DNS label such as web-1")] = needed()
+
+
+_Containers = Annotated[
+    list[Annotated[_Named, expected("a container")]], expected("a list of containers"), absent(list)
+]
+
+
+class _PodContainers(Part):
+    model_config = ConfigDict(alias_generator=to_camel)
+    init_containers: _Containers = Field(default_factory=list)
+    containers: _Containers = Field(default_factory=list)
+    ephemeral_containers: _Containers = Field(default_factory=list)
+
+
+class _PodOutline(Part):
+    """The names in a pod, which other parts of the scenario refer to; the pod itself is read when it is planned."""
+
+    metadata: Annotated[_Named, expected("a mapping with the pod's name")] = needed()
+    spec: Annotated[_PodContainers, expected("a mapping with the pod's containers")] = needed()
 
 
 class _Requires(_Part):
@@ -171,9 +194,12 @@ def _check_kubelet(settings: dict[str, Any], where: str) -> None:
 
 def _check_names(scenario: Scenario, where: str) -> None:
     """Refuse workloads, controls and the like of pods and containers that do not exist."""
-    own = _containers(scenario.pods, where)
-    resized = _containers(scenario.resizes, where)
-    added = [_containers(control.pods, where) for control in scenario.negative_controls]
+    own = _containers(scenario.pods, "pods", where)
+    resized = _containers(scenario.resizes, "resizes", where)
+    added = [
+        _containers(control.pods, f"negativeControls[{i}].pods", where)
+        for i, control in enumerate(scenario.negative_controls)
+    ]
     containers = {name for names in own.values() for name in names}
     anywhere = containers | {name for group in added for names in group.values() for name in names}
     wanted = {
@@ -200,28 +226,16 @@ def _check_names(scenario: Scenario, where: str) -> None:
             )
 
 
-def _containers(pods: tuple[dict[str, Any], ...], where: str) -> dict[str, list[str]]:
+def _containers(pods: tuple[dict[str, Any], ...], part: str, where: str) -> dict[str, list[str]]:
     """Return the names of each pod's containers, as ``pod/container``."""
     found: dict[str, list[str]] = {}
-    for pod in pods:
-        metadata, spec = pod.get("metadata"), pod.get("spec")
-        if not isinstance(metadata, dict) or not isinstance(spec, dict) or not isinstance(metadata.get("name"), str):
-            raise InputError(where, "a pod without metadata.name and spec", "apiVersion: v1, kind: Pod")
-        if not DNS_LABEL.fullmatch(metadata["name"]):
-            raise InputError(where, f"pod name {metadata['name'][:80]!r}", "a DNS label such as web-1")
-        if metadata["name"] in found:
-            raise InputError(where, f"pod {metadata['name']!r} twice", "each pod once")
-        names = found.setdefault(metadata["name"], [])
-        for part in CONTAINER_LISTS:
-            entries = spec.get(part) or []
-            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-                raise InputError(where, f"pod {metadata['name']!r}: {part} is not a list of containers")
-            for entry in entries:
-                if not isinstance(entry.get("name"), str) or not DNS_LABEL.fullmatch(entry["name"]):
-                    raise InputError(
-                        where, f"container name {str(entry.get('name'))[:80]!r}", "a DNS label such as app"
-                    )
-            names += [f"{metadata['name']}/{entry['name']}" for entry in entries]
+    for i, manifest in enumerate(pods):
+        pod = read_document(_PodOutline, manifest, f"{where}: {part}[{i}]", "apiVersion: v1, kind: Pod")
+        name = pod.metadata.name
+        if name in found:
+            raise InputError(where, f"pod {name!r} twice", "each pod once")
+        entries = (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
+        found[name] = [f"{name}/{entry.name}" for entry in entries]
     return found
 
 

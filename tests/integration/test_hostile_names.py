@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+import psutil
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -216,7 +217,7 @@ def test_a_task_is_named_alike_by_every_reader() -> None:
             assert status is not None
             assert (status.pid, names.raw(status.comm)) == (process.pid, comm)
             assert names.raw(procfs.comm(process.pid)) == comm
-            assert procfs.parent(process.pid) == os.getpid()
+            assert psutil.Process(process.pid).ppid() == os.getpid()
         finally:
             process.kill()
 

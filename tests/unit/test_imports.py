@@ -17,7 +17,7 @@ PACKAGES = ("toolkit", "probes", "validators")
 
 BASE = ("toolkit", "toolkit.errors", "toolkit.model")
 LAYERS = (
-    *("toolkit.allocation", "toolkit.host", "toolkit.apply", "toolkit.faults", "toolkit.report"),
+    *("toolkit.allocation", "toolkit.host", "toolkit.apply", "toolkit.faults", "toolkit.report", "toolkit.sources"),
     *("probes", "validators"),
 )
 """The middle: none of them knows the pipeline or the command line."""

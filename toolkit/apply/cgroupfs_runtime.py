@@ -12,8 +12,8 @@ from pathlib import Path
 from toolkit.apply import cgroups, kill, launch, workloads
 from toolkit.apply.launch import Started
 from toolkit.apply.workloads import LOAD_DIRECTORY
-from toolkit.host import cgroupfs, procfs
-from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.host import cgroupfs
+from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import ContainerRequest, Workload, WorkloadKind
 
@@ -72,8 +72,8 @@ class CgroupfsRuntime:
             command.argv, cpus=cpus, procs=procs, stderr=stderr, what=what, directory=scratch, pin=pin
         )
         self.processes.append(process)
-        started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
-        launch.await_ready(started, command, members=lambda: _members(procs[-1]), what=what, stderr=stderr)
+        started = Started(process.pid, process)
+        launch.await_ready(started, command, what=what, stderr=stderr)
         return started
 
     def stop(
@@ -87,7 +87,7 @@ class CgroupfsRuntime:
         path = cgroupfs.relative(cgroup)
         kill.kill(mount / path for mount in cgroups.member_mounts(self.hierarchy, memory=True))
         for one in started:
-            if one.process is not None:
+            if isinstance(one.process, subprocess.Popen):
                 one.process.wait()
         self.processes = [process for process in self.processes if process.returncode is None]
 
@@ -106,8 +106,3 @@ class CgroupfsRuntime:
         for process in self.processes:
             process.wait()
         self.processes.clear()
-
-
-def _members(procs: Path) -> tuple[int, ...]:
-    """Return the processes that a cgroup itself has."""
-    return tuple(int(line) for line in (read_control(procs) or "").split())

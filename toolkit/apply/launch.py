@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolkit.apply.cgroups import write_once
 from toolkit.apply.workloads import SHELL, Command, Programs, uses_stress_ng
@@ -23,6 +24,9 @@ from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Workload
+
+if TYPE_CHECKING:
+    import psutil
 
 READY_S = 90.0
 """How long a workload may take to start. The machine may be busy, and a workload that dies is seen at once anyway."""
@@ -35,11 +39,23 @@ _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A main process that works: its pid, when it began, and our handle if it is our child."""
+    """A main process: its pid, and what tells it from a later process of that number.
+
+    :param process: our handle if it is our child, psutil's if a runtime started it; ``None``: it was gone at once.
+    """
 
     pid: int
-    start_time: int
-    process: subprocess.Popen[bytes] | None
+    process: subprocess.Popen[bytes] | psutil.Process | None
+
+    @classmethod
+    def by_a_runtime(cls, pid: int) -> Started:
+        """Take hold of a process that is not our child."""
+        import psutil  # here, as below: most verbs start nothing, and it costs as much as the rest of this file
+
+        try:
+            return cls(pid, psutil.Process(pid))
+        except psutil.NoSuchProcess:
+            return cls(pid, None)
 
 
 def host_program(name: str, package: str) -> str:
@@ -162,14 +178,12 @@ def await_ready(
     started: Started,
     command: Command,
     *,
-    members: Callable[[], Iterable[int]],
     what: str,
     stderr: Path,
     deadline_s: float = READY_S,
 ) -> None:
     """Wait until the workload's tasks are all there.
 
-    :param members: reads the processes of its cgroup.
     :raises ApplyError: it died (with its last words), or is not there at the deadline.
     """
     deadline = time.monotonic() + deadline_s
@@ -178,9 +192,10 @@ def await_ready(
         with _ASKING:
             asked = time.monotonic()
             if not alive(started):
-                code = "" if started.process is None else f" with exit code {started.process.wait()}"
+                ours = started.process if isinstance(started.process, subprocess.Popen) else None
+                code = "" if ours is None else f" with exit code {ours.wait()}"
                 raise ApplyError(f"{what}: the workload died at once{code}: {last_words(stderr)}")
-            ready = _workers(started.pid, command, members)
+            ready = _workers(started.pid, command)
             if ready >= max(command.workers, 1):
                 return
             # Asking takes CPU time from the workload: on a slow machine at most a third of the time.
@@ -196,22 +211,29 @@ def await_ready(
 
 def alive(started: Started) -> bool:
     """Say whether the main process is still there."""
-    if started.process is not None:
+    if isinstance(started.process, subprocess.Popen):
         return started.process.poll() is None
-    return procfs.start_time(started.pid) == started.start_time
+    return started.process is not None and started.process.is_running()
 
 
-def _workers(pid: int, command: Command, members: Callable[[], Iterable[int]]) -> int:
+def _workers(pid: int, command: Command) -> int:
+    # Names are read as the kernel keeps them: psutil completes a cut one from the command line.
     if command.workers == 0:
-        return int(_comm(pid) == command.comm)
+        return int(procfs.comm(pid) == command.comm)
     children = procfs.children(pid)
     if children is None:
-        children = [other for other in members() if procfs.parent(other) == pid]
-    return sum(_comm(other) == command.comm for other in children)
+        children = _children_by_asking_all(pid)
+    return sum(procfs.comm(other) == command.comm for other in children)
 
 
-def _comm(pid: int) -> str:
-    return (read_control(Path(f"/proc/{pid}/comm")) or "").rstrip("\n")
+def _children_by_asking_all(pid: int) -> list[int]:
+    """Return the children where the kernel does not list them: every process of the machine is asked for its parent."""
+    import psutil
+
+    try:
+        return [child.pid for child in psutil.Process(pid).children()]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def last_words(path: Path, limit: int = 400) -> str:

@@ -19,7 +19,7 @@ from toolkit.apply.launch import Started
 from toolkit.apply.oci import LOAD_MOUNT, Bind
 from toolkit.apply.workloads import LOAD_DIRECTORY, Command
 from toolkit.errors import ApplyError
-from toolkit.host import cgroupfs, procfs
+from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Workload, WorkloadKind
@@ -181,10 +181,8 @@ class OciRuntime:
             pid = int(pid_file.read_text(encoding="ascii"))
         except (OSError, ValueError):
             raise ApplyError(f"{what}: {self.name} left no pid: {launch.last_words(stderr)}") from None
-        started = Started(pid, procfs.start_time(pid) or 0, None)
-        launch.await_ready(
-            started, command, members=lambda: cgroupfs.pids(self.hierarchy, cgroup), what=what, stderr=stderr
-        )
+        started = Started.by_a_runtime(pid)
+        launch.await_ready(started, command, what=what, stderr=stderr)
         return started
 
     def _command(self, workload: Workload) -> Command:

@@ -27,6 +27,7 @@ class Escaper:
 
     def rounds(self) -> int | None:
         """Return how many rounds its worker has made; ``None`` where that cannot be read."""
+        # The kernel's own list: psutil would read every process of a machine that is being measured.
         workers = procfs.children(self.pid, self._root) or ()
         counts = [count for worker in workers if (count := voluntary_switches(worker, self._root)) is not None]
         return sum(counts) if counts else None

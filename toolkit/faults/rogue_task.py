@@ -11,7 +11,7 @@ from toolkit.apply.workloads import Command
 from toolkit.errors import InputError
 from toolkit.faults.fault import Alternatives, Deed, Fault, Scope
 from toolkit.faults.injection import Host, Injection
-from toolkit.host import cgroupfs, procfs
+from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 
 ID = "rogue-task"
@@ -49,9 +49,9 @@ def act(deed: Deed) -> int:
         directory=deed.run.directory,
     )
     deed.children.append(process)
-    started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+    started = Started(process.pid, process)
     command = Command(argv=(), comm="pinproof-rogue", workers=0)
-    launch.await_ready(started, command, members=lambda: (process.pid,), what=what, stderr=stderr)
+    launch.await_ready(started, command, what=what, stderr=stderr)
     return process.pid
 
 

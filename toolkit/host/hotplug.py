@@ -1,6 +1,9 @@
 """Notices CPUs that go offline or come online while something is watched: evidence about a set of CPUs that changed
 under it proves nothing.
 
+pyudev's monitor receives and decodes; its ``MonitorObserver`` is not used: its thread ends at the first overrun of the
+socket, where ours notes a doubt and goes on, and it cannot say that everything sent so far was read (``catch_up``).
+
 The kernel's own uevents are read (no udevd needed), and the online list is the second witness: where the two disagree,
 or the socket is not allowed, the monitor says that it is blind instead of reporting "no events".
 

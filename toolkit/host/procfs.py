@@ -1,5 +1,15 @@
 """Small readers of /proc: who a process is, and which threads exist. Not the thread-mask sampler (``probes``).
 
+psutil does what is asked now and then of the running machine (:mod:`toolkit.apply.launch`). Here stays what it cannot:
+
+- each reader takes its root, also that of a saved tree; psutil has one ``PROCFS_PATH`` for the whole process;
+- a start time is kept in journals: the kernel's ticks, which never change. psutil's is seconds of the wall clock, which
+  can be set;
+- names and mount points are bytes that are found again (psutil reads ``/etc/mtab``, and completes a task's name by its
+  command line);
+- scans of all threads, some of them ten times a second beside what is measured, must cost little: psutil takes two to
+  three times the CPU time for the affinity and the start of every thread.
+
 Source: proc(5), ``/proc/pid/stat`` field 22 (starttime) and ``/proc/sys/kernel/random/boot_id``.
 """
 
@@ -28,13 +38,6 @@ def start_time(pid: int, root: Path = Path("/")) -> int | None:
 def comm(tid: int, root: Path = Path("/")) -> str:
     """Return a task's name as :mod:`toolkit.model.names` spells it; empty if the task is gone."""
     return names.from_text((read_control(root / f"proc/{tid}/comm") or "").removesuffix("\n"))
-
-
-def parent(pid: int, root: Path = Path("/")) -> int | None:
-    """Return the pid of the parent process; ``None`` if the process is gone."""
-    text = read_control(root / f"proc/{pid}/stat")
-    fields = [] if text is None else text.rpartition(")")[2].split()
-    return int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
 
 
 def children(pid: int, root: Path = Path("/")) -> list[int] | None:

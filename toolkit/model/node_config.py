@@ -9,11 +9,14 @@ Source: Kubernetes API reference "Kubelet Configuration (v1beta1)" v1.36.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated
 
-from toolkit.errors import InputError
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
+from pydantic.alias_generators import to_camel
+
+from toolkit.model.documents import Part, absent, expected, head, quantity, read_document, refusal, without_nulls
 from toolkit.model.feature_gates import FeatureGates
 from toolkit.model.quantity import Quantity
 
@@ -22,32 +25,10 @@ API_VERSION = "kubelet.config.k8s.io/v1beta1"
 DEFAULT_EVICTION_HARD: Mapping[str, str] = {"memory.available": "100Mi"}
 """The part of the default hard eviction thresholds that reserves memory."""
 
-FIELDS = frozenset(
-    {
-        "cpuManagerPolicy",
-        "cpuManagerPolicyOptions",
-        "reservedSystemCPUs",
-        "kubeReserved",
-        "systemReserved",
-        "evictionHard",
-        "memoryManagerPolicy",
-        "reservedMemory",
-        "topologyManagerPolicy",
-        "topologyManagerScope",
-        "topologyManagerPolicyOptions",
-        "featureGates",
-        "cpuCFSQuota",
-        "cpuCFSQuotaPeriod",
-        "cgroupDriver",
-        "systemReservedCgroup",
-        "kubeReservedCgroup",
-    }
-)
-"""The fields that :func:`read_settings` reads."""
-
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-T = TypeVar("T")
+_MAX_NS = 2**63 - 1
+"""Go's longest duration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,23 +62,105 @@ class NodeConfig:
     kube_reserved_cgroup: str = ""
 
 
+def _duration(text: str) -> str:
+    whole = bool(text) and "".join(number + unit for number, unit in _DURATION.findall(text)) == text
+    if not whole or nanoseconds(text) > _MAX_NS:
+        raise refusal(repr(text)[:40], "a duration such as 100ms")
+    return text
+
+
+def nanoseconds(text: str) -> float:
+    """Return the length of a :data:`Duration`."""
+    return sum(float(number) * _UNIT_NS[unit] for number, unit in _DURATION.findall(text))
+
+
+def _limit(value: object) -> Quantity:
+    return quantity(value if isinstance(value, str) else repr(value))
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+"""A time as Go writes it: ``100ms``, ``1m30s``."""
+Strings = Annotated[dict[str, str], expected("a mapping of strings")]
+
+
+class _Reservation(Part):
+    numa_node: Annotated[int, Field(ge=0, lt=2**31), expected("a NUMA node id")] = Field(default=0, alias="numaNode")
+    limits: Annotated[
+        dict[str, Annotated[Quantity, PlainValidator(_limit)]],
+        expected("a mapping of resources to quantities"),
+        absent(dict),
+    ] = Field(default_factory=dict)
+
+
+class _Settings(Part):
+    """The fields as they are written; an absent or null field is its default."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+    eviction_hard: Strings | None = None
+    cpu_cfs_quota_period: Duration = Field(default="100ms", alias="cpuCFSQuotaPeriod")
+    cpu_manager_policy: str = ""
+    cpu_manager_policy_options: Strings = Field(default_factory=dict)
+    reserved_system_cpus: str = Field(default="", alias="reservedSystemCPUs")
+    kube_reserved: Strings = Field(default_factory=dict)
+    system_reserved: Strings = Field(default_factory=dict)
+    memory_manager_policy: str = ""
+    reserved_memory: Annotated[
+        list[Annotated[_Reservation, expected("{numaNode, limits}")]], expected("a list of {numaNode, limits}")
+    ] = Field(default_factory=list)
+    topology_manager_policy: str = ""
+    topology_manager_scope: str = ""
+    topology_manager_policy_options: Strings = Field(default_factory=dict)
+    feature_gates: Annotated[dict[str, bool], expected("a mapping of gates to true or false")] = Field(
+        default_factory=dict
+    )
+    cpu_cfs_quota: bool = Field(default=True, alias="cpuCFSQuota")
+    cgroup_driver: str = ""
+    system_reserved_cgroup: str = ""
+    kube_reserved_cgroup: str = ""
+
+    _nulls = model_validator(mode="before")(without_nulls)
+
+    def config(self, eviction_hard_default: Mapping[str, str]) -> NodeConfig:
+        return NodeConfig(
+            cpu_manager_policy=self.cpu_manager_policy or "none",
+            cpu_manager_policy_options=self.cpu_manager_policy_options,
+            reserved_system_cpus=self.reserved_system_cpus,
+            kube_reserved=self.kube_reserved,
+            system_reserved=self.system_reserved,
+            eviction_hard=dict(eviction_hard_default) if self.eviction_hard is None else self.eviction_hard,
+            memory_manager_policy=self.memory_manager_policy or "None",
+            reserved_memory=tuple(
+                MemoryReservation(numa_node=entry.numa_node, limits=entry.limits) for entry in self.reserved_memory
+            ),
+            topology_manager_policy=self.topology_manager_policy or "none",
+            topology_manager_scope=self.topology_manager_scope or "container",
+            topology_manager_policy_options=self.topology_manager_policy_options,
+            feature_gates=FeatureGates(self.feature_gates),
+            cpu_cfs_quota=self.cpu_cfs_quota,
+            cpu_cfs_quota_period_us=int(nanoseconds(self.cpu_cfs_quota_period)) // 1000,
+            cgroup_driver=self.cgroup_driver or "cgroupfs",
+            system_reserved_cgroup=self.system_reserved_cgroup,
+            kube_reserved_cgroup=self.kube_reserved_cgroup,
+        )
+
+
+class _Document(_Settings):
+    @model_validator(mode="before")
+    @classmethod
+    def _head(cls, data: object) -> object:
+        return head(data, API_VERSION, "KubeletConfiguration", EXPECTED)
+
+
+FIELDS = frozenset(str(field.alias) for field in _Settings.model_fields.values())
+"""The fields that :func:`read_settings` reads."""
+
+
 def read_kubelet_configuration(data: object, where: str) -> NodeConfig:
     """Read a ``KubeletConfiguration`` document (parsed YAML or JSON).
 
     :raises InputError: another kind, or a field with the wrong type.
     """
-    if (
-        not isinstance(data, dict)
-        or data.get("kind") != "KubeletConfiguration"
-        or data.get("apiVersion") != API_VERSION
-    ):
-        found = (
-            f"apiVersion {data.get('apiVersion')!r}, kind {data.get('kind')!r}"
-            if isinstance(data, dict)
-            else "no mapping"
-        )
-        raise InputError(where, found, EXPECTED)
-    return read_settings(data, where, eviction_hard_default=DEFAULT_EVICTION_HARD)
+    return read_document(_Document, data, where, EXPECTED).config(DEFAULT_EVICTION_HARD)
 
 
 def read_settings(data: object, where: str, *, eviction_hard_default: Mapping[str, str] | None = None) -> NodeConfig:
@@ -106,99 +169,6 @@ def read_settings(data: object, where: str, *, eviction_hard_default: Mapping[st
     :param eviction_hard_default: thresholds of a file that sets none.
     :raises InputError: a field with the wrong type.
     """
-    if data is None:
-        data = {}
-    if not isinstance(data, dict):
-        raise InputError(where, f"a {type(data).__name__}", "a mapping of KubeletConfiguration fields")
-    read = _Reader(data, where)
-    eviction = read("evictionHard", _strings, dict(eviction_hard_default or {}))
-    period_ns = read("cpuCFSQuotaPeriod", _duration_ns, 100_000_000)
-    return NodeConfig(
-        cpu_manager_policy=read("cpuManagerPolicy", _string, "") or "none",
-        cpu_manager_policy_options=read("cpuManagerPolicyOptions", _strings, {}),
-        reserved_system_cpus=read("reservedSystemCPUs", _string, ""),
-        kube_reserved=read("kubeReserved", _strings, {}),
-        system_reserved=read("systemReserved", _strings, {}),
-        eviction_hard=eviction,
-        memory_manager_policy=read("memoryManagerPolicy", _string, "") or "None",
-        reserved_memory=read("reservedMemory", _reservations, ()),
-        topology_manager_policy=read("topologyManagerPolicy", _string, "") or "none",
-        topology_manager_scope=read("topologyManagerScope", _string, "") or "container",
-        topology_manager_policy_options=read("topologyManagerPolicyOptions", _strings, {}),
-        feature_gates=read("featureGates", _gates, FeatureGates()),
-        cpu_cfs_quota=read("cpuCFSQuota", _bool, True),
-        cpu_cfs_quota_period_us=period_ns // 1000,
-        cgroup_driver=read("cgroupDriver", _string, "") or "cgroupfs",
-        system_reserved_cgroup=read("systemReservedCgroup", _string, ""),
-        kube_reserved_cgroup=read("kubeReservedCgroup", _string, ""),
-    )
-
-
-class _Reader:
-    """Takes one field out of the document; an absent or null field is its default."""
-
-    def __init__(self, data: dict[Any, Any], where: str) -> None:
-        self.data, self.where = data, where
-
-    def __call__(self, name: str, parse: Callable[[Any, str], T], default: T) -> T:
-        value = self.data.get(name)
-        return default if value is None else parse(value, f"{self.where}.{name}")
-
-
-def _string(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        hint = "a string (quote it)" if isinstance(value, int | float) else "a string"
-        raise InputError(where, f"{value!r}"[:60], hint)
-    return value
-
-
-def _bool(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(where, f"{value!r}"[:60], "true or false")
-    return value
-
-
-def _strings(value: Any, where: str) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise InputError(where, f"a {type(value).__name__}", "a mapping of strings")
-    return {_string(key, where): _string(item, f"{where}.{key}") for key, item in value.items()}
-
-
-def _gates(value: Any, where: str) -> FeatureGates:
-    if not isinstance(value, dict):
-        raise InputError(where, f"a {type(value).__name__}", "a mapping of gates to true or false")
-    return FeatureGates({_string(key, where): _bool(item, f"{where}.{key}") for key, item in value.items()})
-
-
-def _reservations(value: Any, where: str) -> tuple[MemoryReservation, ...]:
-    if not isinstance(value, list):
-        raise InputError(where, f"a {type(value).__name__}", "a list of {numaNode, limits}")
-    found = []
-    for i, item in enumerate(value):
-        place = f"{where}[{i}]"
-        if not isinstance(item, dict):
-            raise InputError(place, f"a {type(item).__name__}", "{numaNode, limits}")
-        node = item.get("numaNode", 0)
-        if type(node) is not int or not 0 <= node < 2**31:
-            raise InputError(f"{place}.numaNode", f"{node!r}"[:40], "a NUMA node id")
-        found.append(MemoryReservation(numa_node=node, limits=_quantities(item.get("limits"), f"{place}.limits")))
-    return tuple(found)
-
-
-def _quantities(value: Any, where: str) -> dict[str, Quantity]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InputError(where, f"a {type(value).__name__}", "a mapping of resources to quantities")
-    return {
-        _string(key, where): Quantity.parse(item if isinstance(item, str) else repr(item), f"{where}.{key}")
-        for key, item in value.items()
-    }
-
-
-def _duration_ns(value: Any, where: str) -> int:
-    text = _string(value, where)
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise InputError(where, repr(text)[:40], "a duration such as 100ms")
-    return int(sum(float(number) * _UNIT_NS[unit] for number, unit in parts))
+    what = "a mapping of KubeletConfiguration fields"
+    settings = read_document(_Settings, {} if data is None else data, where, what)
+    return settings.config(eviction_hard_default or {})

@@ -7,10 +7,21 @@ Source: Kubernetes API reference v1.36 "Pod"; KEP-2837 "Defaulting" (pod-level r
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
+from toolkit.model.documents import SHOWN, Part, absent, expected, head, needed, quantity, read_document, refusal
 from toolkit.model.plan import ContainerRole
 from toolkit.model.pod import (
     CPU,
@@ -26,11 +37,152 @@ from toolkit.model.pod import (
 from toolkit.model.quantity import Quantity
 
 EXPECTED = "a Pod manifest (apiVersion: v1, kind: Pod)"
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-_SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
-_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 MAX_CONTAINERS = 1024
+
+
+def _resource(key: object) -> str:
+    name = str(key)
+    if name not in _NATIVE and "/" not in name and not name.startswith(HUGEPAGES_PREFIX):
+        known = "cpu, memory, ephemeral-storage, hugepages-<size> or an extended resource (domain/name)"
+        raise refusal(f"unknown resource {name[:SHOWN]!r}", known)
+    return name
+
+
+def _amount(value: object) -> Quantity:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise refusal(type(value).__name__, "a quantity such as 500m or 1Gi")
+    text = value if isinstance(value, str) else str(value)
+    amount = quantity(text.strip())
+    if amount.nano < 0:
+        raise refusal(text, "a quantity that is not negative")
+    # The kubelet gets pods in canonical form, as the API server has written them.
+    return Quantity.parse(str(amount))
+
+
+def _bounded(value: object) -> object:
+    if isinstance(value, list) and len(value) > MAX_CONTAINERS:
+        raise refusal(f"{len(value)} containers", f"at most {MAX_CONTAINERS}")
+    return value
+
+
+_NAME = expected("a Kubernetes name")
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"), _NAME]
+Subdomain = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=253), _NAME]
+Uid = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"), _NAME]
+Amounts = Annotated[
+    dict[Annotated[str, BeforeValidator(_resource)], Annotated[Quantity, PlainValidator(_amount)]],
+    expected("a mapping of resources to quantities"),
+    absent(dict),
+]
+
+
+class _Resources(Part):
+    requests: Amounts = Field(default_factory=dict)
+    limits: Amounts = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, data: object) -> object:
+        unknown = sorted(str(key) for key in data if key not in _RESOURCES_KEYS) if isinstance(data, dict) else []
+        if unknown:
+            raise refusal(f"unknown key {unknown[0][:SHOWN]!r}", "requests, limits or claims")
+        return data
+
+    def resources(self) -> Resources:
+        return Resources(requests=self.requests, limits=self.limits)
+
+
+_RESOURCES_KEYS = ("requests", "limits", "claims")
+_Budget = Annotated[_Resources | None, expected("requests and limits")]
+
+
+class _Container(Part):
+    restart_policy: Annotated[
+        Literal["Always", "Never", "OnFailure"] | None, expected("Always, Never or OnFailure")
+    ] = Field(default=None, alias="restartPolicy")
+    name: Label = needed()
+    resources: _Budget = None
+
+    def container(self, role: ContainerRole) -> Container:
+        if role is ContainerRole.INIT and self.restart_policy == "Always":
+            role = ContainerRole.SIDECAR
+        return Container(
+            name=self.name, role=role, resources=Resources() if self.resources is None else self.resources.resources()
+        )
+
+
+def _some(containers: list[_Container]) -> list[_Container]:
+    if not containers:
+        raise refusal("no container", "at least one")
+    return containers
+
+
+_Containers = Annotated[
+    list[Annotated[_Container, expected("a container")]],
+    expected("a list of containers"),
+    BeforeValidator(_bounded),
+    absent(list),
+]
+
+
+class _Spec(Part):
+    model_config = ConfigDict(alias_generator=to_camel)
+    init_containers: _Containers = Field(default_factory=list)
+    containers: Annotated[_Containers, AfterValidator(_some)] = needed()
+    resources: _Budget = None
+
+    @model_validator(mode="after")
+    def _names_once(self) -> _Spec:
+        names = [container.name for container in (*self.init_containers, *self.containers)]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise refusal(f"container name {twice!r} twice", "every name once")
+        return self
+
+    def pod(self, *, uid: str, name: str, namespace: str) -> Pod:
+        return Pod(
+            uid=uid,
+            name=name,
+            namespace=namespace,
+            containers=(
+                *(container.container(ContainerRole.INIT) for container in self.init_containers),
+                *(container.container(ContainerRole.APP) for container in self.containers),
+            ),
+            resources=None if self.resources is None else self.resources.resources(),
+        )
+
+
+class _Metadata(Part):
+    name: Subdomain = needed()
+    namespace: Label = "default"
+    uid: Uid = needed()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_for_a_uid(cls, data: object) -> object:
+        if not isinstance(data, dict) or "uid" in data:
+            return data
+        name, namespace = data.get("name"), data.get("namespace", "default")
+        return {**data, "uid": name if namespace == "default" else f"{namespace}.{name}"}
+
+
+class _Manifest(Part):
+    metadata: Annotated[_Metadata, expected("a mapping with the pod's name")] = needed()
+    spec: Annotated[_Spec, expected("a mapping with the pod's containers")] = needed()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _head(cls, data: object) -> object:
+        return head(data, "v1", "Pod", EXPECTED)
+
+
+class _Identity(Part):
+    uid: Uid = needed()
+    name: Uid = ""
+
+
+class _VectorPod(_Spec, _Identity):
+    """Fields are read in the order of the bases from behind: who the pod is comes first."""
 
 
 def read_pod(data: object, where: str) -> Pod:
@@ -40,16 +192,9 @@ def read_pod(data: object, where: str) -> Pod:
 
     :raises InputError: one line that names the place.
     """
-    manifest = _mapping(data, where, EXPECTED)
-    if manifest.get("apiVersion") != "v1" or manifest.get("kind") != "Pod":
-        found = f"apiVersion {manifest.get('apiVersion')!r}, kind {manifest.get('kind')!r}"
-        raise InputError(where, found, EXPECTED)
-    metadata = _mapping(manifest.get("metadata"), f"{where}.metadata", "a mapping with the pod's name")
-    name = _name(metadata.get("name"), f"{where}.metadata.name", _SUBDOMAIN)
-    namespace = _name(metadata.get("namespace", "default"), f"{where}.metadata.namespace", _LABEL)
-    uid = metadata.get("uid", name if namespace == "default" else f"{namespace}.{name}")
-    spec = _mapping(manifest.get("spec"), f"{where}.spec", "a mapping with the pod's containers")
-    pod = _pod(spec, f"{where}.spec", uid=_name(uid, f"{where}.metadata.uid", _UID), name=name, namespace=namespace)
+    manifest = read_document(_Manifest, data, where, EXPECTED)
+    metadata = manifest.metadata
+    pod = manifest.spec.pod(uid=metadata.uid, name=metadata.name, namespace=metadata.namespace)
     _refuse_what_the_api_refuses(pod, where)
     return with_defaults(pod)
 
@@ -59,9 +204,8 @@ def read_vector_pod(data: object, where: str) -> Pod:
 
     :raises InputError: one line that names the place.
     """
-    pod = _mapping(data, where, "a mapping with uid, name and containers")
-    uid = _name(pod.get("uid"), f"{where}.uid", _UID)
-    return _pod(pod, where, uid=uid, name=_name(pod.get("name", uid), f"{where}.name", _UID), namespace="default")
+    pod = read_document(_VectorPod, data, where, "a mapping with uid, name and containers")
+    return pod.pod(uid=pod.uid, name=pod.name or pod.uid, namespace="default")
 
 
 def with_defaults(pod: Pod) -> Pod:
@@ -90,75 +234,6 @@ def with_defaults(pod: Pod) -> Pod:
     return Pod(uid=pod.uid, name=pod.name, namespace=pod.namespace, containers=containers, resources=budget)
 
 
-def _pod(spec: dict[str, Any], where: str, *, uid: str, name: str, namespace: str) -> Pod:
-    containers = [
-        _container(item, f"{where}.initContainers[{i}]", init=True)
-        for i, item in enumerate(_list(spec.get("initContainers"), f"{where}.initContainers"))
-    ]
-    apps = _list(spec.get("containers"), f"{where}.containers")
-    if not apps:
-        raise InputError(f"{where}.containers", "no container", "at least one")
-    containers += [_container(item, f"{where}.containers[{i}]", init=False) for i, item in enumerate(apps)]
-    names = [container.name for container in containers]
-    if len(set(names)) != len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise InputError(where, f"container name {twice!r} twice", "every name once")
-    resources = None if spec.get("resources") is None else _resources(spec["resources"], f"{where}.resources")
-    return Pod(uid=uid, name=name, namespace=namespace, containers=tuple(containers), resources=resources)
-
-
-def _container(data: object, where: str, *, init: bool) -> Container:
-    item = _mapping(data, where, "a container")
-    restart = item.get("restartPolicy")
-    if restart is not None and restart not in ("Always", "Never", "OnFailure"):
-        raise InputError(f"{where}.restartPolicy", repr(restart)[:40], "Always, Never or OnFailure")
-    role = ContainerRole.APP
-    if init:
-        role = ContainerRole.SIDECAR if restart == "Always" else ContainerRole.INIT
-    return Container(
-        name=_name(item.get("name"), f"{where}.name", _LABEL),
-        role=role,
-        resources=_resources(item.get("resources"), f"{where}.resources"),
-    )
-
-
-def _resources(data: object, where: str) -> Resources:
-    if data is None:
-        return Resources()
-    item = _mapping(data, where, "requests and limits")
-    unknown = sorted(str(key) for key in item if key not in ("requests", "limits", "claims"))
-    if unknown:
-        raise InputError(where, f"unknown key {unknown[0][:60]!r}", "requests, limits or claims")
-    return Resources(
-        requests=read_resource_list(item.get("requests"), f"{where}.requests"),
-        limits=read_resource_list(item.get("limits"), f"{where}.limits"),
-    )
-
-
-def read_resource_list(data: object, where: str) -> dict[str, Quantity]:
-    """Read a mapping of resource names to quantities (text, or a number as YAML reads it).
-
-    :raises InputError: unknown native resources, quantities that cannot be read, negative ones.
-    """
-    if data is None:
-        return {}
-    found = {}
-    for key, value in _mapping(data, where, "a mapping of resources to quantities").items():
-        name = str(key)
-        if name not in _NATIVE and "/" not in name and not name.startswith(HUGEPAGES_PREFIX):
-            known = "cpu, memory, ephemeral-storage, hugepages-<size> or an extended resource (domain/name)"
-            raise InputError(where, f"unknown resource {name[:60]!r}", known)
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise InputError(f"{where}.{name}", type(value).__name__, "a quantity such as 500m or 1Gi")
-        text = value if isinstance(value, str) else str(value)
-        quantity = Quantity.parse(text.strip(), f"{where}.{name}")
-        if quantity.nano < 0:
-            raise InputError(f"{where}.{name}", text, "a quantity that is not negative")
-        # The kubelet gets pods in canonical form, as the API server has written them.
-        found[name] = Quantity.parse(str(quantity))
-    return found
-
-
 def _refuse_what_the_api_refuses(pod: Pod, where: str) -> None:
     parts = [(f"{where}: container {c.name}", c.resources) for c in pod.containers]
     if pod.resources is not None:
@@ -185,25 +260,3 @@ def _refuse_what_the_api_refuses(pod: Pod, where: str) -> None:
         if name in budget.requests and amount.nano > budget.requests[name].nano:
             found = f"containers request {amount} {name}, the pod {budget.requests[name]}"
             raise InputError(f"{where}: spec.resources", found, "a budget that covers the containers")
-
-
-def _mapping(data: object, where: str, expected: str) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        raise InputError(where, "nothing" if data is None else f"a {type(data).__name__}", expected)
-    return data
-
-
-def _list(data: object, where: str) -> list[Any]:
-    if data is None:
-        return []
-    if not isinstance(data, list):
-        raise InputError(where, f"a {type(data).__name__}", "a list of containers")
-    if len(data) > MAX_CONTAINERS:
-        raise InputError(where, f"{len(data)} containers", f"at most {MAX_CONTAINERS}")
-    return data
-
-
-def _name(value: object, where: str, pattern: re.Pattern[str]) -> str:
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise InputError(where, "nothing" if value is None else repr(value)[:60], "a Kubernetes name")
-    return value

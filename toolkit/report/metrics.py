@@ -10,11 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from socketserver import ThreadingMixIn
 from types import TracebackType
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, StateSetMetricFamily
 from prometheus_client.registry import Collector
 
@@ -172,17 +171,6 @@ def registry_of(claims: ClaimSet, look: Callable[[], Look], judge: Judge) -> Col
     return registry
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = REQUEST_TIMEOUT_S
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Keep quiet: standard error belongs to the report."""
-
-
 class MetricsServer:
     """Serves the metrics while the block runs; does nothing if ``port`` is ``None``. Port 0 takes a free one."""
 
@@ -206,14 +194,15 @@ class MetricsServer:
 
     def __enter__(self) -> MetricsServer:
         if self._wanted is not None:
-            app = make_wsgi_app(self._registry)
             try:
-                self._server = make_server(self._address, self._wanted, app, _Server, _Handler)
-            except (OSError, OverflowError) as error:
+                self._server, _ = start_http_server(self._wanted, self._address, self._registry)
+            except (OSError, OverflowError, UnicodeError) as error:
                 where = f"metrics on {self._address}:{self._wanted}"
                 text = getattr(error, "strerror", None) or str(error)
                 raise InputError(where, text, "an address and port that are free") from None
-            threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True).start()
+            # prometheus_client waits for a request without end: whoever connects and is silent would keep a thread.
+            handler: type = self._server.RequestHandlerClass  # type: ignore[assignment]
+            self._server.RequestHandlerClass = type("_Handler", (handler,), {"timeout": REQUEST_TIMEOUT_S})
         return self
 
     def __exit__(

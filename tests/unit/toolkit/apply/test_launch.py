@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,14 +33,13 @@ def await_ready(
     comm: str,
     *,
     workers: int = 0,
-    members: Callable[[], Iterable[int]] = tuple,
     deadline_s: float = launch.READY_S,
 ) -> None:
     """Wait for what :func:`start` started."""
-    started = Started(process.pid, procfs.start_time(process.pid) or 0, process)
+    started = Started(process.pid, process)
     command = Command(argv=(), comm=comm, workers=workers)
     stderr = directory / "stderr"
-    launch.await_ready(started, command, members=members, what="here", stderr=stderr, deadline_s=deadline_s)
+    launch.await_ready(started, command, what="here", stderr=stderr, deadline_s=deadline_s)
 
 
 @contextmanager
@@ -97,7 +96,23 @@ def test_workers_are_counted_by_name(tmp_path: Path) -> None:
 
 
 def test_kernels_that_do_not_tell_of_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without CONFIG_PROC_CHILDREN the members of the cgroup are asked for their parent."""
+    """Without CONFIG_PROC_CHILDREN all processes are asked for their parent; strangers of that name do not count."""
     monkeypatch.setattr(procfs, "children", lambda _pid: None)
     with running(tmp_path, SHELL, "-c", "sleep 1000 & wait") as process:
-        await_ready(process, tmp_path, "sleep", workers=1, members=procfs.pids)
+        await_ready(process, tmp_path, "sleep", workers=1)
+        with pytest.raises(ApplyError, match="1 of 2 tasks named 'sleep'"):
+            await_ready(process, tmp_path, "sleep", workers=2, deadline_s=0.01)
+
+
+def test_the_process_of_a_runtime_is_alive_until_it_ends(tmp_path: Path) -> None:
+    """It lives until it ends; a number without a process is told as a workload that died at once."""
+    with subprocess.Popen([SLEEP, "1000"]) as process:
+        started = Started.by_a_runtime(process.pid)
+        assert launch.alive(started)
+        process.kill()
+        process.wait()
+        assert not launch.alive(started)
+    gone = Started.by_a_runtime(process.pid)
+    assert not launch.alive(gone)
+    with pytest.raises(ApplyError, match="here: the workload died at once: it said nothing"):
+        launch.await_ready(gone, Command(argv=(), comm="x", workers=0), what="here", stderr=tmp_path / "stderr")

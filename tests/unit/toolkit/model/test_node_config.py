@@ -9,7 +9,7 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.model.feature_gates import GATES, FeatureGates
 from toolkit.model.known_gates import KNOWN, LOCKED_OFF, LOCKED_ON
-from toolkit.model.node_config import read_kubelet_configuration, read_settings
+from toolkit.model.node_config import FIELDS, read_kubelet_configuration, read_settings
 
 DEPENDS = "but depends on features that are disabled:"
 HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
@@ -51,6 +51,14 @@ def test_fields_of_other_parts_are_tolerated() -> None:
         ({"reservedMemory": [{"numaNode": 0, "limits": {"memory": "lots"}}]}, "config.reservedMemory[0].limits.memory"),
         ({"cpuCFSQuotaPeriod": "fast"}, "config.cpuCFSQuotaPeriod"),
         ({"cpuCFSQuota": "yes"}, "config.cpuCFSQuota"),
+        ({"cpuCFSQuotaPeriod": "9" * 400 + "s"}, "config.cpuCFSQuotaPeriod"),
+        ({"cpuCFSQuotaPeriod": 100}, "config.cpuCFSQuotaPeriod"),
+        ({"cpuManagerPolicy": b"static"}, "config.cpuManagerPolicy"),
+        ({"kubeReserved": {1: "1"}}, "config.kubeReserved"),
+        ({"kubeReserved": {"cpu": None}}, "config.kubeReserved.cpu"),
+        ({"reservedMemory": [{"numaNode": True}]}, "config.reservedMemory[0].numaNode"),
+        ({"reservedMemory": [{}, 7]}, "config.reservedMemory[1]"),
+        ({"featureGates": {"PodLevelResources": 1}}, "config.featureGates.PodLevelResources"),
     ],
 )
 def test_wrong_types_are_refused_with_their_path(fields: dict[str, Any], place: str) -> None:
@@ -59,6 +67,24 @@ def test_wrong_types_are_refused_with_their_path(fields: dict[str, Any], place: 
         read_kubelet_configuration({**HEAD, **fields}, "config")
 
     assert str(raised.value).startswith(f"{place}:")
+
+
+def test_what_is_found_and_what_is_expected_is_one_line() -> None:
+    """The place, the value and what it should be; of several wrong fields the first that is read."""
+    with pytest.raises(InputError) as raised:
+        read_settings({"cpuManagerPolicy": 5, "topologyManagerScope": [], "evictionHard": "none"}, "kubelet")
+
+    assert str(raised.value) == "kubelet.evictionHard: 'none'; expected a mapping of strings"
+    with pytest.raises(InputError) as raised:
+        read_settings({"featureGates": {"{found} a\nb": "on"}}, "kubelet")
+
+    assert str(raised.value).endswith("b: 'on'; expected true or false")
+
+
+def test_null_is_the_default() -> None:
+    """Go leaves a field alone that is null."""
+    assert read_settings(dict.fromkeys(FIELDS), "kubelet") == read_settings({}, "kubelet")
+    assert read_settings({"reservedMemory": [{"limits": None}]}, "kubelet").reserved_memory[0].limits == {}
 
 
 @pytest.mark.parametrize("document", [None, [], {"kind": "Pod"}, {**HEAD, "kind": "KubeProxyConfiguration"}])

@@ -130,6 +130,32 @@ def test_numbers_are_accepted_as_yaml_reads_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        ({"apiVersion": "v1", "kind": "Pod"}, ".metadata: nothing; expected a mapping with the pod's name"),
+        (
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x" * 200}, "spec": {"containers": [{}]}},
+            f".metadata.uid: '{'x' * 59}; expected a Kubernetes name",
+        ),
+        (manifest({"name": "a\n"}), ".spec.containers[0].name: 'a\\n'; expected a Kubernetes name"),
+        (manifest({}, init=[5]), ".spec.initContainers[0]: 5; expected a container"),  # type: ignore[list-item]
+        (
+            manifest({"resources": {"limits": {"cpu": "1", "memory": []}}}),
+            ".spec.containers[0].resources.limits.memory: list; expected a quantity such as 500m or 1Gi",
+        ),
+        (manifest(*[{}] * 1025), ".spec.containers: 1025 containers; expected at most 1024"),
+        (manifest({}, resources=[1]), ".spec.resources: a list; expected requests and limits"),
+    ],
+)
+def test_the_line_of_a_bad_manifest(document: object, line: str) -> None:
+    """The path as it is in the file, what was found, what is expected."""
+    with pytest.raises(InputError) as raised:
+        read_pod(document, "pod.yaml")
+
+    assert str(raised.value) == f"pod.yaml{line}"
+
+
+@pytest.mark.parametrize(
     ("document", "problem"),
     [
         (None, "nothing"),

@@ -6,6 +6,7 @@ import re
 import socket
 import urllib.request
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
@@ -15,6 +16,7 @@ from tests.unit.validators.evidence_builder import claim_set, evidence, use
 from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.result import make_result
+from toolkit.report import metrics
 from toolkit.report.counters import Counters, Look
 from toolkit.report.metrics import MetricsServer, registry_of
 from validators.registry import judge
@@ -103,6 +105,28 @@ def test_server() -> None:
         probe.connect(("127.0.0.1", port))
 
 
+def test_a_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever connects and says nothing is let go of; others are served meanwhile."""
+    monkeypatch.setattr(metrics, "REQUEST_TIMEOUT_S", 0.5)
+    with MetricsServer(claim_set(), look, "127.0.0.1", 0) as server:
+        address = ("127.0.0.1", server.port or 0)
+        with socket.create_connection(address, timeout=60) as silent:
+            with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/metrics", timeout=60) as answer:
+                assert b"pinproof_window_seconds" in answer.read()
+            assert silent.recv(1) == b""
+
+
+def test_ipv6() -> None:
+    """An address of the other family is one, too."""
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("no IPv6 here")
+    with (
+        MetricsServer(claim_set(), look, "::1", 0) as server,
+        urllib.request.urlopen(f"http://[::1]:{server.port}/metrics", timeout=60) as answer,
+    ):
+        assert b"pinproof_window_seconds" in answer.read()
+
+
 def test_no_port_no_server() -> None:
     """Without a port nothing is served and nobody looks."""
     with MetricsServer(claim_set(), look) as server:
@@ -120,6 +144,8 @@ def test_a_taken_port_is_one_line() -> None:
         ):
             pass
     with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set(), look, "192.0.2.1", 0):
+        pass
+    with pytest.raises(InputError, match="metrics on x"), MetricsServer(claim_set(), look, "x" * 70, 0):
         pass
 
 

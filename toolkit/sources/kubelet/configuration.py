@@ -1,0 +1,167 @@
+"""The configuration that a kubelet runs with: its file, its drop-in directory, the flags of its command line.
+
+Later ones win: defaults, ``--config``, the ``*.conf`` files below ``--config-dir`` in the order of names (mappings
+merge, lists are replaced, ``null`` takes back), flags. Unknown fields are those of other parts of the kubelet.
+Not read here: the cgroup driver that a runtime reports over CRI, which a kubelet prefers to its own field.
+
+Source: Kubernetes documentation "Set Kubelet Parameters Via A Configuration File" and "Kubelet Configuration Directory
+Merging"; RFC 7396 (JSON Merge Patch); kubernetes ``cmd/kubelet/app/server.go`` (order, default thresholds).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from toolkit.errors import InputError
+from toolkit.model.documents import Part, read_document, without_nulls
+from toolkit.model.node_config import (
+    DEFAULT_EVICTION_HARD,
+    EXPECTED,
+    Duration,
+    NodeConfig,
+    nanoseconds,
+    read_kubelet_configuration,
+    read_settings,
+)
+from toolkit.model.serde import read_text
+from toolkit.model.yaml_text import MAX_BYTES, parse_document
+from toolkit.sources.kubelet.flags import DEFAULT_ROOT, WHERE, Flags, read_flags
+
+DROP_IN_EXTENSION = ".conf"
+MAX_DROP_INS = 1024
+_DEFAULT_RECONCILE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletConfiguration:
+    """What a kubelet runs with.
+
+    :param node: what decides on allocations.
+    :param reconcile_period_s: a container's cpuset is written anew at this period at the latest.
+    :param cgroup_root: the cgroup above ``kubepods``; empty: the root.
+    """
+
+    node: NodeConfig
+    reconcile_period_s: float = _DEFAULT_RECONCILE_S
+    container_runtime_endpoint: str = ""
+    static_pod_path: str = ""
+    pod_logs_directory: str = ""
+    cgroup_root: str = ""
+    root_directory: str = DEFAULT_ROOT
+
+
+class _Places(Part):
+    """The fields that say where things are and how often they are looked at; an absent or null one is its default."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+    cpu_manager_reconcile_period: Duration = ""
+    container_runtime_endpoint: str = ""
+    static_pod_path: str = ""
+    pod_logs_dir: str = ""
+    cgroup_root: str = ""
+    merge_default_eviction_settings: bool = Field(default=False)
+
+    _nulls = model_validator(mode="before")(without_nulls)
+
+
+def read_configuration(
+    base: tuple[str, str] | None, drop_ins: Iterable[tuple[str, str]] = (), flags: Flags | None = None
+) -> KubeletConfiguration:
+    """Merge what a kubelet is given; pure.
+
+    :param base: name and text of its configuration file, if it has one.
+    :param drop_ins: names and texts of the drop-in files, in the order of their names.
+    :raises InputError: no such document, or a field with a wrong type: the file or flag, the path inside, what it is.
+    """
+    fields = {} if base is None else _document(base[1], base[0])
+    fields["evictionHard"] = _thresholds(fields)
+    for where, text in drop_ins:
+        fields = merge(fields, _document(text, where))
+    flags = Flags() if flags is None else flags
+    _check(flags.fields, WHERE)
+    gates = {**(fields.get("featureGates") or {}), **flags.fields.get("featureGates", {})}
+    # Flags replace a mapping of the files as a whole, but for the gates.
+    fields = {**fields, **flags.fields, "featureGates": gates}
+    places = _check(fields, "the kubelet's configuration")
+    period = nanoseconds(places.cpu_manager_reconcile_period) / 1e9
+    return KubeletConfiguration(
+        node=read_settings(fields, "the kubelet's configuration"),
+        reconcile_period_s=period or _DEFAULT_RECONCILE_S,
+        container_runtime_endpoint=places.container_runtime_endpoint or "unix:///run/containerd/containerd.sock",
+        static_pod_path=places.static_pod_path,
+        pod_logs_directory=places.pod_logs_dir or "/var/log/pods",
+        cgroup_root=places.cgroup_root,
+        root_directory=flags.root_directory,
+    )
+
+
+def load_configuration(
+    path: Path | None, directory: Path | None = None, arguments: Sequence[str] = ()
+) -> KubeletConfiguration:
+    """Read a kubelet's files; those that its arguments name (``--config``) are the caller's to find, below its root.
+
+    :param arguments: of the running kubelet, without its own name.
+    :raises InputError: see :func:`read_configuration`; a file or directory that cannot be read.
+    """
+    base = None if path is None else (str(path), read_text(path, EXPECTED, MAX_BYTES))
+    drop_ins = [] if directory is None else [(str(p), read_text(p, EXPECTED, MAX_BYTES)) for p in _drop_ins(directory)]
+    return read_configuration(base, drop_ins, read_flags(arguments))
+
+
+def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply a JSON merge patch (RFC 7396). Both were read before, so their depth is bounded."""
+    merged = dict(base)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            before = merged.get(key)
+            merged[key] = merge(before if isinstance(before, dict) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _document(text: str, where: str) -> dict[str, Any]:
+    """Read one file, and refuse it under its own name rather than after the merge."""
+    data = parse_document(text, where)
+    read_kubelet_configuration(data, where)
+    read_document(_Places, data, where, EXPECTED)
+    return dict(data)
+
+
+def _check(fields: Mapping[str, Any], where: str) -> _Places:
+    read_settings(dict(fields), where)
+    return read_document(_Places, dict(fields), where, EXPECTED)
+
+
+def _thresholds(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the base file's thresholds: the defaults are filled in before drop-ins are merged."""
+    given = fields.get("evictionHard")
+    if given is None:
+        return dict(DEFAULT_EVICTION_HARD)
+    return {**(DEFAULT_EVICTION_HARD if fields.get("mergeDefaultEvictionSettings") else {}), **given}
+
+
+def _drop_ins(directory: Path) -> list[Path]:
+    """Return the drop-in files below a directory in the kubelet's order: by name, those of folders among them."""
+
+    def refuse(error: OSError) -> None:
+        raise InputError(str(directory), error.strerror or str(error), "a directory of drop-in files (*.conf)")
+
+    found: list[Path] = []
+    try:
+        for folder, _, names in os.walk(directory, onerror=refuse):
+            found += [Path(folder, name) for name in names if name.endswith(DROP_IN_EXTENSION)]
+            if len(found) > MAX_DROP_INS:
+                raise InputError(str(directory), f"more than {MAX_DROP_INS} drop-in files", "fewer")
+    except RecursionError:
+        raise InputError(str(directory), "folders nested too deeply", "a directory of drop-in files (*.conf)") from None
+    return sorted(found, key=lambda path: [os.fsencode(part) for part in path.relative_to(directory).parts])
