@@ -12,7 +12,7 @@ from toolkit.host.cgroup_mounts import read_control
 
 
 def prepare(host: Host, injection: Injection) -> Alternatives:
-    """Move the youngest process of the first target to a new cgroup beside its pod."""
+    """Move a process of the first target to a new cgroup beside its pod: one that has no children there."""
     cgroup = injection.targets[0]
     guest = host.guest(cgroup)
     path = cgroupfs.relative(cgroup)
@@ -24,8 +24,9 @@ def prepare(host: Host, injection: Injection) -> Alternatives:
     pids = sorted(set().union(*members.values()))
     if not pids:
         raise InputError(f"--target {cgroup}", "it has no process", "a cgroup with a process to move")
-    # The youngest: the first may be a main process that only waits for its children.
-    pid = pids[-1]
+    # A main process may only wait for its children. Numbers do not say who is younger: they begin again at the top.
+    parents = {pid for pid in pids if set(procfs.children(pid, host.root) or ()) & set(pids)}
+    pid = next((one for one in reversed(pids) if one not in parents), pids[-1])
     began = procfs.start_time(pid, host.root)
     if began is None:
         raise InputError(f"--target {cgroup}", f"process {pid} has just ended", "a cgroup whose processes stay")
@@ -44,7 +45,8 @@ FAULT = Fault(
     id="task-moved",
     scope=Scope.CGROUP,
     title="a task is moved out of its cgroup",
-    changes="the first process of the target moves to a new cgroup beside the pod, in every hierarchy",
+    changes="a process of the target, one that has no children there, moves to a new cgroup beside the pod, in every "
+    "hierarchy",
     field=("F46", "F47"),
     rules=("exclusive-cpus",),
     prepare=prepare,

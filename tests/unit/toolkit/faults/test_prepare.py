@@ -221,3 +221,22 @@ def test_after_a_reboot_only_files_on_disk_are_put_back(v2: Host, tmp_path: Path
     assert changes.undo(v2.root, v2.hierarchy, Journal(v2.root, records)) == ()
     assert (state.read_text(), weight.read_text()) == ("whole", "100\n")
     assert sorted(path.name for path in state.parent.iterdir()) == ["cpu_manager_state"]
+
+
+def test_a_task_that_works_is_moved_whatever_its_number(v2: Host) -> None:
+    """Process ids begin again at the top: a main process that waits may have a higher one than its worker."""
+    stat = "0 (x) S " + " ".join(["0"] * 18) + " 77 0 0\n"
+    write(
+        v2.root,
+        {
+            "sys/fs/cgroup/kubepods/pod1/db/cgroup.procs": "301\n32700\n",
+            "proc/32700/task/32700/children": "301 \n",
+            "proc/301/task/301/children": "\n",
+            "proc/301/stat": stat,
+            "proc/32700/stat": stat,
+        },
+    )
+
+    ((_, moved),) = prepared(v2, Injection(fault="task-moved", targets=(TARGET,)))
+
+    assert moved.pid == 301
