@@ -73,7 +73,9 @@ def test_moved_in_while_spinning(observer: Observer, place: str, mover: Path, co
     use = total(evidence)
     complete(evidence)
     assert stays.account.agrees(use.out_of_set_ns), (use, stays.account)
-    assert use.out_of_set_ns == use.run_ns
+    # Time outside begins at the task's arrival; what this kernel's hidden threads took before it is in its run time.
+    assert use.out_of_set_ns <= use.run_ns
+    assert stays.account.agrees(use.run_ns), (use, stays.account)
     # Somebody else may want the CPU in between: each of those ends an interval, too.
     assert count <= use.out_of_set_switches <= count + use.switches
     assert {(row.tid, row.cpu, row.comm) for row in evidence.offenders} == {(int(pid), OUT, "mover")}
@@ -107,7 +109,8 @@ def test_moved_between_two_claims(observer: Observer, place: str, mover: Path) -
     db, web = total(evidence), total(evidence, "web")
     complete(evidence)
     assert stays.account.agrees(db.out_of_set_ns), (db, stays.account)
-    assert db.out_of_set_ns == db.run_ns
+    assert db.out_of_set_ns <= db.run_ns
+    assert stays.account.agrees(db.run_ns), (db, stays.account)
     assert (web.out_of_set_ns, web.out_of_set_switches) == (0, 0)
     assert web.run_ns <= (out - db.run_ns) * 1.05 + 10_000_000
 
