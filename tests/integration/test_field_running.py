@@ -17,6 +17,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import observe
+from toolkit.pipeline.session import watched
 from validators.registry import judge
 
 pytestmark = [
@@ -96,7 +97,7 @@ def test_a_program_that_lands_behind_a_realtime_thread() -> None:
                 Claim(name="shell", pod="shell", cgroup=places["shell"], cpus=REST),
             )
         )
-        evidence = observe.observe(claims, observe.Window(run_id="field-hangs", duration_s=3.0))
+        evidence = watched(claims, observe.Window(run_id="field-hangs", duration_s=3.0), Path("field-hangs")).evidence
     verdicts = {(verdict.rule, verdict.subject): verdict for verdict in judge(claims, evidence)}
 
     for key in (("affinity-mask", "shell"), ("cpuset-containment", "shell"), ("exclusive-cpus", "db")):

@@ -28,6 +28,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import observe, planted_run
+from toolkit.pipeline.session import watched
 from validators.registry import judge
 
 pytestmark = pytest.mark.integration
@@ -57,7 +58,7 @@ def test_without_a_fault_the_same_sandbox_is_clean() -> None:
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = planted_run.claim_set(places, OWN, ONLINE - OWN, live.value.root)
         window = observe.Window(run_id="inject-none", duration_s=1.0)
-        evidence = observe.observe(claims, window)
+        evidence = watched(claims, window, Path(window.run_id)).evidence
     verdicts = judge(claims, evidence)
     assert [(v.rule, v.subject, v.reason) for v in verdicts if v.outcome is Outcome.FAILED] == []
 

@@ -27,7 +27,8 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.interrupts import IrqKind
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline import observe
+from toolkit.pipeline.observe import Window
+from toolkit.pipeline.session import watched
 from validators.registry import judge
 
 pytestmark = [
@@ -89,7 +90,7 @@ def run(name: str, node: dict[str, object], **containers: One) -> tuple[dict[tup
             pods_root=live.value.root,
             **node,  # type: ignore[arg-type]
         )
-        evidence = observe.observe(claims, observe.Window(run_id=name, duration_s=1.0))
+        evidence = watched(claims, Window(run_id=name, duration_s=1.0), Path(name)).evidence
     assert traces(name) == []
     return {(verdict.rule, verdict.subject): verdict for verdict in judge(claims, evidence)}, evidence
 
@@ -263,7 +264,7 @@ def test_threads_narrower_than_a_right_set_are_seen(fault: str) -> None:
         place = live.value.containers[0].cgroup
         narrow(live.hierarchy, place, part)
         claims = ClaimSet(claims=(Claim(name="web", cgroup=place, cpus=ONLINE),))
-        evidence = observe.observe(claims, observe.Window(run_id=f"field-{fault}", duration_s=1.0))
+        evidence = watched(claims, Window(run_id=f"field-{fault}", duration_s=1.0), Path("field")).evidence
         verdicts = {verdict.rule: verdict for verdict in judge(claims, evidence)}
 
     where, masks = verdicts["cpuset-containment"], verdicts["affinity-mask"]

@@ -26,6 +26,7 @@ from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import observe
 from toolkit.pipeline.canary import alive
+from toolkit.pipeline.session import watched
 from toolkit.pipeline.standing import standing
 from validators.registry import judge
 
@@ -219,7 +220,7 @@ def test_canaries_of_one_window_are_not_those_of_the_next() -> None:
         for number, escape in enumerate((False, True, False)):
             run_id = f"reuse-{os.getpid()}-{number}"
             window = observe.Window(run_id=run_id, duration_s=0.5, canary_escape=escape, standing=kept)
-            evidence = observe.observe(claims, window)
+            evidence = watched(claims, window, Path(window.run_id)).evidence
             (positive,) = [one for one in evidence.canaries if one.positive]
             assert positive.reported_at_ns is not None
             # What the kernel counted inside the window was seen, and nothing of the windows before was counted again.

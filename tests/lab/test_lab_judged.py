@@ -15,12 +15,14 @@ from tests.lab.harness.verdicts import assert_clean, verdicts_of
 
 JUDGED_CONTAINERS = """
 import json, time
+from pathlib import Path
 from toolkit.apply.sandbox import sandbox
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.serde import to_data
 from toolkit.pipeline import observe
+from toolkit.pipeline.session import watched
 from validators.registry import judge
 from tests.integration.apply_support import traces, wait_until
 
@@ -43,7 +45,7 @@ with sandbox(SandboxRequest(parents=pods, containers=wanted), run_id=run_id, run
         reserved_cpus=CpuSet.of([0]),
         pods_root=live.value.root,
     )
-    evidence = observe.observe(claims, observe.Window(run_id=run_id, duration_s=2.0))
+    evidence = watched(claims, observe.Window(run_id=run_id, duration_s=2.0), Path(run_id)).evidence
 gone = wait_until(lambda: traces(run_id) == [], 60)
 print(json.dumps({"verdicts": [to_data(v) for v in judge(claims, evidence)], "left": [] if gone else traces(run_id)}))
 """

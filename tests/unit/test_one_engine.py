@@ -15,13 +15,13 @@ PROJECT = Path(__file__).resolve().parents[2]
 PIPELINE = "toolkit/pipeline"
 ALLOWED = {
     "recorded": {f"{PIPELINE}/session.py", f"{PIPELINE}/consecutive.py"},
-    "observation": {f"{PIPELINE}/session.py", f"{PIPELINE}/observe.py"},
+    "observation": {f"{PIPELINE}/session.py"},
     "Observation": {f"{PIPELINE}/observe.py"},
     "Observer": {f"{PIPELINE}/observe.py"},
     "close_window": {f"{PIPELINE}/observe.py"},
     "turn_window": {f"{PIPELINE}/observe.py"},
 }
-"""Function -> the files that may call it. ``observe.observe``, for tests, is the second caller of ``observation``."""
+"""Function -> the files that may call it."""
 
 
 def calls(source: str) -> Iterator[str]:

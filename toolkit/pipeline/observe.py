@@ -85,14 +85,16 @@ class Observation:
         self._changes.clear()
         self._escapes.clear()
         self.observer.open_window()
-        self._opened_ns = time.monotonic_ns()
         self._planted = canary.planted_switches(self._pair, self._root)
 
     def promise(self, claim: Claim) -> None:
         """Write down that a claim promises this from now on, or that it begins to be; what is watched does not change
         by it (:meth:`probes.observer.Observer.changing`, ``add_claim``).
         """
-        self._changes.append(ClaimChange(at_ns=max(0, time.monotonic_ns() - self._opened_ns), claim=claim))
+        window = self.observer.window
+        if window is None:
+            raise RuntimeError("no window is open")
+        self._changes.append(ClaimChange(at_ns=time.monotonic_ns() - window.start_ns, claim=claim))
 
     def poll(self, timeout_s: float) -> None:
         """Handle reports of violations for at most ``timeout_s``."""
@@ -265,10 +267,3 @@ def keep_off(cpus: CpuSet) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def observe(claims: ClaimSet, window: Window, progress: Callable[[float], None] = lambda _seconds: None) -> Evidence:
-    """Observe for ``window.duration_s`` and return the evidence. ``progress`` is told the seconds that have passed."""
-    with observation(claims, window) as open_window:
-        open_window.wait(window.duration_s, progress)
-        return open_window.close()

@@ -33,7 +33,6 @@ class Session:
     def __init__(self, opened: Observation, claims: ClaimSet) -> None:
         self.opened = opened
         self._claims = claims
-        self._fresh = True
 
     def window(
         self,
@@ -52,9 +51,8 @@ class Session:
         :param claims: as they are when the window opens, where they are others than those of the session.
         :param scenario: saved with it, like ``plan`` and ``sandbox``. :param rescue: as :func:`recorded`.
         """
-        if not self._fresh:
+        if self.opened.observer.window is None:
             self.opened.open()
-        self._fresh = False
         act(self.opened)
         evidence = self.opened.close()
         return recorded(
