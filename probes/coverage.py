@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from probes.blindness import gap_spots, hidden_spots
+from probes.node.untraced import Hidden
 from probes.state import State
 from probes.window import Edge, Window
 from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot, ScanGap, Witness
@@ -35,7 +36,7 @@ def coverage(state: State, window: Window, edge: Edge) -> Coverage:
     hidden = window.hidden or window.untraced(edge)
     gaps = window.masks.gaps(window.all_subjects(), edge.at_ns) if state.options.threads else ()
     softirqs = softirq_count(state, window, edge)
-    spots = window_spots(state, window, edge, gaps, softirqs)
+    spots = window_spots(state, window, edge, hidden.threads, gaps, softirqs)
     return Coverage(
         switches_judged=judged,
         switches_kernel=max(least, min(most, (least + most) // 2)),
@@ -65,14 +66,19 @@ def coverage(state: State, window: Window, edge: Edge) -> Coverage:
 
 
 def window_spots(
-    state: State, window: Window, edge: Edge, gaps: tuple[ScanGap, ...], softirqs: tuple[int, int, int]
+    state: State,
+    window: Window,
+    edge: Edge,
+    hidden: tuple[Hidden, ...],
+    gaps: tuple[ScanGap, ...],
+    softirqs: tuple[int, int, int],
 ) -> tuple[BlindSpot, ...]:
     """Return everything that was not seen in a window.
 
+    :param hidden: threads that the kernel hides from its tracepoints.
     :param softirqs: judged, by the kernel's count, and how far the two may differ.
     """
     ledger, end_ns = state.ledger, edge.at_ns
-    hidden = window.hidden or window.untraced(edge)
     judged, counted, skew = softirqs
     spots = [
         *state.blindness.within(window.start_ns, end_ns),
@@ -84,7 +90,7 @@ def window_spots(
         *(BlindSpot(text=text, witnesses=(Witness.INTERRUPTS,)) for text in ledger.interrupts.blind_spots),
         *(BlindSpot(text=text) for text in (*ledger.interrupts.accounted, *ledger.blind_spots)),
         *(BlindSpot(text=text, witnesses=(Witness.ACTIONS,)) for text in ledger.actions.blind_spots),
-        *hidden_spots(hidden.threads, state.watched, state.claims.pods_root),
+        *hidden_spots(hidden, state.watched, state.claims.pods_root),
         *_unsampled(edge.online - state.sampled),
         *gap_spots(gaps),
         *_slots(window, end_ns, state.options.bin_ms * 1_000_000),

@@ -8,9 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
+from probes.bpfsys import Map
 from probes.options import ObserveOptions
 from probes.state import State
 from probes.subjects import Violation
@@ -34,6 +36,7 @@ from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Transition
 
+Key = TypeVar("Key", OffenceKey, IntruderKey)
 EVENTS_S = 5.0
 """How long a window that has closed waits for its last events: they take milliseconds unless this machine is jammed."""
 
@@ -135,25 +138,23 @@ class Windows(State):
 
     def _drain(self) -> None:
         """Take what no program writes any more out of the maps, each entry into its own window."""
-        ledger = self.ledger
+        for key, data, owner in self._ended(self.ledger.offenders, OffenceKey):
+            tally.merge_offences(owner.offences, [(key, Offence.decode(data))])
+        for intruder, data, owner in self._ended(self.ledger.intruders, IntruderKey):
+            tally.merge_intruders(owner.intruders, [(intruder, IntruderSums.decode(data))])
+
+    def _ended(self, table: Map, kind: type[Key]) -> Iterator[tuple[Key, bytes, Window]]:
+        """Yield the entries of epochs that have ended, with their window; all of these are taken out of the map."""
         windows = {window.number & 0xFFFFFF: window for window in self.live()}
-        running = (ledger.window << 8 | ledger.epoch) & 0xFFFFFFFF
-        for raw, data in tuple(ledger.offenders.items()):
-            key = OffenceKey.decode(raw)
+        running = (self.ledger.window << 8 | self.ledger.epoch) & 0xFFFFFFFF
+        for raw, data in tuple(table.items()):
+            key = kind.decode(raw)
             if key.epoch == running:
                 continue
             owner = windows.get(key.epoch >> 8)
             if owner is not None:
-                tally.merge_offences(owner.offences, [(key, Offence.decode(data))])
-            ledger.offenders.delete(raw)
-        for raw, data in tuple(ledger.intruders.items()):
-            intruder = IntruderKey.decode(raw)
-            if intruder.epoch == running:
-                continue
-            owner = windows.get(intruder.epoch >> 8)
-            if owner is not None:
-                tally.merge_intruders(owner.intruders, [(intruder, IntruderSums.decode(data))])
-            ledger.intruders.delete(raw)
+                yield key, data, owner
+            table.delete(raw)
 
     def _event(self, record: bytes) -> None:
         try:

@@ -83,11 +83,11 @@ def _shares(owner: Claim, other: Claim, cpu: int) -> bool:
 
 def _changed_hands(claim: Claim, evidence: Evidence) -> CpuSet:
     """CPUs that became this claim's or ceased to be while we watched: its set changed, it was made, or it ended."""
-    found = CpuSet()
-    for change in evidence.transitions:
-        if change.claim == claim.name and change.cause in view.PLANNED_CAUSES:
-            found = found | ((change.cpus_before or CpuSet()) ^ (change.cpus_after or CpuSet()))
-    return found
+    return CpuSet.union(
+        (change.cpus_before or CpuSet()) ^ (change.cpus_after or CpuSet())
+        for change in evidence.transitions
+        if change.claim == claim.name and change.cause in view.PLANNED_CAUSES
+    )
 
 
 def _while_it_was_there(claim: Claim, evidence: Evidence) -> Evidence:

@@ -71,10 +71,7 @@ def _words(claim: Claim, evidence: Evidence) -> _Words:
 
 
 def _union(sets: list[CpuSet]) -> CpuSet | None:
-    found = CpuSet()
-    for cpus in sets:
-        found = found | cpus
-    return found if sets else None
+    return CpuSet.union(sets) if sets else None
 
 
 def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: Evidence) -> Verdict:
@@ -126,7 +123,7 @@ def _foreign(claim: Claim, claims: ClaimSet, held: CpuSet) -> tuple[CpuSet, str]
         for other in claims.claims
         if other.cpus and other.isolation != "host" and view.is_workload(other) and not view.same_pod(claim, other)
     ]
-    owned = _union([other.cpus for other in others if other.cpus]) or CpuSet()
+    owned = CpuSet.union(other.cpus for other in others if other.cpus)
     own = claim.cpus if claim.isolation != "host" else None
     return owned - (own or CpuSet()), ", ".join(other.name for other in others if other.cpus and other.cpus & held)
 

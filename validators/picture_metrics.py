@@ -45,19 +45,13 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
 
 
 def _union(cpu: CpuStateFile) -> CpuSet:
-    found = CpuSet()
-    for entry in (*cpu.entries, *cpu.pods):
-        found = found | CpuSet.parse(entry.cpus)
-    return found
+    return CpuSet.union(CpuSet.parse(entry.cpus) for entry in (*cpu.entries, *cpu.pods))
 
 
 def _union_api(evidence: Evidence) -> CpuSet | None:
     """Return the exclusive CPUs by the pod-resources API, which was read with the gauges."""
     rows = [row.cpus for row in evidence.layers if row.layer is Layer.POD_RESOURCES and row.cpus is not None]
-    found = CpuSet()
-    for cpus in rows:
-        found = found | cpus
-    return found if rows else None
+    return CpuSet.union(rows) if rows else None
 
 
 def _wrong(metrics: dict[str, float], owned: CpuSet, evidence: Evidence) -> list[str]:

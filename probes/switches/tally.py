@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from typing import TypeVar
 
 from probes.switches.records import IntruderKey, IntruderSums, Offence, OffenceKey, Row, comm
 from toolkit.model.cpuset import CpuSet
@@ -12,6 +13,7 @@ from toolkit.model.verdict import Offender
 
 Offences = dict[OffenceKey, Offence]
 Intruders = dict[IntruderKey, IntruderSums]
+Sums = TypeVar("Sums", Offence, IntruderSums)
 
 
 def in_window(epoch: int, window: int) -> bool:
@@ -24,17 +26,7 @@ def merge_offences(into: Offences, found: Iterable[tuple[OffenceKey, Offence]]) 
     for key, more in found:
         key = replace(key, epoch=0)
         old = into.get(key)
-        if old is not None:
-            more = replace(
-                more,
-                switches=old.switches + more.switches,
-                ns=old.ns + more.ns,
-                longest_ns=max(old.longest_ns, more.longest_ns),
-                first_ns=min(old.first_ns, more.first_ns),
-                last_ns=max(old.last_ns, more.last_ns),
-                comm=max(old, more, key=lambda offence: offence.last_ns).comm,
-            )
-        into[key] = more
+        into[key] = more if old is None else _together(old, more)
 
 
 def merge_intruders(into: Intruders, found: Iterable[tuple[IntruderKey, IntruderSums]]) -> None:
@@ -42,18 +34,20 @@ def merge_intruders(into: Intruders, found: Iterable[tuple[IntruderKey, Intruder
     for key, more in found:
         key = replace(key, epoch=0)
         old = into.get(key)
-        if old is not None:
-            more = replace(
-                more,
-                switches=old.switches + more.switches,
-                ns=old.ns + more.ns,
-                longest_ns=max(old.longest_ns, more.longest_ns),
-                first_ns=min(old.first_ns, more.first_ns),
-                last_ns=max(old.last_ns, more.last_ns),
-                comm=max(old, more, key=lambda sums: sums.last_ns).comm,
-                in_pods=old.in_pods | more.in_pods,
-            )
-        into[key] = more
+        into[key] = more if old is None else replace(_together(old, more), in_pods=old.in_pods | more.in_pods)
+
+
+def _together(old: Sums, more: Sums) -> Sums:
+    """Sum up what was counted of one thread in one place; it has the name that it had last."""
+    return replace(
+        more,
+        switches=old.switches + more.switches,
+        ns=old.ns + more.ns,
+        longest_ns=max(old.longest_ns, more.longest_ns),
+        first_ns=min(old.first_ns, more.first_ns),
+        last_ns=max(old.last_ns, more.last_ns),
+        comm=max(old, more, key=lambda sums: sums.last_ns).comm,
+    )
 
 
 def row(counts: Mapping[str, int]) -> Row:

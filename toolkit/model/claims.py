@@ -129,8 +129,6 @@ class ClaimSet:
     @property
     def exclusive_cpus(self) -> CpuSet:
         """CPUs owned by exactly one container or one pod."""
-        mask = 0
-        for claim in self.claims:
-            if claim.cpus is not None and claim.isolation is not Isolation.HOST:
-                mask |= claim.cpus.mask
-        return CpuSet(mask)
+        return CpuSet.union(
+            claim.cpus for claim in self.claims if claim.cpus is not None and claim.isolation is not Isolation.HOST
+        )

@@ -47,6 +47,14 @@ class CpuSet:
         return cls(mask)
 
     @classmethod
+    def union(cls, sets: Iterable[CpuSet]) -> CpuSet:
+        """Return what is in any of the sets."""
+        mask = 0
+        for one in sets:
+            mask |= one.mask
+        return cls(mask)
+
+    @classmethod
     def parse(cls, text: str, where: str = "CPU list") -> CpuSet:
         """Read the list format (``"0-3,8"``, ``""`` is the empty set).
 

@@ -27,6 +27,9 @@ class Outcome(StrEnum):
         raise TypeError("an outcome is not a truth value: compare it with Outcome.PASSED or another member")
 
 
+_WORST_FIRST = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED, Outcome.SKIPPED)
+
+
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offender:
@@ -65,9 +68,12 @@ class Verdict:
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """Sum outcomes up: failed beats undecided beats passed beats skipped; nothing at all is skipped."""
-    order = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED)
-    found = set(outcomes)
-    return next((outcome for outcome in order if outcome in found), Outcome.SKIPPED)
+    return min(outcomes, key=rank, default=Outcome.SKIPPED)
+
+
+def rank(outcome: Outcome) -> int:
+    """Return the place of an outcome among all, the worst first: 0 is failed."""
+    return _WORST_FIRST.index(outcome)
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -10,13 +10,12 @@ from tabulate import MIN_PADDING, tabulate
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, make_result
-from toolkit.model.verdict import Outcome, Verdict
+from toolkit.model.verdict import Outcome, Verdict, rank
 from toolkit.report.summary import summary
 from toolkit.report.text import count, printable
 
 WIDTH = 100
 MAX_OFFENDERS = 10
-_ORDER = {Outcome.FAILED: 0, Outcome.UNDECIDED: 1, Outcome.PASSED: 2, Outcome.SKIPPED: 3}
 
 
 def render_table(result: Result) -> str:
@@ -54,7 +53,7 @@ def _verdicts(verdicts: Iterable[Verdict]) -> str:
     # Skipped verdicts of one rule that differ in nothing but the subject say nothing new on their own lines.
     rows: list[tuple[str, ...]] = []
     skipped: dict[tuple[str, str], list[str]] = {}
-    for verdict in sorted(verdicts, key=lambda verdict: _ORDER[verdict.outcome]):
+    for verdict in sorted(verdicts, key=lambda verdict: rank(verdict.outcome)):
         if verdict.outcome is Outcome.SKIPPED:
             skipped.setdefault((verdict.rule, verdict.reason), []).append(verdict.subject)
         else:

@@ -13,7 +13,7 @@ from toolkit.model.blind_spots import BlindSpot, ScanGap
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Environment, Evidence
 from toolkit.model.result import Result
-from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.model.verdict import Outcome, Verdict, rank, worst
 from toolkit.model.windows import ClaimSum, WindowFound, WindowSums
 
 MAX_WORST = 20
@@ -22,7 +22,6 @@ MAX_REASONS = 5
 MAX_SPOTS = 100
 """Blind spots that are told one by one; their texts hold times, so each window may have its own."""
 MORE_SPOTS = "and more, in other windows"
-SEVERITY = {Outcome.SKIPPED: 0, Outcome.PASSED: 1, Outcome.UNDECIDED: 2, Outcome.FAILED: 3}
 _SUMMED = (
     *("switches_judged", "switches_kernel", "switches_skew", "switches_untraced", "lost_events", "map_full"),
     *("missed_runs", "proc_scans", "file_readings", "cgroup_moves_dropped", "affinity_changes_dropped"),
@@ -71,7 +70,7 @@ class Sums:
         if result.outcome in (Outcome.FAILED, Outcome.UNDECIDED):
             self._worst.append(_found(number, result))
             # A stable order: of windows that are as bad the earlier ones stay.
-            self._worst = sorted(self._worst, key=lambda one: -SEVERITY[one.outcome])[:MAX_WORST]
+            self._worst = sorted(self._worst, key=lambda one: rank(one.outcome))[:MAX_WORST]
         for verdict in result.verdicts:
             self._tell(verdict, number, result.started_at)
         for row in evidence.cpu_use:
@@ -95,7 +94,7 @@ class Sums:
             self._verdicts[key] = _Told(verdict, number, at, Counter([verdict.outcome]))
             return
         told.outcomes[verdict.outcome] += 1
-        if SEVERITY[verdict.outcome] > SEVERITY[told.verdict.outcome]:
+        if rank(verdict.outcome) < rank(told.verdict.outcome):
             told.verdict, told.window, told.at = verdict, number, at
 
     def result(self) -> Result:
@@ -123,7 +122,7 @@ class Sums:
 
 def _found(number: int, result: Result) -> WindowFound:
     bad = [verdict for verdict in result.verdicts if verdict.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
-    bad.sort(key=lambda verdict: -SEVERITY[verdict.outcome])
+    bad.sort(key=lambda verdict: rank(verdict.outcome))
     return WindowFound(
         number=number,
         outcome=result.outcome,

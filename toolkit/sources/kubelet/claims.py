@@ -129,10 +129,7 @@ class _Maker:
 
     def _mems(self, key: tuple[str, str]) -> CpuSet | None:
         rows = [row for row in (self.memory.entries if self.memory else ()) if (row.pod_uid, row.container) == key]
-        found = CpuSet()
-        for row in rows:
-            found = found | row.nodes
-        return found if rows else None
+        return CpuSet.union(row.nodes for row in rows) if rows else None
 
     def _isolation(self, subject: Subject, in_state: bool) -> Isolation:
         if not in_state:

@@ -207,11 +207,11 @@ def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:
     """Return the CPUs that are online; where sysfs was not read, those that any cgroup was granted."""
     if reading.online is not None:
         return parsed(reading.online) or CpuSet()
-    found = CpuSet()
-    for files in tree.values():
-        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus"):
-            found = found | (parsed(files.get(name, "")) or CpuSet())
-    return found
+    return CpuSet.union(
+        parsed(files.get(name, "")) or CpuSet()
+        for files in tree.values()
+        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus")
+    )
 
 
 def _topology(reading: NodeReading) -> dict[str, object]:
