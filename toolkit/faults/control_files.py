@@ -5,6 +5,7 @@ Source: ``docs/facts.md`` K12-K20.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from toolkit.apply import changes
@@ -22,12 +23,25 @@ def write(host: Host, controller: str, cgroup: str, name: str, after: str) -> Ch
 
     :raises InputError: there is no such file, or it says so already.
     """
-    path, before = host.control(controller, cgroup, name)
-    if changes.same(name, before, after):
+    change = _content(host, controller, cgroup, name, after)
+    if changes.same(name, change.before, after):
         raise InputError(
-            f"--target {cgroup}", f"{name} is {before.strip()!r} already", "a fault that changes something"
+            f"--target {cgroup}", f"{name} is {change.before.strip()!r} already", "a fault that changes something"
         )
+    return change
+
+
+def _content(host: Host, controller: str, cgroup: str, name: str, after: str) -> Change:
+    path, before = host.control(controller, cgroup, name)
     return Change(kind=ChangeKind.CONTROL, path=path, before=before, after=after)
+
+
+def cpusets(host: Host, cgroups: Iterable[str], name: str, wanted: CpuSet | None) -> tuple[Change, ...]:
+    """Return the changes that give ``cpuset.cpus`` or ``cpuset.mems`` of cgroups other content.
+
+    :param wanted: ``None`` or empty: all that each cgroup's parent has. :raises InputError: as :func:`write`.
+    """
+    return tuple(write(host, "cpuset", cgroup, name, str(wanted or parents(host, cgroup, name))) for cgroup in cgroups)
 
 
 def parents(host: Host, cgroup: str, name: str) -> CpuSet:
@@ -54,11 +68,10 @@ def emptied(host: Host, cgroup: str, files: tuple[str, ...]) -> tuple[Change, ..
     can_be_empty = host.hierarchy.is_v2("cpuset") and not populated
     made = []
     for name in files:
-        path, before = host.control("cpuset", cgroup, name)
-        after = "" if can_be_empty else str(parents(host, cgroup, name))
+        change = _content(host, "cpuset", cgroup, name, "" if can_be_empty else str(parents(host, cgroup, name)))
         # What is empty already has its parent's, and could not be made empty again.
-        if before.strip() and not changes.same(name, before, after):
-            made.append(Change(kind=ChangeKind.CONTROL, path=path, before=before, after=after))
+        if change.before.strip() and not changes.same(name, change.before, change.after):
+            made.append(change)
     if not made:
         raise InputError(f"--target {cgroup}", "it has its parent's CPUs already", "a cgroup with CPUs of its own")
     return tuple(made)
@@ -82,8 +95,7 @@ def _two_files(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[
     """v1 refuses any step that is more than the pod's: the way there, and back, leads over the smaller bandwidth."""
     found = {}
     for name, wanted in (("cpu.cfs_quota_us", quota_us), ("cpu.cfs_period_us", period_us)):
-        path, before = host.control("cpu", cgroup, name)
-        found[name] = Change(kind=ChangeKind.CONTROL, path=path, before=before, after=str(wanted))
+        found[name] = _content(host, "cpu", cgroup, name, str(wanted))
     quota, period = (int(change.before) for change in found.values())
     # That of the new quota in the old period, or that of the old quota in the new period.
     quota_first = quota_us < 0 or (quota >= 0 and quota_us * period_us <= quota * period)
@@ -114,11 +126,8 @@ def every(host: Host, cgroup: str, controller: str, pattern: str, after: str) ->
     """
     directory = host.hierarchy.controller_dir(controller) / cgroupfs.relative(cgroup)
     names = sorted(path.name for path in Path(directory).glob(pattern))
-    made = []
-    for name in names:
-        path, before = host.control(controller, cgroup, name)
-        if not changes.same(name, before, after):
-            made.append(Change(kind=ChangeKind.CONTROL, path=path, before=before, after=after))
+    found = ((name, _content(host, controller, cgroup, name, after)) for name in names)
+    made = [change for name, change in found if not changes.same(name, change.before, after)]
     if not made:
         raise InputError(f"--target {cgroup}", f"no {pattern} but {after!r}", "a cgroup with such a limit")
     return tuple(made)

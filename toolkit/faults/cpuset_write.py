@@ -16,17 +16,7 @@ ID = "cpuset-write"
 
 def prepare(host: Host, injection: Injection) -> Alternatives:
     """Write ``cpus``, or all that the target's parent has."""
-    changes = (
-        control_files.write(
-            host,
-            "cpuset",
-            cgroup,
-            "cpuset.cpus",
-            str(injection.cpus or control_files.parents(host, cgroup, "cpuset.cpus")),
-        )
-        for cgroup in injection.targets
-    )
-    return (tuple(changes),)
+    return (control_files.cpusets(host, injection.targets, "cpuset.cpus", injection.cpus),)
 
 
 def _widen(_control: NegativeControl, target: Target) -> Injection:

@@ -12,17 +12,7 @@ ID = "mems-write"
 
 def prepare(host: Host, injection: Injection) -> Alternatives:
     """Write ``mems``, or all nodes that the target's parent has."""
-    changes = (
-        control_files.write(
-            host,
-            "cpuset",
-            cgroup,
-            "cpuset.mems",
-            str(injection.mems or control_files.parents(host, cgroup, "cpuset.mems")),
-        )
-        for cgroup in injection.targets
-    )
-    return (tuple(changes),)
+    return (control_files.cpusets(host, injection.targets, "cpuset.mems", injection.mems),)
 
 
 def _widen(_control: NegativeControl, target: Target) -> Injection:
