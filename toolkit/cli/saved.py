@@ -24,11 +24,15 @@ def judged_again(run: StoredRun) -> Result:
     """
     now = make_result(run.evidence, judge(run.claims, run.evidence))
     found = [] if run.result is None else disagreements(run.result, now)
-    for text in found[:MAX_NOTES]:
-        say_line(f"pinproof: {run.path / 'result.json'}: {text}", err=True)
-    if len(found) > MAX_NOTES:
-        say_line(f"pinproof: {run.path / 'result.json'}: and {len(found) - MAX_NOTES} more", err=True)
+    _note(run.path, found)
     return now
+
+
+def _note(path: Path, found: list[str]) -> None:
+    """Say on standard error where the ``result.json`` of a run directory differs from its evidence."""
+    more = [f"and {len(found) - MAX_NOTES} more"] if len(found) > MAX_NOTES else []
+    for text in (*found[:MAX_NOTES], *more):
+        say_line(f"pinproof: {path / 'result.json'}: {text}", err=True)
 
 
 def run_result(path: Path) -> tuple[Result, StoredRun]:
@@ -51,8 +55,7 @@ def run_result(path: Path) -> tuple[Result, StoredRun]:
     found = [] if saved is None else disagreements(saved, now)
     missing = sorted(set(range(1, max(windows) + 1)) - set(windows))
     lacking = max(0, (saved.windows.count if saved is not None and saved.windows is not None else 0) - len(windows))
-    for text in found[:MAX_NOTES]:
-        say_line(f"pinproof: {path / 'result.json'}: {text}", err=True)
+    _note(path, found)
     if missing or lacking:
         now = _incomplete(now, missing, max(lacking, len(missing)))
     return now, run
