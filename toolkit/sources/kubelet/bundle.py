@@ -18,6 +18,7 @@ from toolkit.model.node_reading import (
 )
 from toolkit.sources.kubelet import runtime_json
 from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
+from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.json_parts import items, load, mapping, number, text, texts
 
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
@@ -117,8 +118,8 @@ def _config(files: dict[str, bytes]) -> tuple[NamedText, ...] | None:
 
 
 def _flags(files: dict[str, bytes]) -> tuple[str, ...] | None:
-    raw = files.get("kubelet/cmdline")
-    return None if raw is None else tuple(raw.decode("utf-8", "replace").rstrip("\0").split("\0")[1:])
+    raw = _text(files, "kubelet/cmdline")
+    return None if raw is None else arguments_of(raw)
 
 
 def _pod_resources(answers: object, node: object) -> tuple[object, object]:
@@ -159,35 +160,36 @@ def _cgroup_files(files: dict[str, bytes]) -> CgroupHierarchies | None:
 
 def _threads(data: object) -> Iterable[ThreadReading]:
     """Both forms: a list of threads, or processes with their threads."""
+    found = []
     for item in items(data):
         entry = mapping(item)
-        pid, tid = number(entry.get("tgid")), number(entry.get("tid"))
-        if pid is None or tid is None:
-            continue
-        yield ThreadReading(
-            pid=pid,
-            tid=tid,
-            comm=text(entry.get("comm")),
-            cgroups=parse_cgroups(text(line) for line in items(entry.get("cgroup"))),
-            cpus_allowed=text(entry.get("cpus")) or None,
-            mems_allowed=text(entry.get("mems")) or None,
-        )
-    for key, value in mapping(data).items():
-        entry, pid = mapping(value), number(key)
+        lines = [text(line) for line in items(entry.get("cgroup"))]
+        found.append(_thread(entry.get("tgid"), entry.get("tid"), entry, lines, entry.get("cpus"), entry.get("mems")))
+    for pid, value in mapping(data).items():
+        entry = mapping(value)
         groups = entry.get("cgroup")
         lines = text(groups).splitlines() if isinstance(groups, str) else [text(line) for line in items(groups)]
-        for thread, masks in mapping(entry.get("threads")).items():
-            tid = number(thread)
-            if pid is None or tid is None:
-                continue
-            yield ThreadReading(
-                pid=pid,
-                tid=tid,
-                comm=text(entry.get("comm")),
-                cgroups=parse_cgroups(lines),
-                cpus_allowed=text(mapping(masks).get("Cpus_allowed_list")) or None,
-                mems_allowed=text(mapping(masks).get("Mems_allowed_list")) or None,
-            )
+        for tid, given in mapping(entry.get("threads")).items():
+            masks = mapping(given)
+            cpus, mems = masks.get("Cpus_allowed_list"), masks.get("Mems_allowed_list")
+            found.append(_thread(pid, tid, entry, lines, cpus, mems))
+    return (thread for thread in found if thread is not None)
+
+
+def _thread(
+    pid: object, tid: object, entry: dict[str, Any], lines: list[str], cpus: object, mems: object
+) -> ThreadReading | None:
+    process, thread = number(pid), number(tid)
+    if process is None or thread is None:
+        return None
+    return ThreadReading(
+        pid=process,
+        tid=thread,
+        comm=text(entry.get("comm")),
+        cgroups=parse_cgroups(lines),
+        cpus_allowed=text(cpus) or None,
+        mems_allowed=text(mems) or None,
+    )
 
 
 def parse_cgroups(lines: Iterable[str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ from toolkit.sources.kubelet.flags import DEFAULT_ROOT, WHERE, Flags, read_flags
 
 DROP_IN_EXTENSION = ".conf"
 MAX_DROP_INS = 1024
-_DEFAULT_RECONCILE_S = 10.0
+DEFAULT_RECONCILE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class KubeletConfiguration:
     """
 
     node: NodeConfig
-    reconcile_period_s: float = _DEFAULT_RECONCILE_S
+    reconcile_period_s: float = DEFAULT_RECONCILE_S
     container_runtime_endpoint: str = ""
     static_pod_path: str = ""
     pod_logs_directory: str = ""
@@ -93,7 +93,7 @@ def read_configuration(
     period = nanoseconds(places.cpu_manager_reconcile_period) / 1e9
     return KubeletConfiguration(
         node=read_settings(fields, "the kubelet's configuration"),
-        reconcile_period_s=period or _DEFAULT_RECONCILE_S,
+        reconcile_period_s=period or DEFAULT_RECONCILE_S,
         container_runtime_endpoint=places.container_runtime_endpoint or "unix:///run/containerd/containerd.sock",
         static_pod_path=places.static_pod_path,
         pod_logs_directory=places.pod_logs_dir or "/var/log/pods",
@@ -111,8 +111,8 @@ def load_configuration(
     :raises InputError: see :func:`read_configuration`; a file or directory that cannot be read.
     """
     base = None if path is None else (str(path), read_text(path, EXPECTED, MAX_BYTES))
-    drop_ins = [] if directory is None else [(str(p), read_text(p, EXPECTED, MAX_BYTES)) for p in _drop_ins(directory)]
-    return read_configuration(base, drop_ins, read_flags(arguments))
+    more = [] if directory is None else [(str(p), read_text(p, EXPECTED, MAX_BYTES)) for p in drop_ins(directory)]
+    return read_configuration(base, more, read_flags(arguments))
 
 
 def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _thresholds(fields: Mapping[str, Any]) -> dict[str, str]:
     return {**(DEFAULT_EVICTION_HARD if fields.get("mergeDefaultEvictionSettings") else {}), **given}
 
 
-def _drop_ins(directory: Path) -> list[Path]:
+def drop_ins(directory: Path) -> list[Path]:
     """Return the drop-in files below a directory in the kubelet's order: by name, those of folders among them."""
 
     def refuse(error: OSError) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.model.go_text import GoError, parse_bool
 
 WHERE = "the kubelet's command line"
 DEFAULT_ROOT = "/var/lib/kubelet"
-_TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,10 @@ def _text(value: str, _before: Any, _where: str) -> str:
 
 
 def _truth(value: str, _before: Any, where: str) -> bool:
-    if value not in (*_TRUE, *_FALSE):
-        raise InputError(where, repr(value)[:60], "true or false")
-    return value in _TRUE
+    try:
+        return parse_bool(value)
+    except GoError:
+        raise InputError(where, repr(value)[:60], "true or false") from None
 
 
 def _pairs(value: str, before: Any, where: str, *, sign: str = "=", split: bool = True) -> dict[str, str]:
@@ -100,6 +101,11 @@ _FIELDS: Mapping[str, tuple[str, _Reader]] = {
     "topology-manager-scope": ("topologyManagerScope", _text),
 }
 _PLACES = ("config", "config-dir", "root-dir")
+
+
+def arguments_of(cmdline: str) -> tuple[str, ...]:
+    """Return the arguments in a text of ``/proc/PID/cmdline``, without the program's own name."""
+    return tuple(cmdline.rstrip("\0").split("\0")[1:])
 
 
 def read_flags(arguments: Sequence[str]) -> Flags:

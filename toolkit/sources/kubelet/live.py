@@ -5,6 +5,7 @@ Source: Kubernetes documentation "Local Files And Paths Used By The Kubelet"; cg
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from toolkit.errors import InputError
 from toolkit.model.names import from_path
 from toolkit.model.node_reading import (
     UNIFIED,
@@ -22,7 +24,9 @@ from toolkit.model.node_reading import (
     ThreadReading,
 )
 from toolkit.sources.kubelet.bundle import V1, parse_cgroups
-from toolkit.sources.kubelet.subjects import place_of
+from toolkit.sources.kubelet.configuration import drop_ins
+from toolkit.sources.kubelet.flags import Flags, arguments_of, read_flags
+from toolkit.sources.kubelet.subjects import ROOT
 
 MAX_BYTES = 16 * 1024 * 1024
 FILES = (
@@ -32,7 +36,6 @@ FILES = (
     *("memory.max", "memory.limit_in_bytes", "cgroup.procs"),
 )
 """Control files that a reading holds."""
-_KUBEPODS = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
 _LOG = re.compile(r"(?P<pod>[^_]+)_(?P<namespace>[^_]+)_(?P<name>.+)-(?P<id>[0-9a-f]{64})\.log")
 _MASK = re.compile(r"^(Cpus|Mems)_allowed_list:\s*(\S*)$", re.MULTILINE)
 MAX_DEPTH = 12
@@ -115,16 +118,14 @@ def _pod_folders(mount: Path) -> Iterator[Path]:
         parts = Path(folder).relative_to(mount).parts
         if len(parts) >= MAX_DEPTH:
             names.clear()
-        if any(_KUBEPODS.fullmatch(part) for part in parts):
+        if any(ROOT.fullmatch(part) for part in parts):
             yield Path(folder)
 
 
 def _threads(cgroups: CgroupHierarchies, proc: Path) -> Iterator[ThreadReading]:
     seen: set[int] = set()
     for groups in cgroups.values():
-        for path, files in groups.items():
-            if place_of(path) is None and "kubepods" not in path:
-                continue
+        for files in groups.values():
             for word in files.get("cgroup.procs", "").split():
                 if word.isascii() and word.isdigit() and int(word) not in seen:
                     seen.add(int(word))
@@ -165,20 +166,19 @@ def _kubelet_flags(proc: Path) -> tuple[str, ...] | None:
         return None
     for pid in pids:
         if (read_text(proc / str(pid) / "comm")[0] or "").strip() == "kubelet":
-            words = (read_text(proc / str(pid) / "cmdline")[0] or "").rstrip("\0").split("\0")
-            return tuple(words[1:])
+            return arguments_of(read_text(proc / str(pid) / "cmdline")[0] or "")
     return None
 
 
 def _config(root: Path, flags: tuple[str, ...] | None) -> tuple[NamedText, ...] | None:
-    given = dict(word.lstrip("-").partition("=")[::2] for word in flags or () if "=" in word)
-    main = Path(given.get("config") or root / "config.yaml")
-    text, _ = read_text(main)
-    found = [] if text is None else [NamedText(name=from_path(main), text=text)]
-    for drop_in in sorted(Path(given["config-dir"]).rglob("*.conf")) if given.get("config-dir") else ():
-        more, _ = read_text(drop_in)
-        found += [] if more is None else [NamedText(name=from_path(drop_in), text=more)]
-    return tuple(found) or None
+    given = Flags()
+    with contextlib.suppress(InputError):  # The reader of the configuration says what is wrong with the flags.
+        given = read_flags(flags or ())
+    files = [Path(given.config_file or root / "config.yaml")]
+    with contextlib.suppress(InputError):
+        files += drop_ins(Path(given.config_directory)) if given.config_directory else []
+    texts = [(path, read_text(path)[0]) for path in files]
+    return tuple(NamedText(name=from_path(path), text=text) for path, text in texts if text is not None) or None
 
 
 def _log_names(logs: Path) -> dict[str, tuple[str, str, str, str]] | None:

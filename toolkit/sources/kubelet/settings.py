@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.go_text import GoError, parse_bool
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet.configuration import read_configuration
+from toolkit.sources.kubelet.configuration import DEFAULT_RECONCILE_S, read_configuration
 from toolkit.sources.kubelet.flags import read_flags
 
-RECONCILE_S = 10.0
-"""The kubelet's default of ``cpuManagerReconcilePeriod``."""
 STRICT = "strict-cpu-reservation"
 
 
@@ -23,7 +22,7 @@ class Settings:
     config: NodeConfig = field(default_factory=NodeConfig)
     reserved: CpuSet = field(default_factory=CpuSet)
     strict: bool = False
-    reconcile_s: float = RECONCILE_S
+    reconcile_s: float = DEFAULT_RECONCILE_S
     problem: str = ""
 
 
@@ -37,5 +36,8 @@ def settings(reading: NodeReading) -> Settings:
         reserved = CpuSet.parse(found.node.reserved_system_cpus, "reservedSystemCPUs")
     except InputError as error:
         return Settings(problem=str(error))
-    strict = found.node.cpu_manager_policy_options.get(STRICT, "").lower() in ("true", "1", "t")
+    try:
+        strict = parse_bool(found.node.cpu_manager_policy_options.get(STRICT, "false"))
+    except GoError:
+        strict = False  # No kubelet starts with it.
     return Settings(config=found.node, reserved=reserved, strict=strict, reconcile_s=found.reconcile_period_s)

@@ -22,7 +22,7 @@ SANDBOX = "(sandbox)"
 """How a pod's sandbox is named where a container's name stands."""
 _POD_SLICE = re.compile(r"(?:.*-)?kubepods(?:-(?:burstable|besteffort))?-pod(?P<uid>.+)\.slice")
 _POD = re.compile(r"pod(?P<uid>[^/]+)")
-_ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
+ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
 _SCOPE = re.compile(r"(?P<prefix>(?:cri-containerd|crio-conmon|crio|docker|libpod)-)?(?P<id>[^/]+?)(?:\.scope)?")
 _HEX = re.compile(r"[0-9a-f]{12,}")
 
@@ -74,7 +74,7 @@ class Place:
 def place_of(path: str) -> Place | None:
     """Return the pod, and the container if it is one's own cgroup; ``None``: neither, or below a container."""
     parts = path.strip("/").split("/")
-    start = next((i for i, part in enumerate(parts) if _ROOT.fullmatch(part)), None)
+    start = next((i for i, part in enumerate(parts) if ROOT.fullmatch(part)), None)
     if start is None:
         return None
     root = "/" + "/".join(parts[: start + 1])

@@ -1,0 +1,32 @@
+"""Which files a running kubelet's command line names, with and without ``=``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.sources.kubelet.live import read_live
+from toolkit.sources.kubelet.settings import settings
+
+FILE = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreservedSystemCPUs: {}\n"
+
+
+@pytest.mark.parametrize("form", ["--config={}\0--config-dir={}\0", "--config\0{}\0--config-dir\0{}\0"])
+@pytest.mark.parametrize("drop_in", [True, False])
+def test_the_files_that_flags_name_are_read(tmp_path: Path, form: str, *, drop_in: bool) -> None:
+    """Both forms name the same files; a drop-in wins, a directory that is not there changes nothing."""
+    file, folder = tmp_path / "own.yaml", tmp_path / "conf.d"
+    file.write_text(FILE.format("'1'"))
+    if drop_in:
+        folder.mkdir()
+        (folder / "9.conf").write_text(FILE.format("'3'"))
+    process = tmp_path / "proc/42"
+    process.mkdir(parents=True)
+    (process / "comm").write_text("kubelet\n")
+    (process / "cmdline").write_text("/usr/bin/kubelet\0" + form.format(file, folder))
+    (tmp_path / "kubelet").mkdir()
+
+    reading = read_live(*(tmp_path / name for name in ("kubelet", "cgroup", "proc", "logs", "sys")))
+
+    assert str(settings(reading).reserved) == ("3" if drop_in else "1")
