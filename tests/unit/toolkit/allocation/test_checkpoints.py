@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from toolkit.allocation.checkpoint_cpu import (
+from toolkit.allocation.checkpoint.cpu import (
     cpu_hashed_text,
     parse_cpu_checkpoint,
     read_cpu_checkpoint,
     restore_cpu_state,
     write_cpu_checkpoint,
 )
-from toolkit.allocation.checkpoint_format import CheckpointError, fnv32a
-from toolkit.allocation.checkpoint_memory import (
+from toolkit.allocation.checkpoint.format import CheckpointError, fnv32a
+from toolkit.allocation.checkpoint.memory import (
     memory_hashed_text,
     read_memory_checkpoint,
     restore_memory_state,
     write_memory_checkpoint,
 )
-from toolkit.allocation.cpu_state import CpuState
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 

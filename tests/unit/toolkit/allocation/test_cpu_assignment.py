@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from toolkit.allocation.cpu_assignment import CpuShortageError, take_cpus, take_cpus_near
-from toolkit.allocation.cpu_distributed import _aliased_combinations
-from toolkit.allocation.cpu_groups import fullest, lowest
-from toolkit.allocation.cpu_options import CpuPolicyOptions
+from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
+from toolkit.allocation.cpu.distributed import _aliased_combinations
+from toolkit.allocation.cpu.groups import fullest, lowest
+from toolkit.allocation.cpu.options import CpuPolicyOptions
 from toolkit.allocation.machine import Machine, MachineCpu
 from toolkit.model.cpuset import EMPTY, CpuSet
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from toolkit.allocation.cpu_hints import cpu_hints
-from toolkit.allocation.cpu_manager import CpuAdmissionError, CpuState, NonePolicy, StaticPolicy, make_policy
-from toolkit.allocation.cpu_options import CpuPolicyError
-from toolkit.allocation.cpu_requests import exclusive_cpus, pod_exclusive_cpus
+from toolkit.allocation.cpu.hints import cpu_hints
+from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuState, NonePolicy, StaticPolicy, make_policy
+from toolkit.allocation.cpu.options import CpuPolicyError
+from toolkit.allocation.cpu.requests import exclusive_cpus, pod_exclusive_cpus
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.topology_hint import TopologyHint
+from toolkit.allocation.topology.hint import TopologyHint
 from toolkit.errors import InputError
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet

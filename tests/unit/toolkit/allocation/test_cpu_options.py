@@ -6,8 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from toolkit.allocation.cpu_manager import NonePolicy, StaticPolicy, make_policy
-from toolkit.allocation.cpu_options import MATURITY, CpuPolicyError, CpuPolicyOptions, check_machine, parse_options
+from toolkit.allocation.cpu.manager import NonePolicy, StaticPolicy, make_policy
+from toolkit.allocation.cpu.options import MATURITY, CpuPolicyError, CpuPolicyOptions, check_machine, parse_options
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import CpuSet
 

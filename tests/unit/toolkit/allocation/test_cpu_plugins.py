@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.allocation.cpu_manager import CpuAdmissionError, CpuState, StaticPolicy, make_policy
+from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuState, StaticPolicy, make_policy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolkit.allocation.cpu_manager import CpuAdmissionError, CpuState, StaticPolicy, make_policy
-from toolkit.allocation.cpu_options import MATURITY, CpuPolicyError
+from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuState, StaticPolicy, make_policy
+from toolkit.allocation.cpu.options import MATURITY, CpuPolicyError
 from toolkit.allocation.machine import Machine, MachineCpu
 from toolkit.model.plan import ContainerRole
 from toolkit.model.pod import Container, Pod, Resources

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.allocation.cpu_manager import CpuAdmissionError, CpuPolicy, CpuPolicyError, CpuState, make_policy
+from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuPolicy, CpuPolicyError, CpuState, make_policy
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.pod import Pod

@@ -8,10 +8,10 @@ import pytest
 
 from toolkit.allocation.admission import AdmissionError, KubeletPanic, StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.memory_manager import MemoryManager
-from toolkit.allocation.memory_manager_start import check_policy, empty_machine, validate
-from toolkit.allocation.memory_manager_state import Block, MemoryState
-from toolkit.allocation.topology_hint import TopologyHint
+from toolkit.allocation.memory.manager import MemoryManager
+from toolkit.allocation.memory.start import check_policy, empty_machine, validate
+from toolkit.allocation.memory.state import Block, MemoryState
+from toolkit.allocation.topology.hint import TopologyHint
 from toolkit.errors import InputError
 from toolkit.model.node_config import MemoryReservation
 from toolkit.model.pod import Pod

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.allocation import topology_manager_merge
 from toolkit.allocation.admission import KubeletPanic, StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.topology_hint import TopologyHint
-from toolkit.allocation.topology_manager import TopologyManager
-from toolkit.allocation.topology_manager_merge import collect, merge
+from toolkit.allocation.topology.hint import TopologyHint
+from toolkit.allocation.topology.manager import TopologyManager
+from toolkit.allocation.topology.merge import _all_ands, collect, merge
 
 GIB = 1 << 30
 NOT_A_NUMBER = 'strconv.Atoi: parsing "many": invalid syntax'
@@ -83,8 +82,8 @@ def test_the_transform_finds_exactly_the_pairwise_ands(left: set[int], right: se
 
     gap = {mask << 40 | (mask & 1) for mask in left}, {mask << 40 | (mask & 1) for mask in right}
 
-    assert {a & b for a in gap[0] for b in gap[1]} == topology_manager_merge._all_ands(*gap, 63 << 40 | 1)
-    assert expected == topology_manager_merge._all_ands(left, right, 63)
+    assert {a & b for a in gap[0] for b in gap[1]} == _all_ands(*gap, 63 << 40 | 1)
+    assert expected == _all_ands(left, right, 63)
 
 
 def test_no_opinion_and_no_possibility() -> None:

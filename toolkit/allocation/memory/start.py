@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.memory_manager_state import WORD, Block, MemoryState, MemoryTable, NodeState
+from toolkit.allocation.memory.state import WORD, Block, MemoryState, MemoryTable, NodeState
 from toolkit.model.go_text import quote
 from toolkit.model.node_config import MemoryReservation
 from toolkit.model.pod import HUGEPAGES_PREFIX, MEMORY, is_memory_resource

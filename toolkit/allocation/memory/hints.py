@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from toolkit.allocation.admission import KubeletPanic
-from toolkit.allocation.cpu_hints import MAX_NUMA_NODES
-from toolkit.allocation.memory_manager_state import WORD, MemoryState
-from toolkit.allocation.topology_hint import TopologyHint, narrower
+from toolkit.allocation.cpu.hints import MAX_NUMA_NODES
+from toolkit.allocation.memory.state import WORD, MemoryState
+from toolkit.allocation.topology.hint import TopologyHint, narrower
 from toolkit.errors import InputError
 
 NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"

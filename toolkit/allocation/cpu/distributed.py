@@ -17,8 +17,8 @@ from functools import partial
 from itertools import combinations
 from math import sqrt
 
-from toolkit.allocation.cpu_groups import Group, cpu_groups
-from toolkit.allocation.cpu_packed import CpuShortageError, take_packed
+from toolkit.allocation.cpu.groups import Group, cpu_groups
+from toolkit.allocation.cpu.packed import CpuShortageError, take_packed
 from toolkit.allocation.machine import Machine
 
 Combine = Callable[[Sequence[int], int], Iterator[Sequence[int]]]
@@ -37,7 +37,7 @@ def take_distributed(
 ) -> int:
     """Choose ``count`` CPUs out of the mask ``available``, in groups of ``group_size``.
 
-    :raises CpuShortageError: as :func:`toolkit.allocation.cpu_packed.take_packed`.
+    :raises CpuShortageError: as :func:`toolkit.allocation.cpu.packed.take_packed`.
     """
     take = partial(take_packed, machine, spread=spread, quirks=quirks)
     if count % group_size or not 0 < count <= available.bit_count():

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolkit.allocation.admission import AdmissionError, empty_pod_shared_pool
-from toolkit.allocation.memory_manager_requests import container_requests, summed_requests
-from toolkit.allocation.memory_manager_state import WORD, Block, to_blocks
+from toolkit.allocation.memory.requests import container_requests, summed_requests
+from toolkit.allocation.memory.state import WORD, Block, to_blocks
 from toolkit.model.pod import Pod, is_memory_resource
 
 

@@ -1,14 +1,14 @@
 """Which CPUs the static policy takes: the entry to the packed and the distributed choice.
 
 Pure functions of machine, free CPUs, number and options; no state, no pods, no NUMA hints (that is
-:mod:`toolkit.allocation.cpu_manager`). Source: ``docs/specification.md``, "Static policy options".
+:mod:`toolkit.allocation.cpu.manager`). Source: ``docs/specification.md``, "Static policy options".
 """
 
 from __future__ import annotations
 
-from toolkit.allocation.cpu_distributed import take_distributed
-from toolkit.allocation.cpu_options import CpuPolicyOptions
-from toolkit.allocation.cpu_packed import CpuShortageError, take_packed
+from toolkit.allocation.cpu.distributed import take_distributed
+from toolkit.allocation.cpu.options import CpuPolicyOptions
+from toolkit.allocation.cpu.packed import CpuShortageError, take_packed
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import EMPTY, CpuSet
 
@@ -28,7 +28,7 @@ def take_cpus(
 
     :param foreign: CPUs of other pods, which an irregular core must not bring along.
     :param quirks: reproduce the real component's defects: ``foreign`` is not respected, and what
-        :mod:`toolkit.allocation.cpu_packed` and :mod:`toolkit.allocation.cpu_distributed` say.
+        :mod:`toolkit.allocation.cpu.packed` and :mod:`toolkit.allocation.cpu.distributed` say.
     :raises CpuShortageError: there are not enough.
     """
     spread = options.distribute_cpus_across_cores

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from toolkit.allocation.cpu_groups import CpuGroups, Group, cpu_groups, fullest, lowest
+from toolkit.allocation.cpu.groups import CpuGroups, Group, cpu_groups, fullest, lowest
 from toolkit.allocation.machine import Machine
 
 

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolkit.allocation.cpu_assignment import CpuShortageError, take_cpus
-from toolkit.allocation.cpu_options import (
+from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus
+from toolkit.allocation.cpu.options import (
     CpuPolicyError,
     CpuPolicyOptions,
     check_machine,
     check_none_policy,
     parse_options,
 )
-from toolkit.allocation.cpu_state import CpuState
-from toolkit.allocation.cpu_static import CpuAdmissionError, StaticPolicy
+from toolkit.allocation.cpu.state import CpuState
+from toolkit.allocation.cpu.static import CpuAdmissionError, StaticPolicy
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.topology_hint import Hints
+from toolkit.allocation.topology.hint import Hints
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.pod import Container, Pod

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolkit.allocation.checkpoint_format import (
+from toolkit.allocation.checkpoint.format import (
     CORRUPT,
     ROOT,
     CheckpointError,
@@ -26,7 +26,7 @@ from toolkit.allocation.checkpoint_format import (
     number_field,
     text_field,
 )
-from toolkit.allocation.memory_manager_state import Block, MemoryState, MemoryTable, NodeState
+from toolkit.allocation.memory.state import Block, MemoryState, MemoryTable, NodeState
 from toolkit.errors import InputError
 from toolkit.model.go_text import GoError, atoi, quote
 

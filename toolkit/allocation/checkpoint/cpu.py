@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolkit.allocation.checkpoint_format import (
+from toolkit.allocation.checkpoint.format import (
     CORRUPT,
     ROOT,
     CheckpointError,
@@ -23,7 +23,7 @@ from toolkit.allocation.checkpoint_format import (
     number_field,
     text_field,
 )
-from toolkit.allocation.cpu_state import CpuState
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.go_text import GoError, parse_cpu_list, quote

@@ -2,7 +2,7 @@
 
 "Fullest" means fewest free CPUs (but at least one), and then lowest id. The order is hierarchical: whatever is the
 larger unit, NUMA node or socket, is sorted first, the smaller one within it, cores within the smaller one. This file
-knows the order only; what is taken in that order is decided in :mod:`toolkit.allocation.cpu_packed`.
+knows the order only; what is taken in that order is decided in :mod:`toolkit.allocation.cpu.packed`.
 
 Source: Kubernetes documentation "Control CPU Management Policies" (``docs/specification.md``), static policy options;
 KEP-3570/KEP-4176 and the comments on the real component's orders.

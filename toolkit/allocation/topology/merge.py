@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from toolkit.allocation.topology_hint import ANY, NOTHING, Hints, TopologyHint
+from toolkit.allocation.topology.hint import ANY, NOTHING, Hints, TopologyHint
 
 MaskKey = Callable[[int], tuple[float, ...]]
 """Orders masks with the same number of nodes: the smallest key is the best."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from toolkit.allocation.admission import KubeletPanic, StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.topology_hint import Hints, TopologyHint
-from toolkit.allocation.topology_manager_merge import MaskKey, collect, merge, single_node_only
+from toolkit.allocation.topology.hint import Hints, TopologyHint
+from toolkit.allocation.topology.merge import MaskKey, collect, merge, single_node_only
 from toolkit.model.go_text import GoError, atoi, parse_bool, quote
 
 NONE = "none"

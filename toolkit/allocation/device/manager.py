@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from toolkit.allocation.admission import unexpected
-from toolkit.allocation.cpu_hints import MAX_NUMA_NODES
-from toolkit.allocation.topology_hint import NO_AFFINITY, Hints, TopologyHint
+from toolkit.allocation.cpu.hints import MAX_NUMA_NODES
+from toolkit.allocation.topology.hint import NO_AFFINITY, Hints, TopologyHint
 from toolkit.errors import InputError
 from toolkit.model.pod import Container, Pod
 

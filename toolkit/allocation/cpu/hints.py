@@ -11,7 +11,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.topology_hint import TopologyHint
+from toolkit.allocation.topology.hint import TopologyHint
 from toolkit.errors import InputError
 
 MAX_NUMA_NODES = 16

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolkit.allocation.cpu_assignment import CpuShortageError, take_cpus, take_cpus_near
-from toolkit.allocation.cpu_hints import cpu_hints
-from toolkit.allocation.cpu_options import CpuPolicyError, CpuPolicyOptions
-from toolkit.allocation.cpu_pod_level import partition, refuse_empty_pool
-from toolkit.allocation.cpu_requests import exclusive_cpus, pod_exclusive_cpus
-from toolkit.allocation.cpu_state import CpuState
+from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
+from toolkit.allocation.cpu.hints import cpu_hints
+from toolkit.allocation.cpu.options import CpuPolicyError, CpuPolicyOptions
+from toolkit.allocation.cpu.requests import exclusive_cpus, pod_exclusive_cpus
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.topology_hint import Hints
+from toolkit.allocation.pod_level.cpu import partition, refuse_empty_pool
+from toolkit.allocation.topology.hint import Hints
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.pod import CPU, Container, Pod

@@ -1,15 +1,15 @@
 """The kubelet's state files as neutral values for judging: whatever is wrong with a file is told, never raised.
 
-The reading of the formats is :mod:`toolkit.allocation.checkpoint_cpu` and ``checkpoint_memory``; rule ``checkpoint``
+The reading of the formats is :mod:`toolkit.allocation.checkpoint.cpu` and ``checkpoint_memory``; rule ``checkpoint``
 sees only the values. Source: ``docs/facts.md`` K-kubelet-4, K-kubelet-5.
 """
 
 from __future__ import annotations
 
-from toolkit.allocation.checkpoint_cpu import FILE as CPU_FILE
-from toolkit.allocation.checkpoint_cpu import read_cpu_checkpoint
-from toolkit.allocation.checkpoint_memory import FILE as MEMORY_FILE
-from toolkit.allocation.checkpoint_memory import read_memory_checkpoint
+from toolkit.allocation.checkpoint.cpu import FILE as CPU_FILE
+from toolkit.allocation.checkpoint.cpu import read_cpu_checkpoint
+from toolkit.allocation.checkpoint.memory import FILE as MEMORY_FILE
+from toolkit.allocation.checkpoint.memory import read_memory_checkpoint
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.state_files import CpuEntry, CpuStateFile, MemoryEntry, MemoryNode, MemoryRow, MemoryStateFile

@@ -1,6 +1,6 @@
 """The Memory Manager: guaranteed memory and hugepages of Guaranteed pods on NUMA nodes, container by container.
 
-The pod-level part (KEP-5526, pod scope) is :mod:`toolkit.allocation.memory_manager_pod`.
+The pod-level part (KEP-5526, pod scope) is :mod:`toolkit.allocation.pod_level.memory`.
 Source: Kubernetes documentation "Control Memory Management Policies on a Node";
 ``docs/simulate-format.md`` section "Memory manager".
 """
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from toolkit.allocation.admission import unexpected
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.memory_manager_hints import HintMaker, Requests, best_hint, violates_groups
-from toolkit.allocation.memory_manager_pod import check_pod_scope, partition, pod_requests
-from toolkit.allocation.memory_manager_requests import container_requests
-from toolkit.allocation.memory_manager_start import NONE, Reserved, validate
-from toolkit.allocation.memory_manager_state import Block, MemoryState, NodeState, to_blocks
-from toolkit.allocation.topology_hint import NO_AFFINITY, Hints, TopologyHint
+from toolkit.allocation.memory.hints import HintMaker, Requests, best_hint, violates_groups
+from toolkit.allocation.memory.requests import container_requests
+from toolkit.allocation.memory.start import NONE, Reserved, validate
+from toolkit.allocation.memory.state import Block, MemoryState, NodeState, to_blocks
+from toolkit.allocation.pod_level.memory import check_pod_scope, partition, pod_requests
+from toolkit.allocation.topology.hint import NO_AFFINITY, Hints, TopologyHint
 from toolkit.model.pod import MEMORY, Container, Pod
 
 _PREFIX = "[memorymanager]"
