@@ -1,66 +1,24 @@
-"""The static policy's transitions: admission, reuse, sidecars, release, pod-level division, restart, hints.
-
-Longer than 300 lines: one table of transitions; its fixtures serve all of them.
-"""
+"""The static policy's transitions: admission, reuse, sidecars, release, restart."""
 
 from __future__ import annotations
 
 import pytest
 
-from toolkit.allocation.cpu.hints import cpu_hints
+from tests.unit.toolkit.allocation.static_policy import (
+    INIT,
+    SIDECAR,
+    admit,
+    container,
+    names,
+    pod,
+    policy,
+)
 from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuState, NonePolicy, StaticPolicy, make_policy
 from toolkit.allocation.cpu.options import CpuPolicyError
 from toolkit.allocation.cpu.requests import exclusive_cpus, pod_exclusive_cpus
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.topology.hint import TopologyHint
-from toolkit.errors import InputError
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.plan import ContainerRole
-from toolkit.model.pod import Container, Pod, Resources
-from toolkit.model.quantity import Quantity
-
-SMT8 = Machine.from_vector({"cpus": [[c, c % 4, 0, 0, None] for c in range(8)], "numa": []})
-FOUR_NODES = Machine.from_vector({"cpus": [[c, c, c // 4, c // 2, None] for c in range(8)], "numa": []})
-INIT, SIDECAR, APP = ContainerRole.INIT, ContainerRole.SIDECAR, ContainerRole.APP
-
-
-def policy(on: Machine = SMT8, *, gate: bool = False, quirks: bool = False, **options: str) -> StaticPolicy:
-    """Build a static policy with one reserved CPU."""
-    values = {name.replace("_", "-"): value for name, value in options.items()}
-    made = make_policy(
-        "static", values, on, reserved_milli=1000, alpha_options=True, pod_level_managers=gate, quirks=quirks
-    )
-    assert isinstance(made, StaticPolicy)
-    return made
-
-
-def resources(cpu: str, memory: str = "1Gi") -> Resources:
-    """Build equal requests and limits."""
-    amounts = {"cpu": Quantity.parse(cpu), "memory": Quantity.parse(memory)}
-    return Resources(requests=amounts, limits=amounts)
-
-
-def container(name: str, cpu: str, role: ContainerRole = APP) -> Container:
-    """Build a guaranteed container; with no ``cpu`` one that asks for nothing."""
-    return Container(name=name, role=role, resources=resources(cpu) if cpu else Resources())
-
-
-def pod(uid: str, *containers: Container, budget: str = "") -> Pod:
-    """Build a pod, with a pod-level budget if one is given."""
-    return Pod(uid=uid, name=uid, containers=containers, resources=resources(budget) if budget else None)
-
-
-def admit(policy: StaticPolicy, state: CpuState, pod: Pod) -> CpuState:
-    """Allocate all containers in order, without hints."""
-    for item in pod.containers:
-        state = policy.allocate(state, pod, item, None)
-    return state
-
-
-def names(pod: Pod) -> dict[str, frozenset[str]]:
-    """Name an active pod's containers as ``remove_stale`` wants them."""
-    return {pod.uid: frozenset(item.name for item in pod.containers)}
 
 
 def test_exclusive_and_shared() -> None:
@@ -191,71 +149,6 @@ def test_restart_validates_the_state() -> None:
         assert str(error.value) == message
 
 
-def test_pod_level_budget_is_divided() -> None:
-    """One set for the pod: exclusive parts, and the rest for those that share; inits may use what no sidecar has."""
-    static = policy(gate=True)
-    owner = pod(
-        "a",
-        container("s", "1", SIDECAR),
-        container("i", "", INIT),
-        container("c", "2"),
-        container("d", ""),
-        budget="6",
-    )
-    state = static.allocate_pod(static.start(None), owner, None)
-    whole = state.pods["a"]
-    assert len(whole) == 6
-    parts = state.entries["a"]
-    assert parts["i"] == whole - parts["s"]
-    assert parts["d"] == whole - parts["s"] - parts["c"]
-    levels = {item.name: static.isolation(state, owner, item) for item in owner.containers}
-    assert levels == {"s": Isolation.CONTAINER, "i": Isolation.POD, "c": Isolation.CONTAINER, "d": Isolation.POD}
-    partly = static.release(state, "a", "c")
-    assert partly.default == state.default, "the pod's CPUs come back as a whole"
-    assert static.remove_stale(state, {}).default == static.start(None).default
-
-
-def test_pod_level_needs_cpus_for_those_that_share() -> None:
-    """A budget that exclusive containers use up leaves nothing to share: refused, and no hint is given."""
-    static = policy(gate=True)
-    state = static.start(None)
-    full = pod("a", container("c", "2"), container("d", ""), budget="2")
-    with pytest.raises(CpuAdmissionError, match="leaving no cpus for shared containers") as error:
-        static.allocate_pod(state, full, None)
-    assert error.value.reason == "EmptyPodSharedPoolError"
-    assert static.pod_hints(state, full) == {"cpu": ()}
-    sidecar = pod("b", container("s", "2", SIDECAR), container("i", "", INIT), container("c", "1"), budget="2")
-    with pytest.raises(CpuAdmissionError, match="pod has shared init containers but no cpus available for them"):
-        static.allocate_pod(state, sidecar, None)
-    large = pod("d", container("s", "1", SIDECAR), container("i", "2", INIT), container("c", ""), budget="2")
-    with pytest.raises(
-        CpuAdmissionError, match="largest exclusive init container requests 2 cpus, but only 1 available"
-    ):
-        static.allocate_pod(state, large, None)
-
-
-def test_impossible_division_leaks_only_as_a_quirk() -> None:
-    """Containers above the budget: the real component loses the pod's CPUs, the model does not."""
-    impossible = pod("a", container("c", "2"), container("d", "2"), budget="3")
-    for quirks, leaked in ((False, 0), (True, 3)):
-        static = policy(gate=True, quirks=quirks)
-        state = static.start(None)
-        with pytest.raises(CpuAdmissionError) as error:
-            static.allocate_pod(state, impossible, None)
-        assert len(error.value.state.leaked(frozenset())) == leaked
-        assert len(error.value.state.default) == 8 - leaked
-
-
-def test_pod_level_without_the_gate_is_left_alone() -> None:
-    """Without the gate a pod with a budget gets nothing exclusive, however its containers look."""
-    static = policy()
-    budgeted = pod("a", container("c", "2"), budget="2")
-    state = static.start(None)
-    assert admit(static, state, budgeted) == state
-    assert static.hints(state, budgeted, budgeted.containers[0]) == {}
-    assert static.pod_hints(state, budgeted) == {}
-
-
 def test_requests() -> None:
     """Fractions and pods that are not Guaranteed count nothing; inits overlap, sidecars do not."""
     mixed = pod("a", container("s", "1", SIDECAR), container("i", "5", INIT), container("c", "2"), container("d", "1"))
@@ -265,54 +158,6 @@ def test_requests() -> None:
     assert exclusive_cpus(burstable, burstable.containers[0], pod_level_managers=False) == 0
     fractional = pod("c", container("c", "2"), budget="2500m")
     assert pod_exclusive_cpus(fractional, pod_level_managers=True) == 0
-
-
-def test_hints_name_every_sufficient_combination() -> None:
-    """Combinations with enough free CPUs, small ones first; preferred if as small as on an empty machine."""
-    hints = cpu_hints(FOUR_NODES, 0b11111110, 0, 2)
-    assert hints[0] == TopologyHint(0b10, True)
-    assert TopologyHint(0b0001, True) not in hints
-    assert TopologyHint(0b0011, False) in hints
-    assert len(hints) == 14
-    only_wide = cpu_hints(FOUR_NODES, 0b01010101, 0, 2)
-    assert not any(hint.preferred for hint in only_wide)
-
-
-def test_hints_keep_reusable_cpus_in() -> None:
-    """Every hint contains the nodes of the CPUs that are used again, and counts them."""
-    hints = cpu_hints(FOUR_NODES, 0b11110000, 0b1, 2)
-    assert all(hint.numa is not None and hint.numa & 1 for hint in hints)
-    assert TopologyHint(0b101, False) in hints
-
-
-def test_align_by_socket_prefers_whole_sockets() -> None:
-    """With the option a combination within one socket is preferred though it has more nodes than needed."""
-    assert TopologyHint(0b0011, False) in cpu_hints(FOUR_NODES, 0xFF, 0, 2)
-    aligned = cpu_hints(FOUR_NODES, 0xFF, 0, 2, align_by_socket=True)
-    assert TopologyHint(0b0011, True) in aligned
-    assert TopologyHint(0b0110, False) in aligned
-
-
-def test_hints_of_absurdly_many_nodes_are_refused() -> None:
-    """The number of combinations doubles with each node: a hostile machine must not eat all memory."""
-    many = Machine.from_vector({"cpus": [[c, c, 0, c, None] for c in range(64)], "numa": []})
-    with pytest.raises(InputError, match="64 NUMA nodes with CPUs"):
-        cpu_hints(many, many.cpus.mask, 0, 1)
-
-
-def test_hints_of_an_allocated_container() -> None:
-    """Hints are made again from what it has; if that is not what it asks for, nothing is possible."""
-    static = policy(FOUR_NODES)
-    owner = pod("a", container("c", "2"))
-    state = static.start(None).with_entry("a", "c", CpuSet.parse("2-3"))
-    hints = static.hints(state, owner, owner.containers[0])["cpu"]
-    assert hints is not None
-    assert hints[0] == TopologyHint(0b10, True)
-    assert all(hint.numa is not None and hint.numa & 0b10 for hint in hints)
-    changed = pod("a", container("c", "3"))
-    assert static.hints(state, changed, changed.containers[0]) == {"cpu": ()}
-    assert static.pod_hints(state, changed) == {"cpu": ()}
-    assert static.pod_hints(state, owner) == {"cpu": hints}
 
 
 def test_broken_promises_are_named() -> None:
