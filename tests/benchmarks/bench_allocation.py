@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from tabulate import tabulate
 
-from toolkit.allocation.cpu_manager import StaticPolicy, make_policy
+from toolkit.allocation.cpu.manager import StaticPolicy, make_policy
 from toolkit.allocation.machine import Machine, MachineCpu
 from toolkit.model.pod import Container, Pod, Resources
 from toolkit.model.quantity import Quantity

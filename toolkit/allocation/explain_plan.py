@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from toolkit.allocation import admission as refusals
 from toolkit.allocation.cgroup_values import NO_QUOTA, CpuValues
-from toolkit.allocation.cpu_manager import StaticPolicy
-from toolkit.allocation.cpu_requests import whole_cpus
+from toolkit.allocation.cpu.manager import StaticPolicy
+from toolkit.allocation.cpu.requests import whole_cpus
 from toolkit.allocation.node import Admission, Node
-from toolkit.allocation.topology_manager import NONE, POD_SCOPE
+from toolkit.allocation.topology.manager import NONE, POD_SCOPE
 from toolkit.model.claims import Isolation
 from toolkit.model.pod import CPU, Container, Pod
 

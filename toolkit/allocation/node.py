@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from toolkit.allocation.admission import AdmissionError, StartupError, topology_affinity
-from toolkit.allocation.checkpoint_cpu import restore_cpu_state, write_cpu_checkpoint
-from toolkit.allocation.checkpoint_format import CheckpointError
-from toolkit.allocation.checkpoint_memory import restore_memory_state, write_memory_checkpoint
-from toolkit.allocation.cpu_manager import CpuAdmissionError, CpuPolicyError
-from toolkit.allocation.device_manager import Device, DeviceManager
+from toolkit.allocation.checkpoint.cpu import restore_cpu_state, write_cpu_checkpoint
+from toolkit.allocation.checkpoint.format import CheckpointError
+from toolkit.allocation.checkpoint.memory import restore_memory_state, write_memory_checkpoint
+from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuPolicyError
+from toolkit.allocation.device.manager import Device, DeviceManager
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.memory_manager import MemoryManager
+from toolkit.allocation.memory.manager import MemoryManager
 from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable
-from toolkit.allocation.topology_hint import NO_AFFINITY, TopologyHint
-from toolkit.allocation.topology_manager import NONE, POD_SCOPE
+from toolkit.allocation.topology.hint import NO_AFFINITY, TopologyHint
+from toolkit.allocation.topology.manager import NONE, POD_SCOPE
 from toolkit.model.claims import Isolation
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod

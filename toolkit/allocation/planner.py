@@ -10,8 +10,8 @@ from typing import Any
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.cgroup_values import container_values, pod_values
-from toolkit.allocation.cpu_manager import StaticPolicy
-from toolkit.allocation.device_manager import Device
+from toolkit.allocation.cpu.manager import StaticPolicy
+from toolkit.allocation.device.manager import Device
 from toolkit.allocation.explain_plan import container_reasons, pod_reasons, refusal
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Admission, Node
@@ -19,7 +19,7 @@ from toolkit.allocation.plugins.policy import PluginPolicy
 from toolkit.allocation.plugins.registry import load_plugin
 from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
-from toolkit.allocation.topology_manager import SINGLE_NUMA_NODE
+from toolkit.allocation.topology.manager import SINGLE_NUMA_NODE
 from toolkit.errors import InputError
 from toolkit.model.claims import Alignment, HugepageLimit, Isolation
 from toolkit.model.cpuset import CpuSet

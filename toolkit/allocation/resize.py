@@ -16,10 +16,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from toolkit.allocation.cpu_assignment import CpuShortageError, take_cpus, take_cpus_near
-from toolkit.allocation.cpu_manager import StaticPolicy
+from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
+from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.node import Node
-from toolkit.allocation.topology_manager import BEST_EFFORT, NONE, SINGLE_NUMA_NODE
+from toolkit.allocation.topology.manager import BEST_EFFORT, NONE, SINGLE_NUMA_NODE
 from toolkit.model import feature_gates as gates
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.pod import CPU, MEMORY, Pod, ResourceList, aggregate

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from toolkit.allocation.admission import KubeletPanic, StartupError
-from toolkit.allocation.memory_manager_state import Block, NodeState
+from toolkit.allocation.memory.state import Block, NodeState
 from toolkit.allocation.node import Node
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
-from toolkit.allocation.topology_manager import NONE
+from toolkit.allocation.topology.manager import NONE
 from toolkit.allocation.vectors import Event, VectorScenario
 from toolkit.model.pod import Container, Pod
 

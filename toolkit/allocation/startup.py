@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolkit.allocation.admission import StartupError
-from toolkit.allocation.cpu_manager import CpuPolicyError, NonePolicy, StaticPolicy, make_policy
+from toolkit.allocation.cpu.manager import CpuPolicyError, NonePolicy, StaticPolicy, make_policy
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.memory_manager_start import Reserved, check_policy
-from toolkit.allocation.topology_manager import POLICIES, SCOPES, TopologyManager
+from toolkit.allocation.memory.start import Reserved, check_policy
+from toolkit.allocation.topology.manager import POLICIES, SCOPES, TopologyManager
 from toolkit.errors import InputError
 from toolkit.model import feature_gates as gates
 from toolkit.model.cpuset import CpuSet

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit.allocation.device_manager import Device, read_devices
+from toolkit.allocation.device.manager import Device, read_devices
 from toolkit.allocation.machine import Machine
 from toolkit.errors import InputError
 from toolkit.model.node_config import NodeConfig, read_settings

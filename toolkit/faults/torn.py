@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from toolkit.allocation.checkpoint_cpu import read_cpu_checkpoint, write_cpu_checkpoint
-from toolkit.allocation.cpu_state import CpuState
+from toolkit.allocation.checkpoint.cpu import read_cpu_checkpoint, write_cpu_checkpoint
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from toolkit.allocation.state_files import cpu_state_file, memory_state_file
+from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.errors import InputError
 from toolkit.host.oci_version import read_runtime
 from toolkit.model.claims import Isolation

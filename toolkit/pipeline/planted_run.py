@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from toolkit.allocation.checkpoint_cpu import write_cpu_checkpoint
-from toolkit.allocation.cpu_state import CpuState
-from toolkit.allocation.state_files import cpu_state_file
+from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.checkpoint.state_files import cpu_state_file
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.apply import changes
 from toolkit.apply import sandbox as apply
 from toolkit.apply.change import Change

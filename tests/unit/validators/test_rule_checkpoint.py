@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
-from toolkit.allocation.checkpoint_cpu import write_cpu_checkpoint
-from toolkit.allocation.checkpoint_memory import write_memory_checkpoint
-from toolkit.allocation.cpu_state import CpuState
-from toolkit.allocation.memory_manager_state import Block, MemoryState, MemoryTable, NodeState
-from toolkit.allocation.state_files import MAX_TEXT, cpu_state_file, memory_state_file
+from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.checkpoint.memory import write_memory_checkpoint
+from toolkit.allocation.checkpoint.state_files import MAX_TEXT, cpu_state_file, memory_state_file
+from toolkit.allocation.cpu.state import CpuState
+from toolkit.allocation.memory.state import Block, MemoryState, MemoryTable, NodeState
 from toolkit.model.state_files import CpuStateFile, KnownContainer, MemoryStateFile, StateReading
 from toolkit.model.verdict import Outcome, Verdict
 from validators.checkpoint import RULE

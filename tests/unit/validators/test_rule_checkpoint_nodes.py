@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.validators.test_rule_checkpoint import memory, memory_verdict, table
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.memory_manager_start import empty_machine, validate
-from toolkit.allocation.memory_manager_state import Block, MemoryState, NodeState
+from toolkit.allocation.memory.start import empty_machine, validate
+from toolkit.allocation.memory.state import Block, MemoryState, NodeState
 from toolkit.model.verdict import Outcome
 
 

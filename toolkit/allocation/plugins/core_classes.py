@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from toolkit.allocation.cpu_assignment import aligned_cpus
-from toolkit.allocation.cpu_groups import lowest
+from toolkit.allocation.cpu.assignment import aligned_cpus
+from toolkit.allocation.cpu.groups import lowest
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.plugins.protocol import BasePlugin, CpuAsk
 from toolkit.errors import InputError

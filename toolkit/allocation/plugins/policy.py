@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from toolkit.allocation.cpu_assignment import CpuShortageError
-from toolkit.allocation.cpu_state import CpuState
-from toolkit.allocation.cpu_static import UNEXPECTED_ADMISSION_ERROR, CpuAdmissionError, StaticPolicy
+from toolkit.allocation.cpu.assignment import CpuShortageError
+from toolkit.allocation.cpu.state import CpuState
+from toolkit.allocation.cpu.static import UNEXPECTED_ADMISSION_ERROR, CpuAdmissionError, StaticPolicy
 from toolkit.allocation.plugins.protocol import CpuAsk, CpuPlugin, Holding
 from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.errors import InputError

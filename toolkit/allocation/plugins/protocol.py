@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from toolkit.allocation.cpu_options import CpuPolicyOptions
-from toolkit.allocation.cpu_state import CpuState
+from toolkit.allocation.cpu.options import CpuPolicyOptions
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.pod import Container, Pod

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from toolkit.allocation.cpu_assignment import CpuShortageError, take_cpus_near
+from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus_near
 from toolkit.allocation.plugins.protocol import BasePlugin, CpuAsk
 from toolkit.model.cpuset import EMPTY, CpuSet
 

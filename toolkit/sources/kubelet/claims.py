@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
-from toolkit.allocation.cpu_requests import exclusive_cpus
+from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
+from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
-from toolkit.allocation.state_files import cpu_state_file, memory_state_file
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet

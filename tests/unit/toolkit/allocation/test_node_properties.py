@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.allocation.admission import StartupError
-from toolkit.allocation.checkpoint_cpu import restore_cpu_state
-from toolkit.allocation.checkpoint_memory import restore_memory_state
-from toolkit.allocation.cpu_manager import StaticPolicy
+from toolkit.allocation.checkpoint.cpu import restore_cpu_state
+from toolkit.allocation.checkpoint.memory import restore_memory_state
+from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.model.claims import Isolation

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.allocation.device_manager import read_devices
+from toolkit.allocation.device.manager import read_devices
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from toolkit.allocation.admission import StartupError
-from toolkit.allocation.checkpoint_cpu import read_cpu_checkpoint, write_cpu_checkpoint
-from toolkit.allocation.cpu_state import CpuState
+from toolkit.allocation.checkpoint.cpu import read_cpu_checkpoint, write_cpu_checkpoint
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Checkpoints, Node
 from toolkit.errors import InputError

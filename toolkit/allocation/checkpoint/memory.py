@@ -1,0 +1,246 @@
+"""``memory_manager_state``: written byte for byte, read and refused as a kubelet does.
+
+V2 adds ``podEntries`` to V1; the gate PodLevelResourceManagers decides which one a kubelet writes. The kubelet writes
+the blocks of one container in random order; here they are sorted by type, which is one of its possible outcomes.
+Source: ``docs/facts.md`` K-kubelet-5; ``docs/simulate-format.md`` "final".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolkit.allocation.checkpoint.format import (
+    CORRUPT,
+    ROOT,
+    CheckpointError,
+    below,
+    field_error,
+    fnv32a,
+    go_json,
+    go_map,
+    kind_of,
+    load_object,
+    map_field,
+    number_field,
+    text_field,
+)
+from toolkit.allocation.memory.state import Block, MemoryState, MemoryTable, NodeState
+from toolkit.errors import InputError
+from toolkit.model.go_text import GoError, atoi, quote
+
+FILE = "memory_manager_state"
+MAX_NODE = 1 << 16
+_STRUCT = "MemoryManagerCheckpoint"
+_TABLE_FIELDS = (
+    ("total", "TotalMemSize", "total"),
+    ("systemReserved", "SystemReserved", "system_reserved"),
+    ("allocatable", "Allocatable", "allocatable"),
+    ("reserved", "Reserved", "reserved"),
+    ("free", "Free", "free"),
+)
+"""JSON name, Go name, our name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCheckpoint:
+    """A checkpoint as it stands in the file. :param version: 1 or 2."""
+
+    version: int
+    policy_name: str
+    state: MemoryState
+    checksum: int
+    checksum_ok: bool
+
+
+def write_memory_checkpoint(policy_name: str, state: MemoryState, *, pod_level: bool) -> str:
+    """Return the file's text. :param pod_level: V2 instead of V1."""
+    document: dict[str, object] = {
+        "policyName": policy_name,
+        "machineState": {str(n): _node_json(state.nodes[n]) for n in sorted(state.nodes, key=str)},
+    }
+    if state.entries:
+        document["entries"] = {
+            uid: {name: [_block_json(b) for b in blocks] for name, blocks in sorted(containers.items())}
+            for uid, containers in sorted(state.entries.items())
+        }
+    if pod_level and state.pod_entries:
+        document["podEntries"] = {
+            uid: {"memoryBlocks": [_block_json(b) for b in blocks]} for uid, blocks in sorted(state.pod_entries.items())
+        }
+    document["checksum"] = fnv32a(memory_hashed_text(policy_name, state, pod_level=pod_level))
+    return go_json(document)
+
+
+def memory_hashed_text(policy_name: str, state: MemoryState, *, pod_level: bool, struct: str = _STRUCT) -> str:
+    """Return the text that is hashed."""
+    nodes = " ".join(f"{n}:<*>{_node_dump(state.nodes[n])}" for n in sorted(state.nodes))
+    entries = go_map(state.entries, lambda containers: go_map(containers, _blocks_dump))
+    parts = [f"PolicyName:(string){policy_name}", f"MachineState:(state.NUMANodeMap)map[{nodes}]"]
+    parts.append(f"Entries:(state.ContainerMemoryAssignments){entries}")
+    if pod_level:
+        pods = go_map(state.pod_entries, lambda blocks: f"{{MemoryBlocks:([]state.Block){_blocks_dump(blocks)}}}")
+        parts.append(f"PodEntries:(state.PodMemoryAssignments){pods}")
+    return f"(*state.{struct}){{{' '.join(parts)} Checksum:(checksum.Checksum)0}}"
+
+
+def _node_json(node: NodeState) -> dict[str, object]:
+    memory = {n: {key: getattr(node.memory[n], ours) for key, _, ours in _TABLE_FIELDS} for n in sorted(node.memory)}
+    return {"numberOfAssignments": node.assignments, "memoryMap": memory, "cells": list(node.cells)}
+
+
+def _node_dump(node: NodeState) -> str:
+    tables = go_map(node.memory, _table_dump)
+    memory = f"MemoryMap:(map[v1.ResourceName]*state.MemoryTable){tables}"
+    cells = f"Cells:([]int)[{' '.join(map(str, node.cells))}]"
+    return f"{{NumberOfAssignments:(int){node.assignments} {memory} {cells}}}"
+
+
+def _table_dump(table: MemoryTable) -> str:
+    fields = " ".join(f"{go}:(uint64){getattr(table, ours)}" for _, go, ours in _TABLE_FIELDS)
+    return f"<*>{{{fields}}}"
+
+
+def _block_json(block: Block) -> dict[str, object]:
+    return {"numaAffinity": list(block.numa), "type": block.type, "size": block.size}
+
+
+def _blocks_dump(blocks: Sequence[Block]) -> str:
+    return f"[{' '.join(map(_block_dump, blocks))}]"
+
+
+def _block_dump(block: Block) -> str:
+    numa = " ".join(map(str, block.numa))
+    return f"{{NUMAAffinity:([]int)[{numa}] Type:(v1.ResourceName){block.type} Size:(uint64){block.size}}}"
+
+
+def parse_memory_checkpoint(text: str, version: int) -> MemoryCheckpoint:
+    """Read the text as one version.
+
+    :raises CheckpointError: the text does not have this version's form; a wrong checksum is no error here.
+    """
+    data = load_object(text, _STRUCT)
+    policy = text_field(data, "policyName", _STRUCT)
+    state = MemoryState()
+    for key, node in map_field(data, "machineState", _STRUCT, "state.NUMANodeMap").items():
+        state.nodes[_node_id(key)] = _parse_node(node, key)
+    for uid, containers in map_field(data, "entries", _STRUCT, "state.ContainerMemoryAssignments").items():
+        if not isinstance(containers, dict):
+            raise field_error(containers, below(_STRUCT, "entries"), uid, "map[string][]state.Block")
+        place = below(_STRUCT, "entries", uid)
+        state.entries[uid] = {name: _parse_blocks(blocks, below(place, name)) for name, blocks in containers.items()}
+    if version == 2:
+        for uid, entry in map_field(data, "podEntries", _STRUCT, "state.PodMemoryAssignments").items():
+            if not isinstance(entry, dict):
+                raise field_error(entry, below(_STRUCT, "podEntries"), uid, "state.PodEntry")
+            place = below(_STRUCT, "podEntries", uid, "memoryBlocks")
+            state.pod_entries[uid] = _parse_blocks(entry.get("memoryBlocks"), place)
+    checksum = number_field(data, "checksum", _STRUCT, "checksum.Checksum")
+    names = (_STRUCT,) if version == 2 else (_STRUCT, f"{_STRUCT}V1")
+    computed = {fnv32a(memory_hashed_text(policy, state, pod_level=version == 2, struct=name)) for name in names}
+    ok = checksum in computed or (checksum == 0 and version == 1)
+    return MemoryCheckpoint(version=version, policy_name=policy, state=state, checksum=checksum, checksum_ok=ok)
+
+
+def _node_id(text: str) -> int:
+    try:
+        node = atoi(text)
+    except GoError:
+        raise CheckpointError(
+            f"json: cannot unmarshal number {text[:40]} into Go struct field {_STRUCT}.machineState of type int"
+        ) from None
+    if not 0 <= node < MAX_NODE:
+        raise CheckpointError(f"NUMA node {node} out of range")
+    return node
+
+
+def _parse_node(value: Any, key: str) -> NodeState:
+    if not isinstance(value, dict):
+        raise field_error(value, below(_STRUCT, "machineState"), key, "state.NUMANodeState")
+    place = below(_STRUCT, "machineState", key)
+    memory = {}
+    for name, table in map_field(value, "memoryMap", place, "map[v1.ResourceName]*state.MemoryTable").items():
+        if not isinstance(table, dict):
+            raise field_error(table, below(place, "memoryMap"), name, "state.MemoryTable")
+        inside = below(place, "memoryMap", name)
+        memory[name] = MemoryTable(**{ours: number_field(table, json, inside) for json, _, ours in _TABLE_FIELDS})
+    return NodeState(number_field(value, "numberOfAssignments", place, "int"), memory, _ids(value, "cells", place))
+
+
+def _parse_blocks(value: Any, place: str) -> tuple[Block, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        found = kind_of(value)
+        raise CheckpointError(f"json: cannot unmarshal {found} into Go struct field {place} of type []state.Block")
+    blocks = []
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise field_error(item, place, index, "state.Block")
+        inside = below(place, index)
+        size = number_field(item, "size", inside)
+        blocks.append(Block(_ids(item, "numaAffinity", inside), text_field(item, "type", inside), size))
+    return tuple(blocks)
+
+
+def _ids(data: dict[str, Any], field: str, place: str) -> tuple[int, ...]:
+    value = data.get(field)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise field_error(value, place, field, "[]int")
+    for index, item in enumerate(value):
+        if type(item) is not int:
+            raise field_error(item, below(place, field), index, "int")
+        if not 0 <= item < MAX_NODE:
+            raise CheckpointError(f"NUMA node {str(item)[:40]} out of range")
+    return tuple(value)
+
+
+def restore_memory_state(text: str | None, policy_name: str, *, pod_level: bool, root: str = ROOT) -> MemoryState:
+    """Restore what a starting kubelet finds; empty if there is no file.
+
+    :raises CheckpointError: with the kubelet's whole message.
+    """
+    if text is None:
+        return MemoryState()
+    try:
+        found = _first_that_reads(text, pod_level)
+        if found.policy_name != policy_name:
+            names = f"configured policy {quote(policy_name)} differs from state checkpoint policy"
+            raise CheckpointError(f"[memorymanager] {names} {quote(found.policy_name)}")
+        return found.state
+    except CheckpointError as error:
+        remedy = f"please drain this node and delete the memory manager checkpoint file {quote(f'{root}/{FILE}')}"
+        message = f"could not restore state from checkpoint: {error}, {remedy} before restarting Kubelet"
+        raise CheckpointError(message) from None
+
+
+def _first_that_reads(text: str, pod_level: bool) -> MemoryCheckpoint:
+    if pod_level:
+        try:
+            found = parse_memory_checkpoint(text, 2)
+            if found.checksum_ok:
+                return found
+        except CheckpointError:
+            pass
+    found = parse_memory_checkpoint(text, 1)
+    if not found.checksum_ok:
+        raise CheckpointError(CORRUPT)
+    return found
+
+
+def read_memory_checkpoint(text: str, where: str) -> MemoryCheckpoint:
+    """Read a checkpoint of any version from a node, for judging: a wrong checksum is told, not refused.
+
+    :raises InputError: it is no checkpoint.
+    """
+    try:
+        newest = parse_memory_checkpoint(text, 2)
+        if newest.checksum_ok:
+            return newest
+        oldest = parse_memory_checkpoint(text, 1)
+    except CheckpointError as error:
+        raise InputError(where, str(error), "a memory_manager_state checkpoint") from None
+    return oldest if oldest.checksum_ok else newest

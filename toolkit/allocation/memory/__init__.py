@@ -1,0 +1,1 @@
+"""The Memory Manager: on which NUMA nodes a Guaranteed pod's memory and huge pages are held, and how much is left."""
