@@ -15,6 +15,7 @@ from toolkit.cli.common import (
     progress,
     runs_option,
     say,
+    verbose_option,
 )
 from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, warn_of, worse
 from toolkit.errors import InputError, PinproofError
@@ -37,8 +38,11 @@ from toolkit.scenario_file import load_scenario
 @click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
 @click.option("--duration", type=SECONDS, help="Seconds to observe, instead of the scenario's own.")
 @runs_option
+@verbose_option
 @json_option
-def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, runs: Path, as_json: bool) -> None:
+def command(
+    scenarios: tuple[Path, ...], runtime: str, duration: float | None, runs: Path, verbose: bool, as_json: bool
+) -> None:
     """Put SCENARIO files on this machine, watch them, and judge what was seen."""
     loaded = [load_scenario(path) for path in scenarios]
     topology = read_topology()
@@ -60,11 +64,11 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
         if as_json:
             outcome, code = _run_json(plans, settings)
         else:
-            outcome, code = _run_tables(plans, settings)
+            outcome, code = _run_tables(plans, settings, verbose=verbose)
     leave(outcome, code)
 
 
-def _run_tables(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome, int]:
+def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bool) -> tuple[Outcome, int]:
     """Run them; print and save each as it comes."""
     outcomes: list[Outcome] = []
     codes: list[int] = []
@@ -72,7 +76,7 @@ def _run_tables(plans: list[Planned], settings: execute.Settings) -> tuple[Outco
     def one(work: Planned) -> None:
         finished = _run(work, settings)
         outcomes.append(finished.outcome)
-        code = show_and_save(lambda: _show(finished), finished.save)
+        code = show_and_save(lambda: _show(finished, verbose=verbose), finished.save)
         codes.append(code)
         if not code:
             tell = remark if work is plans[-1] else say
@@ -131,8 +135,8 @@ def _run(work: Planned, settings: execute.Settings) -> Run:
         return execute.run_scenario(work, settings, bar.to)
 
 
-def _show(finished: Run) -> None:
+def _show(finished: Run, *, verbose: bool) -> None:
     say(f"{finished.scenario.name}: {names.printable(finished.scenario.title)}\n")
     for stage in finished.before:
         say(f"Stage {stage.stage}: {worst(verdict.outcome for verdict in stage.verdicts).value}\n")
-    say(render_table(finished.record.result))
+    say(render_table(finished.record.result, verbose=verbose))
