@@ -55,7 +55,7 @@ class _Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WriteTimes:
     """When a change was made: CLOCK_MONOTONIC before the first and after the last write."""
 
     began_ns: int
@@ -125,14 +125,14 @@ class LiveSandbox:
             raise
         self._containers[container.claim] = _Container(container, cgroup)
 
-    def create(self, container: ContainerRequest) -> Change:
+    def create(self, container: ContainerRequest) -> WriteTimes:
         """Make and start one container more."""
         began = time.monotonic_ns()
         self.add(container)
         self.start(container.claim)
-        return Change(began, time.monotonic_ns())
+        return WriteTimes(began, time.monotonic_ns())
 
-    def remove(self, claim: str) -> Change:
+    def remove(self, claim: str) -> WriteTimes:
         """Stop a container and remove its cgroup."""
         began = time.monotonic_ns()
         one = self._find(claim)
@@ -140,9 +140,9 @@ class LiveSandbox:
         self.before_delete(claim)
         self._remove_cgroup(one.cgroup)
         del self._containers[claim]
-        return Change(began, time.monotonic_ns())
+        return WriteTimes(began, time.monotonic_ns())
 
-    def start(self, claim: str) -> Change:
+    def start(self, claim: str) -> WriteTimes:
         """Start a container that does not run.
 
         :raises ApplyError: a workload cannot be started or dies at once (its last words are in the message).
@@ -152,7 +152,7 @@ class LiveSandbox:
         if one.started:
             raise InputError("sandbox", f"claim {claim!r} runs already")
         one.started = self._runtime.start(one.request, one.cgroup)
-        return Change(began, time.monotonic_ns())
+        return WriteTimes(began, time.monotonic_ns())
 
     def start_all(self, claims: Iterable[str]) -> None:
         """Start containers in this order, neighbours of the same CPU weight side by side.
@@ -178,7 +178,7 @@ class LiveSandbox:
         for one in started:
             one.result()
 
-    def stop(self, claim: str) -> Change:
+    def stop(self, claim: str) -> WriteTimes:
         """End all tasks of a container. Its empty cgroup stays; with runc and crun it is a new one with another id."""
         began = time.monotonic_ns()
         one = self._find(claim)
@@ -186,11 +186,11 @@ class LiveSandbox:
         one.started = ()
         if not cgroupfs.exists(self.hierarchy, one.cgroup):
             cgroups.make(self.hierarchy, one.cgroup, one.request.cgroup)
-        return Change(began, time.monotonic_ns())
+        return WriteTimes(began, time.monotonic_ns())
 
-    def restart(self, claim: str) -> Change:
+    def restart(self, claim: str) -> WriteTimes:
         """Stop and start a container."""
-        return Change(self.stop(claim).began_ns, self.start(claim).ended_ns)
+        return WriteTimes(self.stop(claim).began_ns, self.start(claim).ended_ns)
 
     def spawn(self, claim: str, workload: Workload) -> int:
         """Run one workload more in a container that runs, and return its pid."""
@@ -199,7 +199,7 @@ class LiveSandbox:
         one.started = (*one.started, started)
         return started.pid
 
-    def set_cpus(self, claim: str, cpus: CpuSet) -> Change:
+    def set_cpus(self, claim: str, cpus: CpuSet) -> WriteTimes:
         """Give a container other CPUs; when this returns, all its tasks have been moved."""
         one = self._find(claim)
         wanted = replace(one.request.cgroup, cpus=cpus)
@@ -213,9 +213,11 @@ class LiveSandbox:
             cgroups.set_cpus(self.hierarchy, one.cgroup, cpus)
         ended = time.monotonic_ns()
         one.request = replace(one.request, cgroup=wanted)
-        return Change(began, ended)
+        return WriteTimes(began, ended)
 
-    def set_bandwidth(self, claim: str, quota_us: int, period_us: int = 100_000, burst_us: int | None = None) -> Change:
+    def set_bandwidth(
+        self, claim: str, quota_us: int, period_us: int = 100_000, burst_us: int | None = None
+    ) -> WriteTimes:
         """Give a container another CFS bandwidth (``quota_us`` -1: none)."""
         one = self._find(claim)
         began = time.monotonic_ns()
@@ -226,15 +228,15 @@ class LiveSandbox:
         ended = time.monotonic_ns()
         wanted = replace(one.request.cgroup, quota_us=quota_us, period_us=period_us, burst_us=burst_us)
         one.request = replace(one.request, cgroup=wanted)
-        return Change(began, ended)
+        return WriteTimes(began, ended)
 
-    def set_parent(self, request: CgroupRequest) -> Change:
+    def set_parent(self, request: CgroupRequest) -> WriteTimes:
         """Write the limits of a pod's cgroup anew; ``None`` leaves a file alone."""
         if request.path not in self._parents:
             raise InputError("sandbox", f"no parent {request.path!r}", "a path of the request's parents")
         began = time.monotonic_ns()
         cgroups.settle(self.hierarchy, self._place(request), request)
-        return Change(began, time.monotonic_ns())
+        return WriteTimes(began, time.monotonic_ns())
 
     def close(self) -> None:
         """Stop all containers the way the runtime wants it; :func:`toolkit.apply.runs.end` does the rest."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolkit.report.compare import Change, Comparison
+from toolkit.report.compare import Comparison, VerdictChange
 from toolkit.report.layout import bullets, fitted
 from toolkit.report.text import count
 
@@ -28,7 +28,7 @@ def render_comparison(comparison: Comparison) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _changes(title: str, changes: Sequence[Change]) -> str:
+def _changes(title: str, changes: Sequence[VerdictChange]) -> str:
     if not changes:
         return ""
     rows = [(change.rule, change.subject, change.before, change.after, change.reason) for change in changes]
