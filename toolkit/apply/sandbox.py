@@ -235,7 +235,7 @@ class LiveSandbox:
         if request.path not in self._parents:
             raise InputError("sandbox", f"no parent {request.path!r}", "a path of the request's parents")
         began = time.monotonic_ns()
-        cgroups.settle(self.hierarchy, self._place(request), request)
+        cgroups.set_limits(self.hierarchy, self._place(request), request)
         return WriteTimes(began, time.monotonic_ns())
 
     def close(self) -> None:
