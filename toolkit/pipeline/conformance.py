@@ -25,7 +25,7 @@ from toolkit.pipeline.admissions import unexpected_admission as unexpected_admis
 from toolkit.pipeline.execute import Settings
 from toolkit.pipeline.planning import Planned, machine_of, plan_all
 from toolkit.pipeline.record import Kept, Run
-from toolkit.pipeline.repeats import settle
+from toolkit.pipeline.repeats import repeat_undecided
 from toolkit.pipeline.resizing import containers
 from toolkit.pipeline.stopping import StoppedError, go_on
 from toolkit.report.text import count
@@ -101,7 +101,7 @@ def run_one(
         reason = next(verdict.reason for verdict in admitted if verdict.outcome is Outcome.FAILED)
         return replace(_result(scenario, Outcome.FAILED, reason), verdicts=admitted)
     kept = Kept()
-    honest, repeated = settle(
+    honest, repeated = repeat_undecided(
         lambda: kept.keep(execute.run_scenario(work, settings)),
         lambda run: None if settings.stopped else _undecided(_staged(run)),
         settings.repeats,
@@ -113,7 +113,7 @@ def run_one(
             controls += [_control(control, Outcome.SKIPPED, lacking) for control in group]
             continue
         progress(f"{scenario.name} / {group[0].fault} {group[0].target}".rstrip())
-        found, again = settle(partial(_attempt, work, group, settings, kept), _undecided, settings.repeats)
+        found, again = repeat_undecided(partial(_attempt, work, group, settings, kept), _undecided, settings.repeats)
         controls += found
         repeated += again
     verdicts = (*admitted, *_staged(honest))
