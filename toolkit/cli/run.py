@@ -79,10 +79,10 @@ def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bo
         code = show_and_save(lambda: _show(finished, verbose=verbose), finished.save)
         codes.append(code)
         if not code:
-            tell = remark if work is plans[-1] else say
+            show = remark if work is plans[-1] else say
             for stage in finished.before:
-                tell(f"Stage {stage.stage} saved in {names.from_path(stage.path)}")
-            tell(f"Run saved in {names.from_path(finished.path)}\n")
+                show(f"Stage {stage.stage} saved in {names.from_path(stage.path)}")
+            show(f"Run saved in {names.from_path(finished.path)}\n")
 
     codes.append(_each(plans, settings, one))
     return worst(outcomes), worse(*codes)

@@ -79,16 +79,16 @@ def command(
                 progress(duration or 1, "watching") as bar,
             ):
                 for judged in windows.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
-                    codes.append(_told(judged, verbose=verbose, as_json=as_json))
+                    codes.append(_print_window(judged, verbose=verbose, as_json=as_json))
                     codes = [worse(*codes)]
         if not judged.alone:
-            codes.append(_all(windows.result(), path, verbose=verbose, as_json=as_json))
+            codes.append(_print_sums(windows.result(), path, verbose=verbose, as_json=as_json))
         if not as_json and not any(codes):
             remark(f"\nRun saved in {names.from_path(path)}")
     leave(windows.outcome, *codes)
 
 
-def _told(judged: Judged, *, verbose: bool, as_json: bool) -> int:
+def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:
     """Print a window that has ended, then save it. Returns as :func:`toolkit.cli.ending.attempt`."""
     result = judged.record.result
 
@@ -104,7 +104,7 @@ def _told(judged: Judged, *, verbose: bool, as_json: bool) -> int:
     return show_and_save(show, judged.record.save)
 
 
-def _all(result: Result, path: Path, *, verbose: bool, as_json: bool) -> int:
+def _print_sums(result: Result, path: Path, *, verbose: bool, as_json: bool) -> int:
     """Print and save what all windows come to."""
 
     def show() -> None:

@@ -120,13 +120,13 @@ def _better(old: Verdict | None, now: Verdict | None) -> bool:
 
 
 def _change(key: tuple[str, str], old: Verdict | None, now: Verdict | None) -> VerdictChange:
-    told = old if now is None else now
+    latest = old if now is None else now
     return VerdictChange(
         rule=key[0],
         subject=key[1],
         before=NEW if old is None else str(old.outcome),
         after=GONE if now is None else str(now.outcome),
-        reason="" if told is None else told.reason,
+        reason="" if latest is None else latest.reason,
     )
 
 

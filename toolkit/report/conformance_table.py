@@ -67,9 +67,9 @@ def _sum(results: Sequence[ScenarioResult], seconds: float) -> str:
     number = Counter(result.outcome for result in results)
     minutes, rest = divmod(round(seconds), 60)
     took = f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    told = ", ".join(f"{number[outcome]} {outcome.value}" for outcome in Outcome)
+    counts_text = ", ".join(f"{number[outcome]} {outcome.value}" for outcome in Outcome)
     if number[Outcome.SKIPPED] == len(results):
-        return f"{told}: nothing was judged on this machine."
+        return f"{counts_text}: nothing was judged on this machine."
     again = [why for result in results for why in result.repeated]
     repeated = f"; {count(len(again), 'undecided run')} repeated (the first: {again[0]})" if again else ""
-    return f"{told}; broken promises caught: {caught(controls)}{repeated}; took {took}."
+    return f"{counts_text}; broken promises caught: {caught(controls)}{repeated}; took {took}."
