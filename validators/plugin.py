@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from toolkit.apply.sandbox import LiveSandbox
+    from toolkit.apply.live_sandbox import LiveSandbox
     from toolkit.model.claims import ClaimSet
     from toolkit.model.cpuset import CpuSet
     from toolkit.model.evidence import Evidence

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from probes.observer import Observer
-from toolkit.apply.sandbox import LiveSandbox
+from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.plan import ContainerPlan

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from toolkit.apply import sandbox as apply
+from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import ApplyError, InputError
 from toolkit.faults.controls import broken
 from toolkit.faults.escaper import SHOW_S, Escaper
@@ -179,7 +180,7 @@ def _judged(
     work: Planned,
     stage: Stage,
     path: Path,
-    live: apply.LiveSandbox,
+    live: LiveSandbox,
     claims: ClaimSet,
     window: observe.Window,
     act: Act,
@@ -204,7 +205,7 @@ def _union(requests: list[SandboxRequest]) -> SandboxRequest:
 
 
 def _enter(
-    live: apply.LiveSandbox, present: dict[str, ContainerRequest], request: SandboxRequest, late: frozenset[str]
+    live: LiveSandbox, present: dict[str, ContainerRequest], request: SandboxRequest, late: frozenset[str]
 ) -> dict[str, ContainerRequest]:
     """Go from the containers that run to those of a stage. :param late: pods that are started later."""
     wanted = {container.claim: container for container in request.containers}
@@ -227,7 +228,7 @@ def _enter(
 
 
 def _act(
-    live: apply.LiveSandbox,
+    live: LiveSandbox,
     work: Planned,
     claims: ClaimSet,
     request: SandboxRequest,
@@ -268,7 +269,7 @@ def _watch(
         opened.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
 
 
-def _narrow(scenario: Scenario, live: apply.LiveSandbox, present: dict[str, ContainerRequest]) -> None:
+def _narrow(scenario: Scenario, live: LiveSandbox, present: dict[str, ContainerRequest]) -> None:
     places = {container.claim: container.cgroup for container in live.value.containers}
     for claim in scenario.pile_ups:
         container = present.get(claim)
