@@ -24,7 +24,7 @@ from toolkit.model import names
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
-from toolkit.pipeline.conformance import unexpected_admission, unmet_requirement
+from toolkit.pipeline.conformance import unexpected_admission, unmet
 from toolkit.pipeline.planning import Planned, plan_all
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.record import Run
@@ -48,7 +48,7 @@ def command(
     topology = read_topology()
     plans = []
     for path, scenario in zip(scenarios, loaded, strict=True):
-        lacking = unmet_requirement(scenario.requires, topology)
+        lacking = unmet(scenario.requires, topology)
         if lacking:
             raise InputError(str(path), lacking)
         with named(path):

@@ -32,7 +32,7 @@ from toolkit.report.text import count
 from validators.groups import VIRTUAL_MACHINE
 
 
-def unmet_requirement(requires: Requirements, topology: Topology) -> str | None:
+def unmet(requires: Requirements, topology: Topology) -> str | None:
     """Say what the machine lacks for a scenario, counted as the kubelet counts; ``None`` if it fits."""
     if topology.kubelet.error is not None:
         return f"the kubelet's hardware discovery fails on this machine: {topology.kubelet.error}"
@@ -78,11 +78,7 @@ def unsupported(scenario: Scenario, runtime: str) -> str | None:
 
 def why_not(scenario: Scenario, topology: Topology, runtime: str = "cgroupfs", *, full: bool = True) -> str | None:
     """Say why a scenario is not run here; ``None`` if it is. :param full: run more than the core of the catalogue."""
-    lacking = (
-        unmet_requirement(scenario.requires, topology)
-        or unstartable(scenario, topology)
-        or unsupported(scenario, runtime)
-    )
+    lacking = unmet(scenario.requires, topology) or unstartable(scenario, topology) or unsupported(scenario, runtime)
     if lacking is None and not full and scenario.tier is not Tier.CORE:
         return "not in the core of the catalogue: --full runs it"
     return lacking
@@ -112,7 +108,7 @@ def run_one(
     )
     controls: list[ControlResult] = []
     for group in fault_groups(scenario):
-        lacking = unmet_requirement(group[0].requires, topology) or idle_fault(work, group[0])
+        lacking = unmet(group[0].requires, topology) or idle_fault(work, group[0])
         if lacking is not None:
             controls += [_control(control, Outcome.SKIPPED, lacking) for control in group]
             continue
