@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from toolkit.apply.sandbox import LiveSandbox
+    from toolkit.apply.live_sandbox import LiveSandbox
     from toolkit.model.claims import ClaimSet
     from toolkit.model.cpuset import CpuSet
     from toolkit.model.evidence import Evidence
@@ -70,14 +70,14 @@ class Judged:
     @property
     def failed(self) -> list[str]:
         """What is broken, one line each."""
-        return self._told("failed")
+        return self._lines("failed")
 
     @property
     def undecided(self) -> list[str]:
         """What the evidence is not enough for, one line each."""
-        return self._told("undecided")
+        return self._lines("undecided")
 
-    def _told(self, outcome: str) -> list[str]:
+    def _lines(self, outcome: str) -> list[str]:
         from toolkit.model.names import printable
 
         found = [verdict for verdict in self.verdicts if verdict.outcome.value == outcome]

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from toolkit.apply import sandbox as apply
+from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import ApplyError, InputError
 from toolkit.faults.controls import broken
 from toolkit.faults.escaper import SHOW_S, Escaper
@@ -30,7 +31,7 @@ from toolkit.pipeline.session import Act, session
 from toolkit.pipeline.standing import Standing
 from toolkit.pipeline.stopping import go_on
 
-SETTLE_DEADLINE_S = 10.0
+LOAD_DEADLINE_S = 10.0
 STAGE_S = 1.0
 """How long a stage before the last is watched, at most."""
 CONTROL_S = 1.0
@@ -103,7 +104,7 @@ def _run_stages(
             present = _enter(live, present, request, late)
             claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
             _narrow(work.scenario, live, present)
-            _settle(claims, settings.root, frozenset(present))
+            _await_load(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
             in_the_end = replace(stage, plan=work.resized) if last and work.resized is not None else stage
             window = observe.Window(
@@ -148,7 +149,7 @@ def run_controls(
         claims = word.promise(control, claims)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
         escaper = stack.enter_context(broken(control, live, request, work.online, settings.root))
-        _settle(claims, settings.root)
+        _await_load(claims, settings.root)
         action = None
         if word.when in CHANGES:
             ignored = target if word.when is When.CHANGE else ""
@@ -179,7 +180,7 @@ def _judged(
     work: Planned,
     stage: Stage,
     path: Path,
-    live: apply.LiveSandbox,
+    live: LiveSandbox,
     claims: ClaimSet,
     window: observe.Window,
     act: Act,
@@ -204,7 +205,7 @@ def _union(requests: list[SandboxRequest]) -> SandboxRequest:
 
 
 def _enter(
-    live: apply.LiveSandbox, present: dict[str, ContainerRequest], request: SandboxRequest, late: frozenset[str]
+    live: LiveSandbox, present: dict[str, ContainerRequest], request: SandboxRequest, late: frozenset[str]
 ) -> dict[str, ContainerRequest]:
     """Go from the containers that run to those of a stage. :param late: pods that are started later."""
     wanted = {container.claim: container for container in request.containers}
@@ -227,7 +228,7 @@ def _enter(
 
 
 def _act(
-    live: apply.LiveSandbox,
+    live: LiveSandbox,
     work: Planned,
     claims: ClaimSet,
     request: SandboxRequest,
@@ -268,7 +269,7 @@ def _watch(
         opened.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
 
 
-def _narrow(scenario: Scenario, live: apply.LiveSandbox, present: dict[str, ContainerRequest]) -> None:
+def _narrow(scenario: Scenario, live: LiveSandbox, present: dict[str, ContainerRequest]) -> None:
     places = {container.claim: container.cgroup for container in live.value.containers}
     for claim in scenario.pile_ups:
         container = present.get(claim)
@@ -276,21 +277,21 @@ def _narrow(scenario: Scenario, live: apply.LiveSandbox, present: dict[str, Cont
             narrow(live.hierarchy, places[claim], container.cgroup.cpus)
 
 
-def _settle(claims: ClaimSet, root: Path, names: frozenset[str] | None = None) -> None:
+def _await_load(claims: ClaimSet, root: Path, names: frozenset[str] | None = None) -> None:
     """Wait until every load that should be busy has used CPU time. :param names: claims that run by now; all if None.
 
-    :raises ApplyError: one does not start within :data:`SETTLE_DEADLINE_S`.
+    :raises ApplyError: one does not start within :data:`LOAD_DEADLINE_S`.
     """
     hierarchy = cgroupfs.detect(root)
     busy = [claim for claim in claims.claims if claim.demand_cpus and (names is None or claim.name in names)]
     waiting = {claim.name: claim.cgroup for claim in busy}
     base = {name: cgroupfs.read_cpu_stat(hierarchy, cgroup).usage_ns or 0 for name, cgroup in waiting.items()}
-    deadline = time.monotonic() + SETTLE_DEADLINE_S
+    deadline = time.monotonic() + LOAD_DEADLINE_S
     while waiting:
         for name, cgroup in list(waiting.items()):
             used = (cgroupfs.read_cpu_stat(hierarchy, cgroup).usage_ns or 0) - base[name]
             if used > 1_000_000:
                 del waiting[name]
         if waiting and time.monotonic() > deadline:
-            raise ApplyError(f"{', '.join(waiting)}: the workload used no CPU time within {SETTLE_DEADLINE_S:.0f} s")
+            raise ApplyError(f"{', '.join(waiting)}: the workload used no CPU time within {LOAD_DEADLINE_S:.0f} s")
         time.sleep(0.01)
