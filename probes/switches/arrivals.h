@@ -5,11 +5,10 @@
  * Some hosts hide threads of a supervisor from the tracepoint: the switch to such a thread, and the switch from it to
  * the next task, are not told, so that its time would be counted as that task's. The scheduler's own word of the task's
  * last arrival (sched_info.last_arrival) says otherwise, by a clock of its own. __schedule() reads that clock into
- * rq->clock just before the tracepoint, so how far it is from ours is seen at a switch, whoever ran: too large by what came
- * between the two readings (a microsecond; an interrupt or a vCPU that sleeps, rarely), never too small. The least of the
- * latest is taken.
+ * rq->clock just before the tracepoint, so a switch shows how far it is from ours: too far by what came between the two
+ * readings (a microsecond; rarely an interrupt, or a vCPU that sleeps), never too near. The least of the latest is taken.
  *
- * The arrival is asked only where a task is where it must not be, or was moved; the clocks are compared about every 8 ms.
+ * The arrival is asked only where a task is where it must not be, or was moved; the clocks are compared every 8 ms.
  *
  * Maps:
  *   differences  per CPU: key 0, value struct differences, 1 entry; the oldest difference gives way, cannot be full.
@@ -27,7 +26,7 @@ struct span {
 
 #define DIFFERENCES     8
 #define COMPARE_SHIFT   23              /* once in 2^23 ns, if there is a switch */
-#define TOGETHER_NS     200000000ULL    /* the clocks drift: 50 ppm are 10 us in so much time */
+#define TOGETHER_NS     1000000000ULL   /* the clocks drift: 50 ppm are 50 us in so much time, which is LATE_NS */
 #define LATE_NS         50000           /* the scheduler reads its clock before we read ours: microseconds */
 
 struct differences {
@@ -54,15 +53,15 @@ static __always_inline u64 scheduler_clock(void)
         return read_kernel(u64, read_kernel(void *, cfs_rq, OFF_CFS_RQ_RQ), OFF_RQ_CLOCK);
 }
 
-/* At a switch. */
-static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
+/* At a switch, but not to the idle task: before that the kernel looks for work on other CPUs, tens of microseconds. */
+static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *next)
 {
         int zero = 0;
         s64 least = ~0ULL >> 1;
         u64 clock;
         struct differences *d;
 
-        if (st->compared_slot == (u32)(now >> COMPARE_SHIFT))
+        if (st->compared_slot == (u32)(now >> COMPARE_SHIFT) || !read_kernel(u32, next, OFF_TASK_STRUCT_PID))
                 return;
         st->compared_slot = now >> COMPARE_SHIFT;
         d = differences.lookup(&zero);
@@ -100,7 +99,7 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
 
 #else   /* a kernel that keeps no arrivals, or has no groups of tasks: the word of the tracepoint must do */
 
-static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
+static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *next)
 {
 }
 

@@ -128,7 +128,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         if (!st)
                 return 0;
         st->judged++;
-        compare_clocks(st, now);
+        compare_clocks(st, now, (void *)ctx->args[2]);
         st->from_idle = !charge(st, now, 1, 0);
         st->start_ns = now;
         return 0;
