@@ -30,7 +30,7 @@ from toolkit.report.conformance_table import render_conformance
 from toolkit.report.layout import paragraph
 from toolkit.report.text import count
 from toolkit.scenario_file import load_catalogue
-from toolkit.store import write_output
+from toolkit.store import new_run_id, write_output
 
 SCHEMA = "pinproof.conformance/1"
 
@@ -116,7 +116,7 @@ def _run_all(
         bar = stack.enter_context(progress(total, "conformance"))
         if work:
             # Compiled once: every run watches with the same programs.
-            kept = stack.enter_context(standing(execute.new_run_id("conformance")))
+            kept = stack.enter_context(standing(new_run_id("conformance")))
             settings = replace(settings, standing=kept)
         done, cut = 0, False
 

@@ -21,11 +21,12 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import execute, planted_run
+from toolkit.pipeline import planted_run
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.stopping import StoppedError, stop_on_signals
 from toolkit.report.layout import paragraph
 from toolkit.report.verdict_list import render_verdicts
+from toolkit.store import new_run_id
 
 TICK_S = 0.05
 
@@ -105,7 +106,7 @@ def _entry(fault: Fault) -> str:
 def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:
     if os.geteuid() != 0:
         raise HostUnsupportedError("planting faults needs root: run it with sudo")
-    with stop_on_signals() as stopped, planted(injection, run_id=execute.new_run_id("inject")) as made:
+    with stop_on_signals() as stopped, planted(injection, run_id=new_run_id("inject")) as made:
         if as_json:
             planted_now = {"fault": fault.id, "changes": [to_data(change) for change in made.changes]}
             click.echo(printable_json(json.dumps(planted_now)))
@@ -123,7 +124,7 @@ def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: b
 def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) -> None:
     require_run()
     with stop_on_signals() as stopped:
-        done = planted_run.run(injection, run_id=execute.new_run_id("inject"), duration_s=duration, stopped=stopped)
+        done = planted_run.run(injection, run_id=new_run_id("inject"), duration_s=duration, stopped=stopped)
         _print(fault, done, as_json)
     if done.missed and stopped:
         raise StoppedError(stopped[0], " before the fault was reported")

@@ -15,14 +15,14 @@ from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
-from toolkit.pipeline import execute, observe
+from toolkit.pipeline import observe
 from toolkit.pipeline.consecutive import WINDOW_S, Judged
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.session import session
 from toolkit.pipeline.stopping import stop_on_signals
 from toolkit.report.metrics import MetricsServer
 from toolkit.report.table import render_table, render_window
-from toolkit.store import save_windows_result
+from toolkit.store import new_run_id, save_windows_result
 
 
 @click.command("watch", short_help="Watch and judge existing cgroups.")
@@ -66,7 +66,7 @@ def command(
     require_run()
     observe.check_claims(claims, str(claims_path))
     warn_of(runs)
-    run_id = execute.new_run_id("watch")
+    run_id = new_run_id("watch")
     path = runs / run_id
     codes: list[int] = []
     # Until all is said and saved: a second signal must not undo what the first one asked for.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from toolkit import store
 from toolkit.apply import sandbox as apply
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import ApplyError, InputError
@@ -59,11 +59,6 @@ class Settings:
     stopped: Sequence[int] = ()
 
 
-def new_run_id(name: str) -> str:
-    """Return an id that sorts by time and is harmless as a file and cgroup name."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{secrets.token_hex(3)}"
-
-
 def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], None] = lambda _seconds: None) -> Run:
     """Put the plan on the machine, watch it, and judge what is to be saved.
 
@@ -73,7 +68,7 @@ def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], 
     :raises ApplyError: the kernel or the runtime refused the plan; nothing is left behind.
     :raises StoppedError: somebody asked to stop before the first window.
     """
-    run_id = new_run_id(work.scenario.name)
+    run_id = store.new_run_id(work.scenario.name)
     done: list[Run] = []
     try:
         left_out = _run_stages(work, settings, run_id, done, progress)
@@ -135,7 +130,7 @@ def run_controls(
     """
     control = controls[0]
     word = word_of(control)
-    run_id = new_run_id(f"{work.scenario.name}-broken")
+    run_id = store.new_run_id(f"{work.scenario.name}-broken")
     real = node or work
     stages = promises.stages(work.plan, work.before)
     target = control.target
