@@ -17,7 +17,7 @@ from tests.integration.apply_support import sandboxes
 from tests.integration.probe_lab import cgroup
 from toolkit.host.cgroup_mounts import detect
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.beside
 
 PINPROOF = (sys.executable, "-m", "toolkit")
 CLAIMS = """apiVersion: pinproof/v1
