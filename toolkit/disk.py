@@ -105,7 +105,7 @@ def _make_parent(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        # "File exists" would be told of a file or a dangling link: what is wrong with it is another thing.
+        # mkdir would report "File exists" for a file or a dangling link, which is not what is wrong with it.
         raise NotADirectoryError(None, f"{path} is not a directory") from None
 
 

@@ -109,7 +109,7 @@ def _counts_as(inner: Claim, outer: Claim) -> bool:
 
 
 def _but(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> str:
-    """Say what was outside and breaks nothing, for whoever reads the sentence word by word."""
+    """Return what was outside and breaks nothing, so that the sentence claims no more than what was seen."""
     parts = [f"{allowed} before a change"] if allowed != claim.cpus else []
     switches, ns = sum(row.transition_switches for row in rows), sum(row.transition_ns for row in rows)
     if switches or ns:

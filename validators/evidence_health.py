@@ -18,7 +18,7 @@ from validators.witness import Witness
 ID = "evidence-health"
 SUBJECT = "node"
 JUDGED_BY = tuple(witness for witness in Witness if witness is not Witness.ACTIONS)
-"""Nothing is judged by who moved whom."""
+"""Authors of moves explain; no rule judges by them."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:

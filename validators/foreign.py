@@ -1,4 +1,4 @@
-"""Who, besides the owners, ran on a set of CPUs: shared by ``exclusive-cpus`` and ``reserved-cpus``.
+"""Tasks other than the owners' that ran on a set of CPUs: shared by ``exclusive-cpus`` and ``reserved-cpus``.
 
 Takes the ledger's rows of claims and the intruders (tasks without a claim), and sorts their time by kind. Time of a
 transition is left out. It says what was seen; the rules say whether it was allowed.
@@ -24,7 +24,7 @@ NO_POD_KNOWN = "tasks without a claim"
 
 @dataclass(slots=True)
 class ForeignUse:
-    """Time on the watched CPUs of everyone who does not own them, by kind, with the stays behind it."""
+    """Time on the watched CPUs of tasks that do not own them, by kind, with the stays behind it."""
 
     workload: list[Offender] = field(default_factory=list)
     """Tasks of claimed containers that do not own the CPU."""
@@ -68,9 +68,9 @@ class ForeignUse:
         ]
 
     def hosted(self, *, pods_known: bool) -> str:
-        """Say who was there: ``hosted only `db` and 0.6 ms of kernel threads``. The one naming of these classes.
+        """Return what ran there: ``hosted only `db` and 0.6 ms of kernel threads``. The one naming of these classes.
 
-        :param pods_known: whether a pod without a claim would have been told from a system task.
+        :param pods_known: whether a pod without a claim would have been distinguished from a system task.
         """
         kernel = self.of(OwnerClass.KTHREAD, OwnerClass.PERCPU_KTHREAD)
         others = (
@@ -99,7 +99,7 @@ def foreign_use(
     gained: CpuSet | None = None,
     owner: Claim | None = None,
 ) -> ForeignUse:
-    """Collect everyone who ran on ``cpus`` without owning the CPU.
+    """Collect the tasks that ran on ``cpus`` without owning the CPU.
 
     :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated. ``None``:
         the CPUs never change hands, so all time counts.
@@ -136,7 +136,7 @@ def _ran(row: CpuUse) -> bool:
 
 
 def _in_transition(found: ForeignUse, claim: Claim | None, row: CpuUse, is_owner: Callable[[Claim, int], bool]) -> None:
-    """Note whose time it was that belongs to a transition as a whole: nobody is blamed for it, and it was there."""
+    """Note time that belongs to a transition as a whole: it breaks no promise, but it was spent there."""
     if not (row.switches or row.run_ns or row.samples):
         return
     if claim is not None and is_owner(claim, row.cpu):

@@ -13,7 +13,7 @@ from validators.witness import Witness
 
 ID = "mems-containment"
 JUDGED = (PageKind.ANON, PageKind.HEAP, PageKind.STACK, PageKind.HUGE)
-"""Pages of the process itself. A file's page lies where whoever read it first put it."""
+"""Pages of the process itself. A file's page lies where its first reader put it."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -90,7 +90,7 @@ RULE = Rule(
             outside is a failure. When the window has closed the resident pages of every process are read from
             numa_maps, by kind: anonymous, heap, stack and huge pages on another node are a failure, also if they were
             touched before the process joined. Pages of files and shared memory are counted but not judged: they lie
-            where whoever used them first put them. On a machine with one node nothing can lie elsewhere. Pages or
+            where their first user put them. On a machine with one node nothing can lie elsewhere. Pages or
             masks not read: undecided.
         """),
         tolerance="None. Of masks between two scans of a thread: as affinity-mask.",

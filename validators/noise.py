@@ -2,7 +2,7 @@
 
 Two bounds. Interrupts and steal fall into the interval of whatever task runs, the owner's or an intruder's, so the time
 lost is at least the greatest of the three sums (tasks, interrupts, steal), and at most their total. A CPU that took no
-timer interrupt may have been in firmware (an SMI), which nobody else tells of, or in a long section of the owner's own
+timer interrupt may have been in firmware (an SMI), which nothing else reports, or in a long section of the owner's own
 with interrupts off: that time counts for the upper bound only.
 """
 

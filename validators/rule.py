@@ -18,7 +18,7 @@ from validators.witness import Witness
 
 Check = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
 Spared = Callable[[ClaimSet], frozenset[Witness]]
-"""Of a rule's witnesses those on which nothing rests with these claims: nobody was promised what they tell."""
+"""Of a rule's witnesses those on which nothing rests with these claims: no claim promises what they witness."""
 
 
 @stage_value

@@ -1,4 +1,4 @@
-"""Evidence seen from one claim: grouping, the CPU set in force at each epoch, and who owned a CPU. No judgement.
+"""Evidence seen from one claim: grouping, the CPU set in force at each epoch, the owner of a CPU. No judgement.
 
 Source: docs/principles.md ("Each claim has an epoch"), docs/facts.md K12.
 """
@@ -18,7 +18,7 @@ PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
 """Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
 NANOSECONDS = 1_000_000_000
 DEFAULT_HZ = 100
-"""The slowest tick that Linux can be built with, assumed where the kernel does not tell."""
+"""The slowest tick that Linux can be built with, assumed where the kernel does not report it."""
 
 
 class _OfClaim(Protocol):
@@ -43,7 +43,7 @@ def tick_ns(evidence: Evidence) -> int:
 
 
 def steal_ns(evidence: Evidence) -> int:
-    """Time that the hypervisor took, by what it tells; a counter that went backwards tells nothing."""
+    """Time that the hypervisor took, as it reports it; a counter that went backwards counts as nothing."""
     return max(0, evidence.steal_ns)
 
 

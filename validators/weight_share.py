@@ -161,7 +161,7 @@ def _formula_problem(claim: Claim, evidence: Evidence, measures: dict[str, Measu
 
 
 def runtime_formula(runtime: Runtime) -> str | None:
-    """Return which formula a runtime uses: ``linear`` (old, and who writes cgroups by itself) or ``logarithmic``."""
+    """Return which formula a runtime uses: ``linear`` (old runtimes, and cgroupfs itself) or ``logarithmic``."""
     if runtime.name == "cgroupfs":
         return "linear"
     since = LOGARITHMIC_SINCE.get(runtime.name)
@@ -188,9 +188,9 @@ RULE = Rule(
         tolerance=prose("""
             Lag: each child may be one scheduling period (24 ms, the longest default) and one tick ahead or behind on
             each CPU, at both ends of the window, plus the time for which CPUs stood still (steal, or no timer interrupt
-            on these CPUs, whichever is more), when who ran was charged. On several CPUs the balancer lets their loads
-            differ by 25 % (imbalance_pct), so the odds may by that ratio; on one CPU they may not. A window in which
-            half or twice the share would be allowed is undecided.
+            on these CPUs, whichever is more), when the running task was charged. On several CPUs the balancer lets
+            their loads differ by 25 % (imbalance_pct), so the odds may by that ratio; on one CPU they may not. A window
+            in which half or twice the share would be allowed is undecided.
         """),
         source=prose("""
             Documentation/scheduler/sched-design-CFS.rst, sched-eevdf.rst; admin-guide/cgroup-v2.rst (cpu.weight);

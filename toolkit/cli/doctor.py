@@ -1,4 +1,4 @@
-"""``pinproof doctor``: what this host can do, and how to get what it cannot."""
+"""``pinproof doctor``: what this host supports, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toolkit.report.layout import fitted, paragraph
 _CANNOT_RUN = 4
 
 
-@click.command("doctor", short_help="Show what this host can do, and how to get what it cannot.")
+@click.command("doctor", short_help="Show what this host supports, and how to get what is missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def command(as_json: bool) -> None:
-    """Try out what the verbs need, and say for each "no" why, and how to get it.
+    """Test what each verb needs; where something is missing, print the reason and the remedy.
 
-    Changes nothing. Ends with exit code 0 where `run` can work, with 4 where it cannot.
+    Changes nothing. Exit code: 0 if `run` can work here, 4 if it cannot.
     """
     report = read_capabilities()
     if as_json:

@@ -29,7 +29,7 @@ from toolkit.store import write_output
     "--sysroot",
     type=click.Path(path_type=Path),
     default=Path("/"),
-    help="Plan for the machine whose /sys and /proc were saved here.",
+    help="Plan for the machine whose sys and proc are in this directory.",
 )
 @click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the machine, coloured by owner.")
 @json_option

@@ -183,7 +183,7 @@ class HotplugMonitor:
             self._lost(error, now)
 
     def _lost(self, error: int, now_ns: int) -> None:
-        # What was sent since the socket was last known to be empty may be lost; the online list goes on telling.
+        # What was sent since the socket was last known to be empty may be lost; the online list remains a witness.
         text = LOST if error == errno.ENOBUFS else f"CPU hotplug events: {os.strerror(error)}"
         self._go_blind(text, self._heard_ns, now_ns)
 

@@ -1,4 +1,4 @@
-"""What a run did not see, and which witnesses that leaves doubtful: no judgement, only whom it concerns.
+"""What a run did not see, and which witnesses are incomplete because of it. No judgement.
 
 A blind spot names witnesses, a rule names the witnesses that it rests on (``validators``), and a rule that rests on a
 blind one cannot come out ``passed``. So a new blind spot, or a new rule, touches one place. A spot that is accounted
@@ -28,11 +28,11 @@ class Witness(StrEnum):
     SLOTS = "slots"
     """CPU time in slots of the window."""
     SYSTEM_TASKS = "system-tasks"
-    """Tasks of no pod and no claim on watched CPUs: what the switch ledger tells beyond pods."""
+    """Tasks of no pod and no claim on watched CPUs: what the switch ledger records beyond pods."""
     INTERRUPTS = "interrupts"
     """Time in interrupt handlers on watched CPUs."""
     ACTIONS = "actions"
-    """Who moved tasks and changed masks: explains, nothing is judged by it."""
+    """Moves of tasks and changes of masks, with their authors: explanation only, no rule judges by it."""
 
 
 EVERY_WITNESS = tuple(Witness)
@@ -62,7 +62,7 @@ BLINDED_ALL = (
 class BlindSpot:
     """Something that was not seen.
 
-    :param witnesses: whose evidence is incomplete by it; none: accounted for otherwise.
+    :param witnesses: those with incomplete evidence because of it; none: accounted for otherwise.
     :param claim: the only claim that it is about; ``None``: the whole node.
     :param cpus: CPUs that it is about, where that is known.
     :param start_at_ns, end_at_ns: when, since the window opened, where that is known.

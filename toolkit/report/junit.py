@@ -1,6 +1,6 @@
 """A result as JUnit XML: one test suite per run, one test case per verdict.
 
-``failed`` is a failure; ``undecided`` is an error (the test could not tell); ``skipped`` is skipped. The shape is the
+``failed`` is a failure; ``undecided`` is an error (not enough evidence); ``skipped`` is skipped. The shape is the
 one that Jenkins, GitLab and the Windyroad ``JUnit.xsd`` share. Strings of strangers are made printable, which is also
 what XML 1.0 can hold: a control character stands there as ``\\x1b``.
 """

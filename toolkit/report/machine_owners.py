@@ -1,4 +1,4 @@
-"""Who owns each CPU under a plan: the legend that the pictures of a machine share. Pure."""
+"""The owner of each CPU under a plan: the legend that the pictures of a machine share. Pure."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class _Socket:
 
 
 def _layout(topology: Topology) -> Iterator[_Socket]:
-    """Nest sockets, nodes, L3 groups and cores; levels that the kernel does not tell become one group."""
+    """Nest sockets, nodes, L3 groups and cores; levels that the kernel does not report become one group."""
     online = topology.online
     sockets = topology.sockets or {online.first(): online}
     numa = {key: cpus for key, cpus in topology.numa_cpus.items() if cpus}
