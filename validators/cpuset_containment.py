@@ -148,19 +148,23 @@ RULE = Rule(
         id=ID,
         claim="No task of the claim's cgroup or its descendants ran outside the claim's CPUs.",
         how=prose("""
-            Every context switch is judged in the kernel: the interval that just ended, its cgroup, its CPU. A
-            CPU-clock sampler cuts the interval of a task that never switches, so it is seen as well. One interval
-            outside is a failure. A claim of which nothing was seen to run is undecided. A claim about a cgroup below
-            this one is counted by itself; its tasks must keep to both sets (ephemeral containers to their own).
-            Intervals that began before a task joined the cgroup, or before a change of the set was complete, are
-            reported as transition measures, not as violations. Tasks that all stay on one CPU of a wider set break no
-            promise; `used_cpus` and `busiest_cpu_ratio` report it. The ledger's CPU time must agree with the cgroup's
-            own, and its placement with the sampler and /proc.
+            The kernel judges every context switch: which task ran in the interval that just ended, in which cgroup, on
+            which CPU. A CPU-clock sampler cuts the interval of a task that never switches, so that it is seen as well.
+            One interval outside the set is a failure. A claim of which no task was seen to run is undecided.
+
+            An interval that began before its task joined the cgroup, or before a change of the set was complete, is no
+            violation; transition measures report it. A claim about a descendant cgroup is counted by itself, and its
+            tasks must keep to both sets (ephemeral containers to their own). Tasks that all stay on one CPU of a wider
+            set break no promise; `used_cpus` and `busiest_cpu_ratio` report it.
+
+            The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""
-            None for intervals outside. CPU time of the two witnesses: 2 ticks per CPU used (each read of the cgroup
-            may miss one), 1 us per switch (the two clocks are read at different points of the same switch), 2 % and
-            the measured steal (time that the task clock leaves out).
+            Intervals outside the set: none.
+
+            CPU time of the two witnesses may differ by 2 ticks per CPU used (each read of the cgroup may miss one), 1
+            us per switch (the two clocks are read at different points of the same switch), 2 %, and the measured steal
+            (the task clock leaves it out).
         """),
         source="docs/principles.md; cpuset(7); docs/facts.md K1, K3, K6, K11, K12, K14",
         negative_control=prose("""

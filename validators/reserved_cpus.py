@@ -62,11 +62,12 @@ RULE = Rule(
         id=ID,
         claim="Under strict-cpu-reservation no workload ran on the reserved CPUs.",
         how=prose("""
-            Every switch on a reserved CPU is attributed: to a claimed container, to a pod without a claim
-            (a cgroup below the pods' root), to the system, to a kernel thread. Containers (also ephemeral
-            ones) and pods without a claim are violations. Pause sandboxes and runtime helpers are never
-            pinned, on healthy nodes too: they are measured. Without strict reservation shared workloads
-            may run there by design, so the rule is skipped.
+            Every switch on a reserved CPU is attributed: to a claimed container, to a pod without a claim (a cgroup
+            below the pods' root), to the system, or to a kernel thread. Containers (ephemeral ones as well) and pods
+            without a claim are violations. Pause sandboxes and runtime helpers are measured only: they are not pinned
+            on healthy nodes either.
+
+            Without strict reservation shared workloads may run there by design, so the rule is skipped.
         """),
         tolerance=prose("""
             None. Intervals that belong to a container's start or a change of its set (transition) do not

@@ -95,13 +95,15 @@ RULE = Rule(
         claim="A full-pcpus-only container has whole cores, and no foreign workload ran on a thread of them.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) must be a union of whole cores, counting the threads that are online. Then every switch on these
-            cores is looked at: a task of another pod on any thread of them is a failure, system tasks and kernel
-            threads are measured. A set or a topology that was not read, no judged switch, or a task whose owner is
-            unknown: undecided.
+            closed) must be a union of whole cores, of which the online threads count. Then every switch on these cores
+            is judged: a task of another pod on any of their threads is a failure; system tasks and kernel threads are
+            measured.
+
+            The verdict is undecided if a set or the topology was not read, if no switch was judged, or if the owner of
+            a task is unknown.
         """),
         tolerance=prose("""
-            None. On a CPU that changed hands while we watched, time that cannot be dated makes the verdict undecided.
+            None. On a CPU that changed hands during the window, time that cannot be dated makes the verdict undecided.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only;

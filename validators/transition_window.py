@@ -135,15 +135,16 @@ RULE = Rule(
         id=ID,
         claim="Each change of a claim (create, shrink, grow, resize, restart, delete) held within the limit.",
         how=prose("""
-            A change begins when its first file is written. It holds when the last file was written and read back, the
-            last task had left the old set (where that was followed), and no thread's mask read afterwards reaches
-            outside the new set: the latest of the three counts. With transitionLimitMs a longer window is a failure;
-            without, windows are measured only. A claim that ran outside its set after a change whose end was not
-            followed is undecided.
+            A change begins when its first file is written. It holds from the latest of three moments on: the last file
+            was written and read back; the last task had left the old set (where that was followed); no thread mask read
+            afterwards reaches outside the new set.
+
+            With transitionLimitMs a longer transition is a failure; without it transitions are measured only. A claim
+            that ran outside its set after a change whose end was not followed is undecided.
         """),
         tolerance=prose("""
-            None: begin and end are read from one clock (CLOCK_MONOTONIC); a mask is known only when it is read, so a
-            window may be up to one scan of /proc longer than measured.
+            None. Begin and end are read from one clock (CLOCK_MONOTONIC). A mask is known only when it is read, so the
+            true transition may be up to one scan of /proc longer than measured.
         """),
         source="docs/principles.md (epochs); docs/facts.md K12, docs/failures.md F1, F5, F8, F65, docs/principles.md",
         negative_control="Let a thread keep the old CPUs after the set has shrunk, longer than the limit.",

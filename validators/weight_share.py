@@ -177,20 +177,25 @@ RULE = Rule(
         id=ID,
         claim="Siblings that compete for the same CPUs get CPU time by the weights that their cgroups really have.",
         how=prose("""
-            At every level the children of one cgroup that had the same CPUs and work for each of them are compared:
-            a child's part of the CPU time that they used together (cpu.stat) against its part of their weights, read
-            back from cpu.weight or cpu.shares at both ends, never computed from requests. Throttled children and those
-            with too little to do are left out. A deviation while others used more than 5 % of these CPUs, or that does
-            not show in both halves of the window, is undecided; so is a claim that nobody is known to have competed
-            with. Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23
-            turn shares into weights by the new one, older ones and cgroupfs by the old.
+            At every level the children of one cgroup are compared that had the same CPUs and enough work for each of
+            them. A child's part of the CPU time that they used together (cpu.stat) must be its part of their weights.
+            The weights are read from cpu.weight or cpu.shares at both ends of the window, never computed from requests.
+            Throttled children and those with too little work are left out.
+
+            A deviation is undecided if others used more than 5 % of these CPUs, or if only one half of the window shows
+            it. A claim that is not known to have competed with a sibling is undecided.
+
+            Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23 convert
+            shares to weights by the new formula, older ones and cgroupfs by the old.
         """),
         tolerance=prose("""
-            Lag: each child may be one scheduling period (24 ms, the longest default) and one tick ahead or behind on
-            each CPU, at both ends of the window, plus the time for which CPUs stood still (steal, or no timer interrupt
-            on these CPUs, whichever is more), when the running task was charged. On several CPUs the balancer lets
-            their loads differ by 25 % (imbalance_pct), so the odds may by that ratio; on one CPU they may not. A window
-            in which half or twice the share would be allowed is undecided.
+            Lag: each child may be ahead or behind by one scheduling period (24 ms, the longest default) and one tick on
+            each CPU, at both ends of the window; and by the time for which CPUs stood still (steal, or no timer
+            interrupt there, whichever is more), which is charged to the running task.
+
+            On several CPUs the balancer lets their loads differ by 25 % (imbalance_pct), so the odds may differ by that
+            ratio; on one CPU they may not. A window so short that half or twice the share would be allowed is
+            undecided.
         """),
         source=prose("""
             Documentation/scheduler/sched-design-CFS.rst, sched-eevdf.rst; admin-guide/cgroup-v2.rst (cpu.weight);

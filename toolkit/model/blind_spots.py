@@ -37,22 +37,21 @@ class Witness(StrEnum):
 
 EVERY_WITNESS = tuple(Witness)
 BLINDED_BY = {
-    Witness.SWITCHES: "events unread or not handled when the window has closed, threads of pods that the kernel hides "
-    "from its tracepoints; and, by their own numbers, events, map entries and program runs lost, CPUs never seen, "
-    "switches missing, a control that was missed",
-    Witness.MASKS: "a thread of the claim that went unread for longer than stated (the observer was stopped or "
-    "starved, or could not read /proc), masks that were not kept",
+    Witness.SWITCHES: "events, map entries or program runs lost; events not handled when the window closed; CPUs never "
+    "seen; switches missing; a control that was missed; threads of pods that the kernel hides from its tracepoints",
+    Witness.MASKS: "a thread of the claim that was not read for longer than stated (the observer was stopped or "
+    "starved, or could not read /proc); masks that were discarded",
     Witness.FILES: "control files that were not read",
     Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts",
     Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved",
     Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",
-    Witness.INTERRUPTS: "tracepoints of interrupts that this kernel lacks, softirqs that passed none",
-    Witness.ACTIONS: "moves and affinity changes that were not told",
+    Witness.INTERRUPTS: "interrupt tracepoints that this kernel lacks; softirqs that no tracepoint reported",
+    Witness.ACTIONS: "moves and affinity changes that were lost",
 }
 """What leaves each witness doubtful, for people."""
 BLINDED_ALL = (
-    "CPUs that came or went, hotplug events that were lost or cannot be received, a thread of the observer that "
-    "met an error or ended, evidence that contradicts itself"
+    "CPUs that came or went; hotplug events that were lost or cannot be received; a thread of the observer that "
+    "ended or met an error; evidence that contradicts itself"
 )
 """What leaves all of them doubtful."""
 
