@@ -209,7 +209,7 @@ def same_limit(
 ) -> bool:
     """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
 
-    :param by_systemd: systemd wrote it, so that it may be rounded; nobody else rounds.
+    :param by_systemd: systemd wrote it, so that it may be rounded; no other writer rounds.
     """
     if claimed_quota_us < 0:
         return found_quota_us < 0

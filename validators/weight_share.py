@@ -108,7 +108,7 @@ def _share(
     if state != "disabled":
         return Outcome.UNDECIDED, f"sched_ext is {state}: its tasks know other weights"
     if total <= 0:
-        return Outcome.UNDECIDED, f"nobody below {parent} used CPU time"
+        return Outcome.UNDECIDED, f"no task below {parent} used CPU time"
     if low <= own.usage_ns <= high:
         if high > 2 * due or low < due / 2:
             return Outcome.UNDECIDED, f"{text}: too little time to tell half or twice of it apart {band}"

@@ -147,7 +147,7 @@ class HotplugMonitor:
     def _collect(self, monitor: Any) -> None:
         try:
             self._listen(monitor)
-        except Exception as error:  # nobody else would ever know
+        except Exception as error:  # the thread ends here: without this its end would go unnoticed
             self._go_blind(
                 f"CPU hotplug events are not received any more: {error or type(error).__name__}", self._heard_ns
             )
@@ -188,7 +188,7 @@ class HotplugMonitor:
         self._go_blind(text, self._heard_ns, now_ns)
 
     def _receive(self, monitor: Any) -> None:
-        """Take one message. ``None`` is a message for somebody else, or none at all: the caller asks the kernel."""
+        """Take one message. ``None`` is a message for another receiver, or none at all: the caller asks the kernel."""
         now = time.monotonic_ns()
         try:
             device = monitor.poll(timeout=0)

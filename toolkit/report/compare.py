@@ -1,7 +1,7 @@
 """The regression gate: two results, what became worse, what can no longer be seen, what became better. Pure.
 
 A verdict that was ``failed`` in both is known, not new. A verdict that passed or failed and is now skipped or gone is
-worse, also one that failed: what nobody looks at any more is a blind spot. Environment differences come first, since
+worse, also one that failed: what is no longer judged is a blind spot. Environment differences come first, since
 they explain the rest. Source: issue "main job", item 10.
 """
 

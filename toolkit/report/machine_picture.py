@@ -141,7 +141,7 @@ def svg_picture(topology: Topology, owners: tuple[Owner, ...], title: str) -> st
                         owner = of.get(cpu)
                         shade = fill[owner.name] if owner else "#ffffff"
                         ink = "#ffffff" if owner and owner.symbol not in (SHARED, RESERVED_SHARED, NOBODY) else "#333"
-                        tip = f"CPU {cpu}: {owner.name if owner else 'nobody'}"
+                        tip = f"CPU {cpu}: {owner.name if owner else 'no owner'}"
                         body.append(
                             f'<g><title>{_text(tip)}</title><rect x="{left}" y="{top + j * CELL_H}" width="{CELL_W}" '
                             f'height="{CELL_H}" fill="{shade}" stroke="#778"/><text x="{left + CELL_W // 2}" '

@@ -42,7 +42,7 @@ class SessionCollector(Collector):
         self._taken_s = 0.0
 
     def describe(self) -> list[Metric]:
-        """Describe nothing: nobody looks when the collector is registered."""
+        """Describe nothing: the registry calls this at registration, when there are no values yet."""
         return []
 
     def collect(self) -> Iterator[Metric]:
