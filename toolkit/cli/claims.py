@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
 from toolkit.cli.common import json_option, print_json, say, say_line
 from toolkit.errors import InputError
 from toolkit.model.names import printable
+from toolkit.report.layout import table
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows, claims_yaml
@@ -77,6 +77,6 @@ def command(
     if as_json:
         print_json(claims_data(node))
     elif as_table:
-        say(tabulate(claims_rows(node), headers=COLUMNS, disable_numparse=True) + "\n")
+        say(table(claims_rows(node), COLUMNS) + "\n")
     else:
         say(claims_yaml(node))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 
 import click
-from tabulate import tabulate
 
 from toolkit.cli.common import print_json, say
 from toolkit.host.capabilities import Capability, HostReport, read_capabilities
 from toolkit.model.serde import to_data
-from toolkit.report.layout import fitted, paragraph
+from toolkit.report.layout import fitted, paragraph, table
 
 _CANNOT_RUN = 4
 
@@ -36,12 +35,8 @@ def render_report(report: HostReport) -> str:
     """Return the two tables and, for each "no", its remedy."""
     rows = [(c.name, _state(c), c.detail) for c in report.capabilities]
     facts = fitted(rows, ("capability", "here", "found"), (2,), (1.0,))
-    verbs = tabulate(
-        [(verb, "no" if missing else "yes", ", ".join(missing)) for verb, missing in report.verbs.items()],
-        headers=("verb", "works", "missing"),
-        tablefmt="simple",
-        disable_numparse=True,
-    )
+    works = [(verb, "no" if missing else "yes", ", ".join(missing)) for verb, missing in report.verbs.items()]
+    verbs = table(works, ("verb", "works", "missing"))
     remedies = [paragraph(f"{c.name}: {c.remedy}", "  ", "    ") for c in report.capabilities if not c.available]
     how = ["How to get what is missing:", *remedies] if remedies else []
     return "\n\n".join(part for part in (facts, verbs, "\n".join(how), _conclusion(report)) if part)
