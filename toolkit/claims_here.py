@@ -55,7 +55,7 @@ def _require(cgroup: str, hierarchy: cgroupfs.Hierarchy, where: str, what: str, 
 
 
 def nearest(missing: Path, top: Path) -> str:
-    """Say what is there instead of a directory that is missing: the names most like it, where its path still exists."""
+    """Return what exists instead of a missing directory: the names most like it, where its path still exists."""
     while missing.parent != top and not missing.parent.is_dir():
         missing = missing.parent
     try:

@@ -83,7 +83,7 @@ def write_output(path: Path, text: str) -> Path:
 
 
 def why_not_writable(path: Path, *, exists: bool = False) -> InputError | None:
-    """Say why a directory cannot be written, as far as can be seen without making anything; ``None`` if it can.
+    """Return why a directory cannot be written, as far as can be seen without making anything; ``None`` if it can.
 
     :param exists: it must be there already; else it may be made, below the nearest parent that is there.
     """

@@ -207,7 +207,7 @@ def same_limit(
     *,
     by_systemd: bool,
 ) -> bool:
-    """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
+    """Return whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
 
     :param by_systemd: systemd wrote it, so that it may be rounded; no other writer rounds.
     """

@@ -55,7 +55,7 @@ def name(entry: CpuEntry) -> str:
 
 
 def fresh(file: CpuStateFile) -> bool:
-    """Say whether the file is that of a manager that has not started yet."""
+    """Return whether the file is that of a manager that has not started yet."""
     return file.policy == "static" and not file.default and not file.entries and not file.pods
 
 

@@ -104,7 +104,7 @@ def _judge(
 
 
 def _counts_as(inner: Claim, outer: Claim) -> bool:
-    """Say whether a claim below another's cgroup must keep to its CPUs: all workload but ephemeral containers."""
+    """Return whether a claim below another's cgroup must keep to its CPUs: all workload but ephemeral containers."""
     return view.inside(inner, outer) and inner.kind is SubjectKind.CONTAINER
 
 

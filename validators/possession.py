@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 
 def apart(owner: Claim, other: Claim, cpu: int, transitions: Iterable[Transition]) -> bool:
-    """Say whether both were promised the CPU, but never at the same time; not known counts as no."""
+    """Return whether both were promised the CPU, but never at the same time; not known counts as no."""
     transitions = tuple(transitions)
     first, second = spans(owner, cpu, transitions), spans(other, cpu, transitions)
     if not first or not second:

@@ -65,7 +65,7 @@ def other_limit_for_a_time(case: Case) -> Finding | None:
 
 
 def changed(case: Case, row: BandwidthUse) -> bool:
-    """Say whether a level's bandwidth was not the same all the time: then no bound by one value holds."""
+    """Return whether a level's bandwidth was not the same all the time: then no bound by one value holds."""
     limits = {(files.quota_us, files.period_us) for _, files in file_history.readings(case.evidence, row.cgroup)}
     return len(limits) > 1
 

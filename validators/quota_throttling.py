@@ -59,7 +59,7 @@ def _incomplete(case: Case) -> Finding | None:
 
 
 def _kept(case: Case) -> Finding:
-    """Nothing is broken: is there enough to say that the promise was kept?"""
+    """Judge a case in which nothing is broken: is the evidence enough to show that the promise was kept?"""
     if case.unbound and case.nr_throttled:
         return undecided(
             f"used {case.cpus(case.usage_ns)} and was throttled in {case.nr_throttled} of {case.nr_periods} periods: "

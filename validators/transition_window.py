@@ -101,7 +101,7 @@ def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask]) -> list
 
 
 def _held_later(late: ThreadMask, masks: list[ThreadMask]) -> bool:
-    """Say whether the same thread was read with another mask of that epoch, or a later one, afterwards."""
+    """Return whether the same thread was read with another mask of that epoch, or a later one, afterwards."""
     return any(
         (mask.pid, mask.tid) == (late.pid, late.tid) and mask.epoch >= late.epoch and mask.last_at_ns > late.last_at_ns
         for mask in masks

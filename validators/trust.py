@@ -44,8 +44,9 @@ class Doubt:
 
 
 def is_still(evidence: Evidence) -> bool:
-    """Say whether evidence is one reading of a node's files and nothing else; that it says so of itself is not enough:
-    what a ledger has seen must not get rid of its doubts by that word.
+    """Return whether evidence is one reading of a node's files and nothing else.
+
+    The evidence's own statement is not enough: with it, what a ledger has seen could avoid every doubt.
     """
     coverage = evidence.coverage
     return (
@@ -187,7 +188,7 @@ def _controls(evidence: Evidence) -> list[str]:
 
 
 def clean_canary_reported(canary: Canary) -> bool:
-    """Say whether a canary that keeps its claim was reported all the same."""
+    """Return whether a canary that keeps its claim was reported all the same."""
     return not canary.positive and (
         canary.out_of_set_switches > 0 or canary.out_of_set_ns > 0 or canary.reported_at_ns is not None
     )

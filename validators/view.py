@@ -88,17 +88,17 @@ def steady_use(row: CpuUse) -> tuple[int, int]:
 
 
 def same_pod(one: Claim, other: Claim) -> bool:
-    """Say whether two claims are of one pod; a claim that names no pod is a pod of its own."""
+    """Return whether two claims are of one pod; a claim that names no pod is a pod of its own."""
     return one.name == other.name or (one.pod != "" and one.pod == other.pod)
 
 
 def inside(inner: Claim, outer: Claim) -> bool:
-    """Say whether a claim is about a descendant of another's cgroup: the ledger counts its tasks for it alone."""
+    """Return whether a claim is about a descendant of another's cgroup: the ledger counts its tasks for it alone."""
     return inner.cgroup.startswith(outer.cgroup.rstrip("/") + "/") and inner.name != outer.name
 
 
 def is_workload(claim: Claim) -> bool:
-    """Say whether it is a pod's workload; pause sandboxes and runtime helpers are not pinned on healthy nodes."""
+    """Return whether it is a pod's workload; pause sandboxes and runtime helpers are not pinned on healthy nodes."""
     return claim.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
 
 
@@ -126,7 +126,7 @@ def files_of(files: Iterable[CgroupFiles], cgroup: str) -> CgroupFiles | None:
 
 
 def by_systemd(evidence: Evidence, cgroup: str) -> bool:
-    """Say whether systemd wrote a cgroup's limits."""
+    """Return whether systemd wrote a cgroup's limits."""
     found = files_of((*evidence.files_before, *evidence.files_after), cgroup)
     return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
 

@@ -125,7 +125,7 @@ def _part(odds: float) -> float:
 
 
 def _both_halves(own: Child, rivals: list[Child], odds: float) -> bool:
-    """Say whether each half of the window shows the same deviation."""
+    """Return whether each half of the window shows the same deviation."""
     if own.halves_ns is None or any(child.halves_ns is None for child in rivals):
         return False
     signs = set()

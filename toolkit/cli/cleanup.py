@@ -35,7 +35,7 @@ def command(as_json: bool) -> None:
 
 
 def render_report(report: CleanupReport) -> str:
-    """Say what was done, one line for each run and problem."""
+    """Return what was done, one line for each run and problem."""
     lines = [f"removed  {run}" for run in report.removed]
     lines += [f"alive    {run} (left alone)" for run in report.alive]
     lines += [f"PROBLEM  {problem}" for problem in report.problems]

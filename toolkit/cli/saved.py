@@ -68,7 +68,7 @@ def _incomplete(result: Result, missing: list[int], count: int) -> Result:
         rule="evidence-health",
         subject="windows",
         outcome=Outcome.UNDECIDED,
-        reason=f"{count} of the windows that were watched are not there{named if missing else ''}",
+        reason=f"{count} of the watched windows are missing{named if missing else ''}",
         measures={"windows_missing_count": count},
     )
     verdicts = (*result.verdicts, verdict)
@@ -87,7 +87,7 @@ def disagreements(saved: Result, now: Result) -> list[str]:
         if before is not None and before.outcome is not verdict.outcome:
             found.append(f"{name} is saved as {before.outcome}, its evidence says {verdict.outcome}: {verdict.reason}")
         elif before is None and verdict.rule in known:
-            found.append(f"{name} is not there, its evidence says {verdict.outcome}: {verdict.reason}")
+            found.append(f"{name} is missing, its evidence says {verdict.outcome}: {verdict.reason}")
     found += [
         f"{rule} {subject} is saved as {recorded[rule, subject].outcome}, its evidence says nothing about it"
         for rule, subject in recorded

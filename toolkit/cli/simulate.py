@@ -120,7 +120,7 @@ def _short(value: object) -> str:
 
 
 def describe(scenario: VectorScenario, outcome: dict[str, Any]) -> str:
-    """Tell in lines what happened in a scenario."""
+    """Return lines that report what happened in a scenario."""
     title = f"{scenario.id}: {scenario.description}" if scenario.description else scenario.id
     if "startup_error" in outcome:
         error = outcome["startup_error"]

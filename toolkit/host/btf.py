@@ -76,7 +76,7 @@ class Btf:
         return None if data is None else cls(data, str(root / KERNEL_BTF))
 
     def has_struct(self, name: str) -> bool:
-        """Say whether a struct or union of this name is defined."""
+        """Return whether a struct or union of this name is defined."""
         return bool(self._structs(name))
 
     def member(self, struct_name: str, member: str) -> BtfMember | None:
@@ -126,7 +126,7 @@ class Btf:
         return None
 
     def has_member(self, struct_name: str, member: str) -> bool:
-        """Say whether the struct exists and has the member."""
+        """Return whether the struct exists and has the member."""
         return self.member(struct_name, member) is not None
 
     def function_id(self, name: str) -> int | None:

@@ -22,7 +22,7 @@ class CgroupManager(StrEnum):
 
 
 def names_unit(cgroup: str) -> bool:
-    """Say whether a cgroup has the name of a unit that can have one."""
+    """Return whether a cgroup has the name of a unit that can have one."""
     return cgroup.rstrip("/").endswith(_UNITS)
 
 

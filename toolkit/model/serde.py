@@ -48,7 +48,7 @@ _SHAPES = {
 
 
 def first_problem(error: ValidationError) -> str:
-    """Say the first thing that is wrong, with its place, on one line."""
+    """Return the first error, with its place, on one line."""
     problems = error.errors(include_url=False)
     problem = problems[0]
     if problem["loc"] and str(problem["loc"][-1]).startswith("literal["):
