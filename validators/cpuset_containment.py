@@ -64,9 +64,9 @@ def _judge(
     outside = [row for row in rows if row.out_of_set_switches or row.out_of_set_ns or row.out_of_set_samples]
 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
-        who = _named(claim, outside, named) if outside or named else ()
+        shown = _named(claim, outside, named) if outside or named else ()
         reason += file_history.lives(claim, evidence)
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=who)
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=shown)
 
     if outside or named:
         offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online)
@@ -75,8 +75,8 @@ def _judge(
                 Outcome.UNDECIDED,
                 f"all its CPUs {claim.cpus} went offline: the kernel then lends the parent cgroup's CPUs",
             )
-        where = CpuSet.of([row.cpu for row in outside] or [who.cpu for who in named])
-        longest_ns = max([row.out_of_set_longest_ns for row in outside] + [who.longest_ns for who in named])
+        where = CpuSet.of([row.cpu for row in outside] or [one.cpu for one in named])
+        longest_ns = max([row.out_of_set_longest_ns for row in outside] + [one.longest_ns for one in named])
         return verdict(
             Outcome.FAILED,
             f"ran on CPUs {where} outside {claim.cpus}: {measures['out_of_set_switches']} switches, "
@@ -125,7 +125,7 @@ def _busiest(rows: list[CpuUse]) -> float:
 
 def _named(claim: Claim, outside: list[CpuUse], named: list[Offender]) -> tuple[Offender, ...]:
     """Offenders by name; a CPU whose offenders' details did not arrive is still listed, with thread id 0."""
-    known = {who.cpu for who in named}
+    known = {one.cpu for one in named}
     unnamed = [
         Offender(
             claim=claim.name,

@@ -104,9 +104,9 @@ def _ends(claim: Claim, evidence: Evidence) -> list[int]:
 
 def _names(stays: list[Offender]) -> str:
     totals: dict[str, int] = {}
-    for who in stays:
-        name = who.claim if who.claim != foreign.UNCLAIMED else f"{who.comm} ({who.tid})"
-        totals[name] = totals.get(name, 0) + who.total_ns
+    for stay in stays:
+        name = stay.claim if stay.claim != foreign.UNCLAIMED else f"{stay.comm} ({stay.tid})"
+        totals[name] = totals.get(name, 0) + stay.total_ns
     ranked = sorted(totals, key=lambda name: (-totals[name], name))
     return ", ".join(ranked[:3]) + (f" and {len(ranked) - 3} more" if len(ranked) > 3 else "")
 

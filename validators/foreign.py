@@ -43,7 +43,7 @@ class ForeignUse:
 
     def of(self, *owners: OwnerClass) -> list[Offender]:
         """Return the stays of unclaimed tasks of these classes."""
-        return [who for owner in owners for who in self.unclaimed.get(owner, [])]
+        return [stay for owner in owners for stay in self.unclaimed.get(owner, [])]
 
     def measures(self) -> dict[str, Measure]:
         """Return the time of every kind."""
@@ -81,14 +81,14 @@ class ForeignUse:
             (self.canaries_ns, "pinproof's canaries"),
         )
         parts = [f"`{name}`" for name in sorted(self.owners)]
-        parts += [f"{milliseconds(ns)} of {who}" for ns, who in others if ns]
+        parts += [f"{milliseconds(ns)} of {kind}" for ns, kind in others if ns]
         parts += self.excused()
         return f"hosted only {listed(parts)}" if parts else "hosted no task"
 
 
 def total_ns(stays: list[Offender]) -> int:
     """Sum the time of stays."""
-    return sum(who.total_ns for who in stays)
+    return sum(stay.total_ns for stay in stays)
 
 
 def foreign_use(
@@ -177,10 +177,10 @@ def _claimed(
         return
     _excuse(found, claim.name, row.run_ns - ns)
     stays = found.workload if view.is_workload(claim) else found.infra
-    known = [who for who in details if who.cpu == row.cpu]
+    known = [stay for stay in details if stay.cpu == row.cpu]
     stays.extend(known)
-    rest_ns = ns - sum(who.total_ns for who in known)
-    rest = switches - sum(who.switches for who in known)
+    rest_ns = ns - sum(stay.total_ns for stay in known)
+    rest = switches - sum(stay.switches for stay in known)
     if not known or rest_ns > 0 or rest > 0:
         stays.append(
             Offender(

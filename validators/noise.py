@@ -68,14 +68,14 @@ def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
         measures["budget_ns_per_s"] = budget
 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
-        who = [_offender(row) for row in counted] if outcome is Outcome.FAILED else []
+        offenders = [_offender(row) for row in counted] if outcome is Outcome.FAILED else []
         return Verdict(
             rule=ID,
             subject=f"cpu {cpu}",
             outcome=outcome,
             reason=reason,
             measures=measures,
-            offenders=view.sorted_offenders(who),
+            offenders=view.sorted_offenders(offenders),
         )
 
     guest = groups.virtual(evidence)

@@ -32,7 +32,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         )
 
     if violations:
-        names = sorted({who.claim if who.claim != foreign.UNCLAIMED else who.comm for who in violations})
+        names = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in violations})
         return verdict(
             Outcome.FAILED,
             f"{', '.join(names[:3])} ran {foreign.total_ns(violations) / 1e6:.3f} ms on reserved CPUs {cpus}",

@@ -61,9 +61,9 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             if core & cpus and not core <= cpus:
                 return verdict(Outcome.FAILED, f"CPUs {cpus} ({name}) have only {core & cpus} of the core {core}")
     if strangers:
-        who = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in strangers})
+        strays = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in strangers})
         spent = foreign.total_ns(strangers) / 1e6
-        return verdict(Outcome.FAILED, f"{', '.join(who[:3])} ran {spent:.3f} ms on threads {threads} of its cores")
+        return verdict(Outcome.FAILED, f"{', '.join(strays[:3])} ran {spent:.3f} ms on threads {threads} of its cores")
     known = CpuSet.of(cpu for core in cores for cpu in core)
     for name, cpus in sets:
         if not cpus <= known:

@@ -67,11 +67,11 @@ def _judge(
     if limit_ms is not None and longest > limit_ms:
         stayed = late.get(slowest, [])
         offenders += [_offender(claim, mask, slowest) for mask in stayed]
-        who = f"; thread {stayed[0].tid} ({stayed[0].comm}) kept the old set" if stayed else ""
+        straggler = f"; thread {stayed[0].tid} ({stayed[0].comm}) kept the old set" if stayed else ""
         return verdict(
             Outcome.FAILED,
             f"{slowest.what} at {slowest.start_at_ns / 1e9:.3f} s did not hold for {longest:.3f} ms, "
-            f"the limit is {limit_ms:g} ms{who}",
+            f"the limit is {limit_ms:g} ms{straggler}",
         )
     backwards = [change for change in changes if change.end_at_ns < change.start_at_ns]
     if backwards:

@@ -143,5 +143,5 @@ def scan_measures(claim: Claim, evidence: Evidence) -> dict[str, Measure]:
 def sorted_offenders(offenders: Iterable[Offender]) -> tuple[Offender, ...]:
     """Order offenders by harm, then by name, so that the order of the evidence does not matter."""
     return tuple(
-        sorted(offenders, key=lambda who: (-who.total_ns, -who.switches, who.claim, who.tid, who.cpu, who.first_at_ns))
+        sorted(offenders, key=lambda one: (-one.total_ns, -one.switches, one.claim, one.tid, one.cpu, one.first_at_ns))
     )
