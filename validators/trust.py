@@ -23,7 +23,7 @@ LEDGER = frozenset({Witness.SWITCHES})
 FILES = frozenset({Witness.FILES})
 
 MISSING_SWITCHES_RATIO = 1e-4
-"""Judged/kernel switches must reach 0.9999 beyond the read skew (issue "main job", completeness)."""
+"""Judged/kernel switches must reach 0.9999 beyond the read skew (docs/principles.md, "Verdicts")."""
 POSITIVE_CONTROL_LIMIT_MS = 250.0
 """Stated latency of the positive control: one sampler period (10.1 ms at 99 Hz), one look of user space (at most
 100 ms at 10 looks a second), and the wait of our own process behind up to 40 runnable tasks of one 3 ms slice each on a

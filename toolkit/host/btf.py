@@ -28,6 +28,7 @@ _MODIFIERS = frozenset((8, 9, 10, 11, 18))  # typedef, volatile, const, restrict
 _FIXED_BYTES = {1: 4, 3: 12, 14: 4, 17: 4}  # int, array, var, declaration tag
 _BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, enum, prototype, data section, enum64
 _LAST_KIND = 19
+"""``BTF_KIND_ENUM64``: the size of an item of a later kind is not known, so nothing behind it can be read."""
 _MAX_DEPTH = 32
 
 

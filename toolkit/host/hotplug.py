@@ -33,7 +33,9 @@ from toolkit.model.evidence import HotplugEvent
 _ONLINE = "sys/devices/system/cpu/online"
 _CPU_NAME = re.compile(r"cpu(\d{1,6})", re.ASCII)
 _RECEIVE_BYTES = 1024 * 1024
+"""Room for thousands of events, while the thread waits for a CPU."""
 _EVENTS_DEADLINE_S = 0.5
+"""The kernel changes the online list a little before it sends the event; later than this the event is lost."""
 _CAUGHT_UP_S = 2.0
 """An idle monitor answers in a millisecond; behind 40 runnable tasks of a 3 ms slice in 120 ms."""
 LOST = "CPU hotplug events were lost (buffer full)"

@@ -2,7 +2,7 @@
 
 A verdict that was ``failed`` in both is known, not new. A verdict that passed or failed and is now skipped or gone is
 worse, also one that failed: what is no longer judged is a blind spot. Environment differences come first, since
-they explain the rest. Source: issue "main job", item 10.
+they explain the rest. Source: docs/principles.md, "Verdicts".
 """
 
 from __future__ import annotations
