@@ -56,12 +56,12 @@ def _cpu_reason(node: Node, pod: Pod, container: Container, isolation: Isolation
     why = _why_shared(node, pod, container)
     if not cpus:
         return f"CPUs: no CPU set, because the shared pool is empty; {why}"
-    kept = "without" if policy.options.strict_cpu_reservation else "with"
+    kept = "without" if policy.strict_reservation else "with"
     return f"CPUs {cpus}: the node's shared pool ({kept} the reserved CPUs {policy.reserved}); {why}"
 
 
 def _method(policy: StaticPolicy) -> str:
-    names = [name for name in policy.options.names if name != "strict-cpu-reservation"]
+    names = policy.options.choosing
     return f"by {', '.join(names)}" if names else "packed (whole sockets, NUMA nodes and cores first)"
 
 

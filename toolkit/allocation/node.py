@@ -157,7 +157,7 @@ class Node:
             self.cpu_state = self.cpu_policy.allocate(self.cpu_state, pod, container, hint.numa)
         except CpuAdmissionError as error:
             self.cpu_state = error.state
-            raise AdmissionError(error.reason, error.message) from None
+            raise
         finally:
             self._forget_changed()
         self.memory.allocate(pod, container, hint)
@@ -169,7 +169,7 @@ class Node:
             self.cpu_state = self.cpu_policy.allocate_pod(self.cpu_state, pod, hint.numa)
         except CpuAdmissionError as error:
             self.cpu_state = error.state
-            raise AdmissionError(error.reason, error.message) from None
+            raise
         finally:
             self._forget_changed()
         self.memory.allocate_pod(pod, hint)

@@ -84,7 +84,7 @@ def plan_of(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> Pla
     return Plan(
         cpu_manager_policy=policy.name,
         reserved_cpus=reserved,
-        strict_reservation=isinstance(policy, StaticPolicy) and policy.options.strict_cpu_reservation,
+        strict_reservation=isinstance(policy, StaticPolicy) and policy.strict_reservation,
         default_cpus=node.cpu_state.default if static else node.machine.cpus,
         pods=tuple(_pod_plan(node, pod, admission) for pod, admission, _ in results),
         warnings=tuple(_warnings(node, results)),
@@ -173,18 +173,8 @@ def alignments(node: Node, cpus: CpuSet | None, isolation: Isolation) -> tuple[A
     policy = node.cpu_policy
     if not cpus or isolation is Isolation.HOST or not isinstance(policy, StaticPolicy):
         return ()
-    machine, options = node.machine, policy.options
-    found = []
-    if options.full_pcpus_only and isolation is Isolation.CONTAINER and machine.whole_cores(cpus) == cpus:
-        found.append(Alignment.SMT)
-    if options.prefer_align_cpus_by_uncorecache and _within_one(cpus, machine.uncore_masks.values()):
-        found.append(Alignment.LLC)
-    if node.topology.policy == SINGLE_NUMA_NODE and _within_one(cpus, machine.numa_masks.values()):
-        found.append(Alignment.NUMA)
-    if options.align_by_socket and _within_one(cpus, machine.socket_masks.values()):
-        found.append(Alignment.SOCKET)
-    return tuple(found)
-
-
-def _within_one(cpus: CpuSet, groups: Iterable[int]) -> bool:
-    return any(not cpus.mask & ~group for group in groups)
+    exclusive = isolation is Isolation.CONTAINER
+    found = set(policy.options.promises(node.machine, cpus, exclusive=exclusive))
+    if node.topology.policy == SINGLE_NUMA_NODE and cpus.within_one(node.machine.numa_masks.values()):
+        found.add(Alignment.NUMA)
+    return tuple(alignment for alignment in Alignment if alignment in found)

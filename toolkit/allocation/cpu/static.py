@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from toolkit.allocation.admission import EMPTY_POD_SHARED_POOL, SMT_ALIGNMENT, AdmissionError, unexpected
 from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
 from toolkit.allocation.cpu.hints import cpu_hints
-from toolkit.allocation.cpu.options import CpuPolicyError, CpuPolicyOptions
+from toolkit.allocation.cpu.options.option import CpuPolicyError
+from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.cpu.requests import exclusive_cpus, pod_exclusive_cpus
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.machine import Machine
@@ -24,18 +26,12 @@ from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.pod import CPU, Container, Pod
 
-SMT_ALIGNMENT_ERROR = "SMTAlignmentError"
-EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
-UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
 
-
-class CpuAdmissionError(Exception):
+class CpuAdmissionError(AdmissionError):
     """A pod is refused. :param state: the CPU Manager's state afterwards (differs from before only if CPUs leak)."""
 
     def __init__(self, reason: str, message: str, state: CpuState) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
+        super().__init__(reason, message)
         self.state = state
 
 
@@ -57,6 +53,11 @@ class StaticPolicy:
     name: str = "static"
 
     @property
+    def strict_reservation(self) -> bool:
+        """Whether the shared pool of an empty node has no reserved CPU."""
+        return self.options.pool(self.machine.cpus, self.reserved).isdisjoint(self.reserved)
+
+    @property
     def allocatable(self) -> CpuSet:
         """All CPUs but the reserved ones."""
         return self.machine.cpus - self.reserved
@@ -70,21 +71,15 @@ class StaticPolicy:
 
         :raises CpuPolicyError: the state does not fit machine or configuration.
         """
-        everything = self.allocatable if self.options.strict_cpu_reservation else self.machine.cpus
+        everything = self.options.pool(self.machine.cpus, self.reserved)
         if state is None or not state.default:
             if state is not None and state.entries:
                 raise CpuPolicyError("default cpuset cannot be empty")
             fresh = CpuState(self.name) if state is None else state.restarted()
             return fresh._replace(default=everything)
-        reserved_here = self.reserved & state.default
-        if self.options.strict_cpu_reservation and reserved_here:
-            raise CpuPolicyError(
-                f'some of strictly reserved cpus: "{reserved_here}" are present in defaultCpuSet: "{state.default}"'
-            )
-        if not self.options.strict_cpu_reservation and reserved_here != self.reserved:
-            raise CpuPolicyError(
-                f'not all reserved cpus: "{self.reserved}" are present in defaultCpuSet: "{state.default}"'
-            )
+        refusal = self.options.refuse_pool(self.reserved, state.default)
+        if refusal:
+            raise CpuPolicyError(refusal)
         known = state.default.mask
         for uid, containers in sorted(state.entries.items()):
             for name, cpus in sorted(containers.items()):
@@ -139,8 +134,7 @@ class StaticPolicy:
         return self._hints(self.available(state, pod, None), state.reusable(pod.uid) | CpuSet(own), count)
 
     def _hints(self, available: CpuSet, reusable: CpuSet, count: int) -> Hints:
-        align = self.options.align_by_socket
-        return {CPU: cpu_hints(self.machine, available.mask, reusable.mask, count, align_by_socket=align)}
+        return {CPU: cpu_hints(self.machine, available.mask, reusable.mask, count, self.options)}
 
     def allocate(self, state: CpuState, pod: Pod, container: Container, numa: int | None) -> CpuState:
         """Give a container its CPUs, as the hint's nodes have them first.
@@ -170,7 +164,7 @@ class StaticPolicy:
             return state
         refusal = refuse_empty_pool(pod, count, self.requested)
         if refusal:
-            raise CpuAdmissionError(EMPTY_POD_SHARED_POOL_ERROR, refusal, state)
+            raise CpuAdmissionError(EMPTY_POD_SHARED_POOL, refusal, state)
         self._check_alignment(state, count)
         cpus = self._take_for(state, pod, None, count, numa)
         taken = state._replace(default=state.default - cpus, pods={**state.pods, pod.uid: cpus})
@@ -211,21 +205,10 @@ class StaticPolicy:
         return take_cpus(self.machine, available, count, self.options, quirks=self.quirks)
 
     def _check_alignment(self, state: CpuState, count: int) -> None:
-        if not self.options.full_pcpus_only:
-            return
-        threads = self.machine.cpus_per_core
-        if count % threads:
-            message = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
-            raise CpuAdmissionError(SMT_ALIGNMENT_ERROR, message, state)
         # CPUs that the pod could use again are not counted here, not even by a container that has its CPUs already.
-        free = len(state.default - self.reserved_cores)
-        if count > free:
-            raise CpuAdmissionError(
-                SMT_ALIGNMENT_ERROR,
-                "SMT Alignment Error: not enough free physical CPUs: "
-                f"available physical CPUs = {free}, requested CPUs = {count}, CPUs per core = {threads}",
-                state,
-            )
+        refusal = self.options.refuse_request(self.machine, count, len(state.default - self.reserved_cores))
+        if refusal:
+            raise CpuAdmissionError(SMT_ALIGNMENT, refusal, state)
 
     def release(self, state: CpuState, pod_uid: str, container: str) -> CpuState:
         """Take a container's CPUs back, but for those that its pod's other containers use."""
@@ -284,4 +267,5 @@ class StaticPolicy:
 
 
 def _unexpected(error: CpuShortageError, state: CpuState) -> CpuAdmissionError:
-    return CpuAdmissionError(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {error}, which is unexpected", state)
+    refused = unexpected(str(error))
+    return CpuAdmissionError(refused.reason, refused.message, state)
