@@ -7,12 +7,12 @@ KEP-5526.
 from __future__ import annotations
 
 from toolkit.allocation import admission as refusals
-from toolkit.allocation.cgroup_values import NO_QUOTA, CpuValues
+from toolkit.allocation.cgroup_values import CpuValues
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.cpu.requests import whole_cpus
 from toolkit.allocation.node import Admission, Node
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
-from toolkit.model.claims import Isolation
+from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.pod import CPU, Container, Pod
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from toolkit.allocation.admission import StartupError
 from toolkit.allocation.cgroup_values import container_values, pod_values
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.device.manager import Device
 from toolkit.allocation.explain_plan import container_reasons, pod_reasons, refusal
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import Admission, Node
+from toolkit.allocation.node import Admission, Node, start_node
 from toolkit.allocation.plugins.policy import PluginPolicy
 from toolkit.allocation.plugins.registry import load_plugin
 from toolkit.allocation.plugins.static import StaticPlugin
@@ -49,12 +48,7 @@ def plan(
     :raises InputError: a kubelet would not start with this configuration on this machine, a pod is given twice, or a
         plugin is unknown.
     """
-    try:
-        node = Node(config, machine, devices=devices, quirks=quirks)
-    except StartupError as error:
-        raise InputError(
-            "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
-        ) from None
+    node = start_node(config, machine, devices=devices, quirks=quirks)
     if cpu_plugins:
         _plug_in(node, cpu_plugins)
     seen: set[str] = set()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -29,10 +28,13 @@ from toolkit.apply.oci_runtime import OciRuntime
 from toolkit.apply.runs import CleanupReport
 from toolkit.apply.runtime import Runtime
 from toolkit.apply.unwind import signals_unwind
-from toolkit.errors import ApplyError, HostUnsupportedError, InputError
+from toolkit.errors import ApplyError, InputError
 from toolkit.host import cgroupfs
-from toolkit.host.cgroup_mounts import Hierarchy, Mode, read_control
+from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.host.privileges import require_root
+from toolkit.host.runtimes import require_runtime
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES, find_runtime
 from toolkit.model.sandbox import (
     CgroupRequest,
     ContainerRequest,
@@ -42,7 +44,6 @@ from toolkit.model.sandbox import (
     Workload,
 )
 
-RUNTIMES = ("cgroupfs", "runc", "crun")
 AT_ONCE = 8
 """How many containers are started side by side."""
 
@@ -273,7 +274,7 @@ def sandbox(
     request: SandboxRequest,
     *,
     run_id: str,
-    runtime: str = "cgroupfs",
+    runtime: str = CGROUPFS,
     root: Path = Path("/"),
     start: bool = True,
 ) -> Iterator[LiveSandbox]:
@@ -294,7 +295,7 @@ def sandbox(
         run, cleaned = runs.begin(root, hierarchy, run_id, runtime=runtime, more=more)
         made: Runtime = CgroupfsRuntime(hierarchy, run.directory)
         try:
-            if runtime != "cgroupfs":
+            if RUNTIMES[runtime].program:
                 made = OciRuntime(hierarchy, run.directory, run_id, runtime)
             live = LiveSandbox(root, hierarchy, run_id, made, cleaned)
             live.build(request)
@@ -309,16 +310,7 @@ def sandbox(
 
 def check(hierarchy: Hierarchy, runtime: str) -> None:
     """Raise if the runtime cannot work on this host."""
-    if runtime not in RUNTIMES:
-        raise InputError("--runtime", repr(runtime), ", ".join(RUNTIMES))
-    if hierarchy.mode is Mode.V1:
-        raise HostUnsupportedError(
-            "this host has cgroup v1 only: BPF cannot tell cgroups apart; mount a cgroup2 hierarchy beside it (hybrid) "
-            "or boot with cgroup v2"
-        )
-    if runtime == "crun" and hierarchy.mode is not Mode.V2:
-        raise HostUnsupportedError("--runtime crun needs a cgroup v2 host; runc works on this one")
+    require_runtime(find_runtime(runtime), hierarchy)
     for name in ("cpu", "cpuset"):
         hierarchy.controller_dir(name)
-    if os.geteuid() != 0:
-        raise HostUnsupportedError("making cgroups needs root: run it with sudo")
+    require_root("making cgroups")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
 
 from toolkit.apply.runs import CleanupReport, cleanup
 from toolkit.cli.common import say
-from toolkit.errors import ApplyError, HostUnsupportedError
+from toolkit.errors import ApplyError
+from toolkit.host.privileges import require_root
 from toolkit.model.names import printable
 from toolkit.model.serde import to_json
 
@@ -22,8 +22,7 @@ def command(as_json: bool) -> None:
     Works from the journals in /run/pinproof. Runs that still work are left alone, and nothing that no journal names is
     touched. Ends with exit code 4 if something could not be undone.
     """
-    if os.geteuid() != 0:
-        raise HostUnsupportedError("cleanup needs root: sudo pinproof cleanup")
+    require_root("cleanup")
     report = cleanup()
     if as_json:
         click.echo(to_json(report, indent=2))

@@ -18,6 +18,7 @@ from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
@@ -44,7 +45,7 @@ SCHEMA = "pinproof.conformance/1"
     help="Run all of the catalogue that fits, not only its core: some six minutes with two CPUs, longer with more.",
 )
 @click.option("--list", "only_list", is_flag=True, help="Say what the catalogue holds and what each scenario needs.")
-@click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
+@click.option("--runtime", type=click.Choice(tuple(RUNTIMES)), default=CGROUPFS, show_default=True)
 @click.option("--duration", type=SECONDS, help="Seconds to observe each run.")
 @click.option(
     "--repeats",

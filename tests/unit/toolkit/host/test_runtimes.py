@@ -1,4 +1,4 @@
-"""Which runtime made the containers: by what the tool prints."""
+"""Which runtime made the containers, by what the tool prints, and which can work with the cgroups of a host."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.host.oci_version import read_runtime, version_of
+from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.host.cgroup_mounts import Hierarchy, Mode
+from toolkit.host.runtimes import read_runtime, require_runtime, version_of
 from toolkit.model.evidence import Runtime
+from toolkit.model.runtimes import RUNTIMES, find_runtime
 
 
 @pytest.mark.parametrize(
@@ -52,3 +55,32 @@ def test_the_tool_on_the_path_is_asked(tmp_path: Path, monkeypatch: pytest.Monke
 
     assert told == Runtime(name="runc", version="1.4.0-rc.1")
     assert failed == missing == Runtime(name="runc")
+
+
+def hierarchy(mode: Mode) -> Hierarchy:
+    """A host with these cgroup mounts."""
+    return Hierarchy(root=Path("/"), mode=mode, unified=None if mode is Mode.V1 else Path("/sys/fs/cgroup"))
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_a_host_with_v1_only_runs_nothing(name: str) -> None:
+    """The reason is the same for every runtime, and comes before its own."""
+    with pytest.raises(HostUnsupportedError, match="cgroup v1 only"):
+        require_runtime(RUNTIMES[name], hierarchy(Mode.V1))
+
+
+def test_crun_needs_v2() -> None:
+    """On a hybrid host crun is refused, and those that work there are named."""
+    for name in RUNTIMES:
+        require_runtime(RUNTIMES[name], hierarchy(Mode.V2))
+    for name in ("cgroupfs", "runc"):
+        require_runtime(RUNTIMES[name], hierarchy(Mode.HYBRID))
+
+    with pytest.raises(HostUnsupportedError, match=r"^crun needs a cgroup v2 host.*--runtime cgroupfs or runc$"):
+        require_runtime(RUNTIMES["crun"], hierarchy(Mode.HYBRID))
+
+
+def test_an_unknown_runtime_is_refused() -> None:
+    """One line that lists those that exist."""
+    with pytest.raises(InputError, match=r"^--runtime: 'docker'; expected cgroupfs, runc, crun$"):
+        find_runtime("docker")
