@@ -22,7 +22,15 @@ WANTED: dict[str, tuple[str, ...]] = {
     "kernfs_node": ("id",),
     "irqaction": ("name",),
 }
-
+ARRIVAL: dict[str, tuple[str, ...]] = {
+    "task_struct": ("sched_info", "se"),
+    "sched_info": ("last_arrival",),
+    "sched_entity": ("cfs_rq",),
+    "cfs_rq": ("rq",),
+    "rq": ("clock",),
+}
+"""When a task came onto its CPU, by the scheduler's clock, and that clock: CONFIG_SCHED_INFO (CONFIG_SCHEDSTATS or
+CONFIG_TASK_DELAY_ACCT bring it) and CONFIG_FAIR_GROUP_SCHED. Distributions have all; without them nothing is asked."""
 
 CPUSET_SUBSYS = ("cgroup_subsys_id", "cpuset_cgrp_id")
 """Where the cpuset controller stands in ``css_set.subsys``."""
@@ -45,9 +53,8 @@ def settings(root: Path) -> dict[str, int]:
     # Ancestors themselves since 7f203bc89eb6 (Linux 6.1), their ids before.
     ancestors = "ancestors" if btf.has_member("cgroup", "ancestors") else "ancestor_ids"
     places = _offsets(btf, WANTED | {"cgroup": (*WANTED["cgroup"], ancestors)})
-    if btf.has_member("task_struct", "sched_info") and btf.has_member("sched_info", "last_arrival"):
-        # CONFIG_SCHED_INFO, which CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT bring.
-        places |= _offsets(btf, {"task_struct": ("sched_info",), "sched_info": ("last_arrival",)})
+    if all(btf.has_member(struct, member) for struct, members in ARRIVAL.items() for member in members):
+        places |= _offsets(btf, ARRIVAL)
     found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()}
     # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.
     return found | {"CPUSET_SUBSYS": btf.enumerator(*CPUSET_SUBSYS) or 0}

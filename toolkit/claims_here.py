@@ -14,7 +14,7 @@ from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 
 MAX_NAMES = 5
-"""How many names are told of what is there instead."""
+"""How many names of what exists instead are given."""
 
 
 def check_limits(claims: ClaimSet, where: str, *, max_claims: int, max_level: int) -> None:
@@ -65,10 +65,10 @@ def nearest(missing: Path, top: Path) -> str:
     place = f"/{missing.parent.relative_to(top)}".removesuffix("/.").rstrip("/") + "/"
     close = difflib.get_close_matches(missing.name, found, n=MAX_NAMES, cutoff=0.6)
     close = close or [name for name in found if missing.name in name or name in missing.name][:MAX_NAMES]
-    told = close or found[:MAX_NAMES]
-    more = f" and {len(found) - len(told)} more" if not close and len(found) > len(told) else ""
+    named = close or found[:MAX_NAMES]
+    more = f" and {len(found) - len(named)} more" if not close and len(found) > len(named) else ""
     return (
-        f" (there: {', '.join(names.from_path(place + name) for name in told)}{more})"
-        if told
+        f" (there: {', '.join(names.from_path(place + name) for name in named)}{more})"
+        if named
         else f" ({names.from_path(place)} is empty)"
     )

@@ -13,9 +13,9 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,10 +64,9 @@ class StoredRun:
     result: Result | None = None
 
 
-def new_run_id(now: datetime | None = None) -> str:
-    """Return a fresh id that sorts by time: ``20261122T010203Z-1a2b3c``."""
-    moment = (now or datetime.now(UTC)).astimezone(UTC)
-    return f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+def new_run_id(name: str) -> str:
+    """Return an id that sorts by time and is harmless as a file and cgroup name: ``20261122-010203-watch-1a2b3c``."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{secrets.token_hex(3)}"
 
 
 def create_run(base: Path, run_id: str) -> Path:

@@ -153,6 +153,6 @@ def _placement(evidence: Evidence, rows: list[CpuUse], masks: list[ThreadMask]) 
         return ""  # Then only affinity-mask lacks its evidence; the ledger and the sampler are two witnesses already.
     allowed = CpuSet.union(mask.cpus_allowed for mask in masks)
     for row in sorted(rows, key=lambda row: row.cpu):
-        if row.cpu not in allowed and view.settled_use(row)[1] >= UNMASKED_RUN_NS:
+        if row.cpu not in allowed and view.steady_use(row)[1] >= UNMASKED_RUN_NS:
             return f"it ran {row.run_ns / 1e9:.1f} s on CPU {row.cpu}, which /proc allowed to none of its threads"
     return ""

@@ -82,17 +82,17 @@ def _judge(
             f"ran on CPUs {where} outside {claim.cpus}: {measures['out_of_set_switches']} switches, "
             f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms",
         )
-    strays = [row for row in nested if row.cpu not in allowed and any(view.settled_use(row))]
+    strays = [row for row in nested if row.cpu not in allowed and any(view.steady_use(row))]
     if strays:
         names = ", ".join(sorted({row.claim for row in strays}))
         where = CpuSet.of(row.cpu for row in strays)
-        spent = sum(view.settled_use(row)[1] for row in strays) / 1e6
+        spent = sum(view.steady_use(row)[1] for row in strays) / 1e6
         return verdict(
             Outcome.FAILED, f"{names} below its cgroup ran {spent:.3f} ms on CPUs {where} outside {claim.cpus}"
         )
     if not any(row.switches or row.samples for row in (*rows, *nested)):
         return verdict(Outcome.UNDECIDED, "no task of it was seen to run: there is no evidence")
-    strange = CpuSet.of(row.cpu for row in rows if any(view.settled_use(row))) - allowed
+    strange = CpuSet.of(row.cpu for row in rows if any(view.steady_use(row))) - allowed
     if strange:
         return verdict(
             Outcome.UNDECIDED,

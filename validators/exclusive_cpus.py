@@ -26,7 +26,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     cpus = claim.cpus or CpuSet()
-    seen = foreign.guests(
+    seen = foreign.foreign_use(
         claims,
         _while_it_was_there(claim, evidence),
         cpus,

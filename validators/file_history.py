@@ -94,11 +94,11 @@ def _explained(at_ns: int, transitions: Iterable[Transition], changes: Iterable[
 
 def lives(claim: Claim, evidence: Evidence) -> str:
     """Say when the claim's cgroup was deleted and made, for the end of a sentence; empty where neither happened."""
-    told = {"cgroup-gone": "deleted", "cgroup-made": "made again"}
+    words = {"cgroup-gone": "deleted", "cgroup-made": "made again"}
     events = sorted(
-        (change.start_at_ns, told[change.what])
+        (change.start_at_ns, words[change.what])
         for change in evidence.transitions
-        if change.claim == claim.name and change.what in told and change.cause not in view.PLANNED_CAUSES
+        if change.claim == claim.name and change.what in words and change.cause not in view.PLANNED_CAUSES
     )
     if not events:
         return ""

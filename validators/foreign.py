@@ -23,7 +23,7 @@ NO_POD_KNOWN = "tasks without a claim"
 
 
 @dataclass(slots=True)
-class Guests:
+class ForeignUse:
     """Time on the watched CPUs of everyone who does not own them, by kind, with the stays behind it."""
 
     workload: list[Offender] = field(default_factory=list)
@@ -91,29 +91,29 @@ def total_ns(stays: list[Offender]) -> int:
     return sum(who.total_ns for who in stays)
 
 
-def guests(
+def foreign_use(
     claims: ClaimSet,
     evidence: Evidence,
     cpus: CpuSet,
     is_owner: Callable[[Claim, int], bool],
     gained: CpuSet | None = None,
     owner: Claim | None = None,
-) -> Guests:
+) -> ForeignUse:
     """Collect everyone who ran on ``cpus`` without owning the CPU.
 
     :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated. ``None``:
         the CPUs never change hands, so all time counts.
-    :param owner: whose CPUs they are: who had a CPU only before it became the owner's, or after, was no guest there.
+    :param owner: whose CPUs they are: a claim that had a CPU only before or after the owner did is not foreign there.
     """
     by_name = {claim.name: claim for claim in claims.claims}
     details = view.by_claim(evidence.offenders)
-    found = Guests(canaries_ns=sum(max(0, one.run_ns) for one in evidence.canaries if one.cpu in cpus))
+    found = ForeignUse(canaries_ns=sum(max(0, one.run_ns) for one in evidence.canaries if one.cpu in cpus))
     for row in sorted(evidence.cpu_use, key=lambda row: (row.claim, row.cpu)):
         claim = by_name.get(row.claim)
         if row.cpu not in cpus:
             continue
         if not _ran(row):
-            _unsettled(found, claim, row, is_owner)
+            _in_transition(found, claim, row, is_owner)
         elif claim is None:
             found.blurred.append(f"{row.claim}, which is not among the claims, ran on CPU {row.cpu}")
         elif is_owner(claim, row.cpu):
@@ -132,10 +132,10 @@ def guests(
 
 
 def _ran(row: CpuUse) -> bool:
-    return bool(any(view.settled_use(row)) or row.out_of_set_samples)
+    return bool(any(view.steady_use(row)) or row.out_of_set_samples)
 
 
-def _unsettled(found: Guests, claim: Claim | None, row: CpuUse, is_owner: Callable[[Claim, int], bool]) -> None:
+def _in_transition(found: ForeignUse, claim: Claim | None, row: CpuUse, is_owner: Callable[[Claim, int], bool]) -> None:
     """Note whose time it was that belongs to a transition as a whole: nobody is blamed for it, and it was there."""
     if not (row.switches or row.run_ns or row.samples):
         return
@@ -145,12 +145,12 @@ def _unsettled(found: Guests, claim: Claim | None, row: CpuUse, is_owner: Callab
         _excuse(found, row.claim, row.run_ns)
 
 
-def _excuse(found: Guests, name: str, ns: int) -> None:
+def _excuse(found: ForeignUse, name: str, ns: int) -> None:
     found.excused_ns[name] = found.excused_ns.get(name, 0) + max(0, ns)
 
 
 def _claimed(
-    found: Guests,
+    found: ForeignUse,
     claim: Claim,
     row: CpuUse,
     details: list[Offender],
@@ -165,7 +165,7 @@ def _claimed(
     :param alone: it was promised this one, and never at the same time as the owner.
     """
     allowed = claim.cpus is None or row.cpu in claim.cpus
-    switches, ns = view.settled_use(row)
+    switches, ns = view.steady_use(row)
     if alone or (not allowed and row.cpu in had):
         # It had the CPU at another time than the owner: only what came outside of that was judged as outside.
         switches, ns = row.out_of_set_switches, row.out_of_set_ns
@@ -196,7 +196,7 @@ def _claimed(
         )
 
 
-def _unclaimed(found: Guests, claims: ClaimSet, intruder: Intruder, is_owner: Callable[[Claim, int], bool]) -> None:
+def _unclaimed(found: ForeignUse, claims: ClaimSet, intruder: Intruder, is_owner: Callable[[Claim, int], bool]) -> None:
     stay = Offender(
         claim=UNCLAIMED,
         tid=intruder.tid,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from toolkit.apply.sandbox import LiveSandbox
+    from toolkit.apply.live_sandbox import LiveSandbox
     from toolkit.model.claims import ClaimSet
     from toolkit.model.cpuset import CpuSet
     from toolkit.model.evidence import Evidence
@@ -70,14 +70,14 @@ class Judged:
     @property
     def failed(self) -> list[str]:
         """What is broken, one line each."""
-        return self._told("failed")
+        return self._lines("failed")
 
     @property
     def undecided(self) -> list[str]:
         """What the evidence is not enough for, one line each."""
-        return self._told("undecided")
+        return self._lines("undecided")
 
-    def _told(self, outcome: str) -> list[str]:
+    def _lines(self, outcome: str) -> list[str]:
         from toolkit.model.names import printable
 
         found = [verdict for verdict in self.verdicts if verdict.outcome.value == outcome]
@@ -101,8 +101,8 @@ def pinproof_host(pytestconfig: pytest.Config) -> Topology:
 @pytest.fixture(scope="session")
 def pinproof_probes(pinproof_host: Topology) -> Iterator[Standing]:
     """The probes, compiled and loaded once for all tests."""
-    from toolkit.pipeline.execute import new_run_id
     from toolkit.pipeline.standing import standing
+    from toolkit.store import new_run_id
 
     with standing(new_run_id("pytest")) as kept:
         yield kept
@@ -122,7 +122,7 @@ def pinproof_sandbox(pinproof_host: Topology, pytestconfig: pytest.Config) -> It
     from toolkit.model.claims import Claim, ClaimSet, Isolation
     from toolkit.model.cpuset import CpuSet
     from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
-    from toolkit.pipeline.execute import new_run_id
+    from toolkit.store import new_run_id
 
     with ExitStack() as stack:
 
@@ -165,8 +165,8 @@ Observe = Callable[..., Judged]
 def pinproof_observe(pinproof_probes: Standing) -> Observe:
     """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``pinproof_observe(box, seconds=1.0)``."""
     from toolkit.pipeline import observe as observing
-    from toolkit.pipeline.execute import new_run_id
     from toolkit.pipeline.session import watched
+    from toolkit.store import new_run_id
 
     def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:
         claims = box.claims if isinstance(box, Box) else box

@@ -21,7 +21,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     if not claims.reserved_cpus:
         return (_skipped("no CPUs are reserved"),)
     cpus = claims.reserved_cpus
-    seen = foreign.guests(claims, evidence, cpus, lambda claim, cpu: False)
+    seen = foreign.foreign_use(claims, evidence, cpus, lambda claim, cpu: False)
     violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
     measures: dict[str, Measure] = {"reserved_cpus": str(cpus), **seen.measures()}
 

@@ -13,7 +13,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Verdict
-from validators.trust import settle
+from validators.trust import withhold_passes
 from validators.witness import Witness
 
 Check = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
@@ -67,7 +67,7 @@ class Rule:
 
     def __call__(self, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         """Judge; incomplete evidence has already turned ``passed`` into ``undecided``."""
-        return settle(self.check(claims, evidence), self.rests_on(claims), claims, evidence)
+        return withhold_passes(self.check(claims, evidence), self.rests_on(claims), claims, evidence)
 
     def rests_on(self, claims: ClaimSet) -> frozenset[Witness]:
         """Return the witnesses whose blindness makes it undecided, for these claims."""

@@ -47,7 +47,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             threads = threads | core
     measures["cores_count"] = sum(1 for core in cores if core & own)
     measures["sibling_cpus"] = str(threads - own)
-    seen = foreign.guests(
+    seen = foreign.foreign_use(
         claims,
         evidence,
         threads,

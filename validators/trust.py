@@ -1,8 +1,8 @@
 """The loss rule, in one place: what makes evidence incomplete, and what incomplete evidence does to a verdict.
 
-Incomplete evidence can prove ``failed``, never ``passed``: :func:`settle` turns ``passed`` into ``undecided`` and
-touches nothing else. Each doubt names the witness it is about, so that a full ring buffer does not weaken what a cgroup
-file said. Source: docs/principles.md; docs/facts.md K22-K32.
+Incomplete evidence can prove ``failed``, never ``passed``: :func:`withhold_passes` turns ``passed`` into ``undecided``
+and touches nothing else. Each doubt names the witness it is about, so that a full ring buffer does not weaken what a
+cgroup file said. Source: docs/principles.md; docs/facts.md K22-K32.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     return tuple(found)
 
 
-def settle(
+def withhold_passes(
     verdicts: tuple[Verdict, ...], witnesses: frozenset[Witness], claims: ClaimSet, evidence: Evidence
 ) -> tuple[Verdict, ...]:
     """Turn each ``passed`` that rests on a doubted witness into ``undecided``, with the reasons."""

@@ -82,7 +82,7 @@ def ever_allowed(claim: Claim, changes: tuple[Transition, ...]) -> CpuSet:
     return cpus
 
 
-def settled_use(row: CpuUse) -> tuple[int, int]:
+def steady_use(row: CpuUse) -> tuple[int, int]:
     """Return switches and nanoseconds of a ledger row without those that belong to a transition."""
     return max(0, row.switches - row.transition_switches), max(0, row.run_ns - row.transition_ns)
 

@@ -4,11 +4,11 @@
  *
  * Some hosts hide threads of a supervisor from the tracepoint: the switch to such a thread, and the switch from it to
  * the next task, are not told, so that its time would be counted as that task's. The scheduler's own word of the task's
- * last arrival (sched_info.last_arrival) says otherwise, by a clock of its own. How far that clock is from ours is
- * asked at each tick of the sampler; a hidden thread in between makes a difference too small, a CPU that stands still
- * too large. The second smallest of eight is right unless two are too small or seven too large.
+ * last arrival (sched_info.last_arrival) says otherwise, by a clock of its own. __schedule() reads that clock into
+ * rq->clock just before the tracepoint, so a switch shows how far it is from ours: too far by what came between the two
+ * readings (a microsecond; rarely an interrupt, or a vCPU that sleeps), never too near. The least of the latest is taken.
  *
- * Asked only where a task is where it must not be, or was moved.
+ * The arrival is asked only where a task is where it must not be, or was moved; the clocks are compared every 8 ms.
  *
  * Maps:
  *   differences  per CPU: key 0, value struct differences, 1 entry; the oldest difference gives way, cannot be full.
@@ -24,58 +24,60 @@ struct span {
         u32 life;
 };
 
-#define DIFFERENCES   8
-#define ASK_WITHIN_NS 1000000000ULL     /* the clocks drift: 50 ppm are 50 us in so much time */
-#define LATE_NS       50000             /* the scheduler reads its clock before we read ours: microseconds */
+#define DIFFERENCES     8
+#define COMPARE_SHIFT   23              /* once in 2^23 ns, if there is a switch */
+#define TOGETHER_NS     1000000000ULL   /* the clocks drift: 50 ppm are 50 us in so much time, which is LATE_NS */
+#define LATE_NS         50000           /* the scheduler reads its clock before we read ours: microseconds */
 
 struct differences {
         s64 of[DIFFERENCES];
-        u64 latest_ns;
+        u64 at_ns[DIFFERENCES];
         u64 asked;
 };
 
 /* One entry per CPU. */
 BPF_PERCPU_ARRAY(differences, struct differences, 1);
 
+#ifdef OFF_RQ_CLOCK
+
 static __always_inline u64 last_arrival(void)
 {
-#ifdef OFF_TASK_STRUCT_SCHED_INFO
         return read_kernel(u64, bpf_get_current_task(), OFF_TASK_STRUCT_SCHED_INFO + OFF_SCHED_INFO_LAST_ARRIVAL);
-#else
-        return 0;
-#endif
 }
 
-/* At a tick: the current task came at st->start_ns. */
-static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
+/* By the runqueue of the task's group on this CPU, which every task has, whatever its class. */
+static __always_inline u64 scheduler_clock(void)
+{
+        void *cfs_rq = read_kernel(void *, bpf_get_current_task(), OFF_TASK_STRUCT_SE + OFF_SCHED_ENTITY_CFS_RQ);
+
+        return read_kernel(u64, read_kernel(void *, cfs_rq, OFF_CFS_RQ_RQ), OFF_RQ_CLOCK);
+}
+
+/* At a switch, but not to the idle task: before that the kernel looks for work on other CPUs, tens of microseconds. */
+static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *next)
 {
         int zero = 0;
-        struct differences *d = differences.lookup(&zero);
-        s64 least = ~0ULL >> 1, second = least;
-        u64 arrival = last_arrival();
+        s64 least = ~0ULL >> 1;
+        u64 clock;
+        struct differences *d;
 
-        if (!d || !arrival || !st->start_ns)    /* the idle task never arrives */
+        if (st->compared_slot == (u32)(now >> COMPARE_SHIFT) || !read_kernel(u32, next, OFF_TASK_STRUCT_PID))
                 return;
-        /* The second smallest is no larger than the larger one of the latest two: it is as old as the older of these. */
-        u64 before = d->latest_ns;
+        st->compared_slot = now >> COMPARE_SHIFT;
+        d = differences.lookup(&zero);
+        clock = scheduler_clock();
+        if (!d || !clock)
+                return;
+        u64 i = d->asked++ & (DIFFERENCES - 1);
 
-        d->of[d->asked++ & (DIFFERENCES - 1)] = st->start_ns - arrival;
-        d->latest_ns = now;
-        if (d->asked < DIFFERENCES)
-                return;
+        d->of[i] = now - clock;
+        d->at_ns[i] = now;
 #pragma clang loop unroll(full)
-        for (int i = 0; i < DIFFERENCES; i++) {
-                s64 one = d->of[i];
-
-                if (one < least) {
-                        second = least;
-                        least = one;
-                } else if (one < second) {
-                        second = one;
-                }
-        }
-        st->clock_difference = second;
-        st->compared_ns = before;
+        for (int i = 0; i < DIFFERENCES; i++)
+                if (now - d->at_ns[i] <= TOGETHER_NS && d->of[i] < least)
+                        least = d->of[i];
+        st->clock_difference = least;
+        st->compared_ns = now;
 }
 
 /* Begin the interval when its task arrived, if switches were not told before that. */
@@ -83,7 +85,7 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
 {
         u64 arrival;
 
-        if (s->now - s->from <= LATE_NS || s->now - st->compared_ns > ASK_WITHIN_NS)
+        if (s->now - s->from <= LATE_NS || !st->compared_ns)
                 return;
         arrival = last_arrival();
         if (!arrival)
@@ -94,3 +96,15 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
         s->from = s->start = st->start_ns = arrival;
         s->still = 0;
 }
+
+#else   /* a kernel that keeps no arrivals, or has no groups of tasks: the word of the tracepoint must do */
+
+static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *next)
+{
+}
+
+static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *s)
+{
+}
+
+#endif

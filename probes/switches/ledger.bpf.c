@@ -128,7 +128,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         if (!st)
                 return 0;
         st->judged++;
-
+        compare_clocks(st, now, (void *)ctx->args[2]);
         st->from_idle = !charge(st, now, 1, 0);
         st->start_ns = now;
         return 0;
@@ -144,7 +144,6 @@ int on_tick(struct bpf_perf_event_data *ctx)
         u64 now = bpf_ktime_get_ns();
 
         st->ticks++;
-        compare_clocks(st, now);
         charge(st, now, 0, 1);
         return 0;
 }

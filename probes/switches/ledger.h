@@ -136,7 +136,7 @@ struct cpu_state {
         u32 generation;                 /* of the answers in `places` that are good; the first line is the hot one */
         u32 window;
         u32 from_idle;                  /* the running interval began on an idle CPU */
-        u32 pad0;
+        u32 compared_slot;              /* when the clocks were compared (arrivals.h) */
         u64 ticks;
         u64 opened_ns;                  /* this CPU's window began */
         u64 closed_ns;                  /* the last closed window: its end and its counters */
@@ -153,7 +153,7 @@ struct cpu_state {
         u64 standstill_ns;              /* no tick of the sampler came when it was due; since the programs were loaded */
         u64 stay_ns;                    /* what runs now has been dealt with up to here by a piece */
         u64 clock_difference;           /* of our clock and the scheduler's (arrivals.h) */
-        u64 compared_ns;                /* how old that is at most; 0: it is not known */
+        u64 compared_ns;                /* when that was found; 0: it is not known */
         struct mark marks[MARKS];
         struct place_cache places;
 };

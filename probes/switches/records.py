@@ -173,7 +173,7 @@ class CpuState(_Record):
     generation: int
     window: int
     from_idle: int
-    pad0: int
+    compared_slot: int
     ticks: int
     opened_ns: int
     closed_ns: int

@@ -15,7 +15,8 @@ import pytest
 from tests.integration.apply_support import traces, wait_until
 from tests.integration.probe_lab import cgroup
 from toolkit.apply import runs
-from toolkit.apply.sandbox import LiveSandbox, sandbox
+from toolkit.apply.live_sandbox import LiveSandbox
+from toolkit.apply.sandbox import sandbox
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.faults.fault import Fault, Scope
 from toolkit.faults.injection import Injection

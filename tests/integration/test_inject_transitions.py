@@ -12,7 +12,8 @@ from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, request
 from tests.integration.probe_lab import wait_for
-from toolkit.apply.sandbox import LiveSandbox, sandbox
+from toolkit.apply.live_sandbox import LiveSandbox
+from toolkit.apply.sandbox import sandbox
 from toolkit.errors import InputError
 from toolkit.faults.injection import Injection
 from toolkit.faults.planting import planted

@@ -14,7 +14,8 @@ import pytest
 
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
-from toolkit.apply.sandbox import LiveSandbox, sandbox
+from toolkit.apply.live_sandbox import LiveSandbox
+from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet

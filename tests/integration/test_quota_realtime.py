@@ -43,7 +43,7 @@ def quota_cgroup() -> Iterator[cgroupfs.Hierarchy]:
             place.mkdir()
         if not hierarchy.controller_dir("cpu").joinpath(NAME[1:], "cpu.stat").exists():
             pytest.skip("the v2 root has no cpu controller turned on")
-        cgroups.settle(hierarchy, NAME, CgroupRequest(path="", quota_us=QUOTA_US, period_us=PERIOD_US))
+        cgroups.set_limits(hierarchy, NAME, CgroupRequest(path="", quota_us=QUOTA_US, period_us=PERIOD_US))
         budget = hierarchy.controller_dir("cpu") / NAME[1:] / "cpu.rt_runtime_us"
         if budget.exists():
             # What a removed cgroup had is free again only when the kernel has buried it.

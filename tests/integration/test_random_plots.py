@@ -34,6 +34,8 @@ SECONDS = 60.0 * float(os.environ.get("PINPROOF_SOAK_MINUTES", "30")) if SOAK el
 SEED = int(os.environ.get("PINPROOF_SEED") or (time.time_ns() // 1_000_000_000 if SOAK else 12))
 VERB_EVERY = 10 if SOAK else 4
 UNDECIDED = 0.02
+"""Of the windows; of fewer than 50 one may be, since they cannot show a share of 2 %: 4 of 470 were (0.9 %), and at
+that rate two of a short run's six are once in a thousand runs."""
 JUDGED = (CONTAINMENT, EXCLUSIVE, MASK, HEALTH)
 """The rules that a plot decides; the others have nothing to judge here, or say so."""
 LONG_STOP_S = 1.0
@@ -99,4 +101,4 @@ def test_random_plots(director: Path, tmp_path: Path) -> None:
     print(f"random plots from seed {SEED}: {dict(count)}, {len(wrong)} disagreements, undecided {share:.1%}")
     print(*(f"  {times} x {reason}" for reason, times in doubts.most_common(20)), sep="\n")
     assert wrong == [], "\n".join(wrong)
-    assert share <= UNDECIDED, doubts.most_common(5)
+    assert count["undecided"] <= max(1, UNDECIDED * count["windows"]), doubts.most_common(5)

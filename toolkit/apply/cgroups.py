@@ -109,7 +109,7 @@ def make(hierarchy: Hierarchy, cgroup: str, request: CgroupRequest) -> None:
             # v1 refuses tasks in a cpuset without CPUs or nodes (K16): start with the parent's.
             for name in ("cpuset.mems", "cpuset.cpus"):
                 write_control(directory / name, (read_control(directory.parent / name) or "").strip())
-    settle(hierarchy, cgroup, request)
+    set_limits(hierarchy, cgroup, request)
 
 
 def _make_directory(directory: Path) -> None:
@@ -140,7 +140,7 @@ def _delegate(directory: Path, controllers: tuple[str, ...]) -> None:
         write_control(directory / "cgroup.subtree_control", " ".join(missing))
 
 
-def settle(hierarchy: Hierarchy, cgroup: str, request: CgroupRequest) -> None:
+def set_limits(hierarchy: Hierarchy, cgroup: str, request: CgroupRequest) -> None:
     """Write the limits of a request and compare what the kernel reads back.
 
     :raises ApplyError: refused, or read back differently.

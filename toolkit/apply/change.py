@@ -28,7 +28,7 @@ class ChangeKind(StrEnum):
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class HostChange:
     """Which fields count depends on ``kind``.
 
     ``control``, ``consequence``, ``state-file``: ``path`` of the file, its content ``before`` and ``after``.

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from toolkit.apply import cgroups, journal, kill
-from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.apply.journal import Journal, Record
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import cgroupfs, procfs
@@ -42,7 +42,7 @@ _HUGEPAGES = re.compile(r"hugetlb\.\w{1,16}\.(rsvd\.)?max", re.ASCII)
 _HOST_FILES = re.compile(r"sys/devices/system/cpu/cpu\d{1,6}/online|proc/irq/\d{1,6}/smp_affinity_list", re.ASCII)
 
 
-def make(root: Path, hierarchy: Hierarchy, run: Journal, changes: tuple[Change, ...]) -> Journal:
+def make(root: Path, hierarchy: Hierarchy, run: Journal, changes: tuple[HostChange, ...]) -> Journal:
     """Write the changes down, then make them in order; the journal that knows them is returned.
 
     :raises ApplyError: the kernel refused one; those before it stand, and the journal undoes them.
@@ -73,7 +73,7 @@ def undo(root: Path, hierarchy: Hierarchy, run: Journal) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def check(root: Path, hierarchy: Hierarchy, change: Change) -> None:
+def check(root: Path, hierarchy: Hierarchy, change: HostChange) -> None:
     """Refuse to touch what no change of ours ever touches.
 
     :raises InputError: another file, a link, a cgroup that is not a guest of ours.
@@ -96,7 +96,7 @@ def check(root: Path, hierarchy: Hierarchy, change: Change) -> None:
                 raise InputError("journal", f"hierarchy {name[:40]!r}", "one that this host has")
 
 
-def _file(change: Change) -> Path:
+def _file(change: HostChange) -> Path:
     return Path(names.to_path(change.path))
 
 
@@ -110,7 +110,7 @@ def _is_control(root: Path, hierarchy: Hierarchy, path: Path) -> bool:
     return limit and any(path.is_relative_to(mount) and path.parent != mount for mount in mounts)
 
 
-def _make(hierarchy: Hierarchy, change: Change) -> None:
+def _make(hierarchy: Hierarchy, change: HostChange) -> None:
     match change.kind:
         case ChangeKind.CONTROL:
             _write(_file(change), change.after)
@@ -124,7 +124,7 @@ def _make(hierarchy: Hierarchy, change: Change) -> None:
             """The kernel does it."""
 
 
-def _undo(root: Path, hierarchy: Hierarchy, change: Change) -> list[str]:
+def _undo(root: Path, hierarchy: Hierarchy, change: HostChange) -> list[str]:
     match change.kind:
         case ChangeKind.CONTROL:
             return _restore(change, read_control(_file(change)), _write)
@@ -142,7 +142,7 @@ def _undo(root: Path, hierarchy: Hierarchy, change: Change) -> list[str]:
             return _bring_back(root, hierarchy, change)
 
 
-def _restore(change: Change, found: str | None, write: object) -> list[str]:
+def _restore(change: HostChange, found: str | None, write: object) -> list[str]:
     assert callable(write)
     path = _file(change)
     name = path.name
@@ -241,7 +241,7 @@ def _replace(path: Path, text: str) -> None:
         raise ApplyError(f"{path}: cannot be replaced ({error.strerror})") from None
 
 
-def _make_guest(hierarchy: Hierarchy, change: Change) -> None:
+def _make_guest(hierarchy: Hierarchy, change: HostChange) -> None:
     path = cgroupfs.relative(change.path)
     for name in change.hierarchies:
         mount = cgroups.mount_of(hierarchy, name)
@@ -270,7 +270,7 @@ def _move(hierarchy: Hierarchy, names: tuple[str, ...], pids: tuple[int, ...], c
                     raise
 
 
-def _bring_back(root: Path, hierarchy: Hierarchy, change: Change) -> list[str]:
+def _bring_back(root: Path, hierarchy: Hierarchy, change: HostChange) -> list[str]:
     """Move the process back with all children that it has had in our cgroup, where its own still exists."""
     if not cgroupfs.exists(hierarchy, change.before):
         return []

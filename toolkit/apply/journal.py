@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.apply.change import Change
+from toolkit.apply.change import HostChange
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import procfs
 from toolkit.model.serde import from_json, stage_value, to_json
@@ -52,7 +52,7 @@ class Record:
     boot_id: str = ""
     hierarchies: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HostChange, ...] = ()
 
 
 _KINDS = ("run", "controllers", "masks-kept", "masks-restored", "changes")

@@ -31,6 +31,9 @@ class Seconds(click.FloatRange):
 
 SECONDS = Seconds(min=0.1, max=366 * 86_400)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, help="Give the reason of every verdict, also where it passed or was skipped."
+)
 runs_option = click.option(
     "--output",
     "runs",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say
 from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
@@ -30,9 +28,10 @@ from toolkit.pipeline.standing import standing
 from toolkit.pipeline.stopping import StoppedError, go_on, stop_on_signals
 from toolkit.report.conformance_junit import render_junit
 from toolkit.report.conformance_table import render_conformance
+from toolkit.report.layout import paragraph
 from toolkit.report.text import count
 from toolkit.scenario_file import load_catalogue
-from toolkit.store import write_output
+from toolkit.store import new_run_id, write_output
 
 SCHEMA = "pinproof.conformance/1"
 
@@ -118,7 +117,7 @@ def _run_all(
         bar = stack.enter_context(progress(total, "conformance"))
         if work:
             # Compiled once: every run watches with the same programs.
-            kept = stack.enter_context(standing(execute.new_run_id("conformance")))
+            kept = stack.enter_context(standing(new_run_id("conformance")))
             settings = replace(settings, standing=kept)
         done, cut = 0, False
 
@@ -191,7 +190,7 @@ def needs(requires: Requirements) -> str:
     ]
     if requires.max_numa_nodes is not None:
         parts.append(f"at most {requires.max_numa_nodes} NUMA node")
-    return ", ".join(parts) or "anything"
+    return ", ".join(parts) or "any machine"
 
 
 def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
@@ -213,15 +212,16 @@ def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
             ]
         )
         return
-    rows = [
-        [
-            scenario.name,
-            textwrap.fill(", ".join(scenario.catalogue), 14),
-            scenario.tier.value,
-            textwrap.fill(scenario.title, 44),
-            textwrap.fill(needs(scenario.requires), 28),
-            "\n".join(f"{control.rule} ← {control.fault}" for control in scenario.negative_controls),
-        ]
-        for scenario in scenarios
-    ]
-    say(tabulate(rows, headers=["scenario", "ids", "tier", "shows", "needs", "negative controls"]))
+    say("\n\n".join(_entry(scenario) for scenario in scenarios))
+
+
+def _entry(scenario: Scenario) -> str:
+    """Return what one scenario shows, what it needs, and which faults must make which rules fail."""
+    controls = dict.fromkeys(f"{control.fault} fails {control.rule}" for control in scenario.negative_controls)
+    lines = (
+        scenario.title,
+        f"needs {needs(scenario.requires)}",
+        f"negative controls: {', '.join(controls)}" if controls else "",
+    )
+    head = f"{scenario.name} ({', '.join((*scenario.catalogue, scenario.tier.value))})"
+    return "\n".join([head, *(paragraph(line, "  ", "    ") for line in lines if line)])

@@ -9,8 +9,8 @@ from tabulate import tabulate
 
 from toolkit.cli.common import print_json, say
 from toolkit.host.capabilities import Capability, HostReport, read_capabilities
-from toolkit.model.names import printable
 from toolkit.model.serde import to_data
+from toolkit.report.layout import fitted, paragraph
 
 _CANNOT_RUN = 4
 
@@ -34,20 +34,16 @@ def command(as_json: bool) -> None:
 
 def render_report(report: HostReport) -> str:
     """Return the two tables and, for each "no", its remedy."""
-    facts = tabulate(
-        [(c.name, _state(c), printable(c.detail)) for c in report.capabilities],
-        headers=("capability", "here", "found"),
-        tablefmt="simple",
-        disable_numparse=True,
-    )
+    rows = [(c.name, _state(c), c.detail) for c in report.capabilities]
+    facts = fitted(rows, ("capability", "here", "found"), (2,), (1.0,))
     verbs = tabulate(
         [(verb, "no" if missing else "yes", ", ".join(missing)) for verb, missing in report.verbs.items()],
         headers=("verb", "works", "missing"),
         tablefmt="simple",
         disable_numparse=True,
     )
-    remedies = [printable(f"{c.name}: {c.remedy}") for c in report.capabilities if not c.available]
-    how = ["How to get what is missing:", *(f"  {remedy}" for remedy in remedies)] if remedies else []
+    remedies = [paragraph(f"{c.name}: {c.remedy}", "  ", "    ") for c in report.capabilities if not c.available]
+    how = ["How to get what is missing:", *remedies] if remedies else []
     return "\n\n".join(part for part in (facts, verbs, "\n".join(how), _conclusion(report)) if part)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import click
 
 from toolkit.cli.common import json_option, print_json
 from toolkit.model.blind_spots import BLINDED_ALL, BLINDED_BY
 from toolkit.model.serde import to_data
-from toolkit.report.table import WIDTH
+from toolkit.report.layout import paragraph
 from validators.registry import rule_named
 from validators.rule import RuleDoc
 
@@ -45,10 +43,7 @@ def _reasons(doc: RuleDoc) -> list[tuple[str, str]]:
 
 def _undecided(doc: RuleDoc) -> str:
     """Return what a witness of the rule must not miss."""
-    lines = [
-        textwrap.fill(f"{name}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-        for name, text in _reasons(doc)
-    ]
+    lines = [paragraph(f"{name}: {text}", "  ", "    ") for name, text in _reasons(doc)]
     return "What makes it undecided instead of passed\n" + "\n".join(lines)
 
 
@@ -56,10 +51,7 @@ def render_page(doc: RuleDoc) -> str:
     """Return the page of a rule."""
     parts = [doc.id]
     for name, title in TITLES.items():
-        body = textwrap.fill(
-            getattr(doc, name), WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
-        )
-        parts.append(f"{title}\n{body}")
-    parts.append("Witnesses\n  " + ", ".join(doc.witnesses))
+        parts.append(f"{title}\n{paragraph(getattr(doc, name), '  ')}")
+    parts.append(f"Witnesses\n{paragraph(', '.join(doc.witnesses), '  ')}")
     parts.append(_undecided(doc))
     return "\n\n".join(parts)

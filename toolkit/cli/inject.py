@@ -6,7 +6,6 @@ import json
 import time
 
 import click
-from tabulate import tabulate
 
 from toolkit.cli.common import SECONDS, json_option, print_json, say, say_line
 from toolkit.cli.ending import leave
@@ -22,9 +21,12 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import execute, planted_run
+from toolkit.pipeline import planted_run
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.stopping import StoppedError, stop_on_signals
+from toolkit.report.layout import paragraph
+from toolkit.report.verdict_list import render_verdicts
+from toolkit.store import new_run_id
 
 TICK_S = 0.05
 
@@ -88,17 +90,22 @@ def print_faults(as_json: bool) -> None:
     if as_json:
         print_json([to_data(fault.description) for fault in INJECTABLE])
         return
-    rows = [
-        (fault.id, fault.title, fault.scope.value, ", ".join((*fault.rules, *fault.undecides))) for fault in INJECTABLE
-    ]
-    say(tabulate(rows, headers=("fault", "what happens", "needs consent for", "reported by"), tablefmt="simple"))
-    for fault in INJECTABLE:
-        say(f"\n{fault.id}: {fault.changes} ({', '.join(fault.field)} of docs/failures.md)")
+    say("\n\n".join(_entry(fault) for fault in INJECTABLE))
+
+
+def _entry(fault: Fault) -> str:
+    """Return what happens, which files change, which rules report it, and what it affects."""
+    lines = (
+        fault.changes,
+        f"reported by {', '.join((*fault.rules, *fault.undecides))}",
+        f"scope: {fault.scope.value}; see {', '.join(fault.field)} of docs/failures.md",
+    )
+    return "\n".join([f"{fault.id}: {fault.title}", *(paragraph(line, "  ", "    ") for line in lines)])
 
 
 def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:
     require_root("planting faults")
-    with stop_on_signals() as stopped, planted(injection, run_id=execute.new_run_id("inject")) as made:
+    with stop_on_signals() as stopped, planted(injection, run_id=new_run_id("inject")) as made:
         if as_json:
             planted_now = {"fault": fault.id, "changes": [to_data(change) for change in made.changes]}
             click.echo(printable_json(json.dumps(planted_now)))
@@ -116,7 +123,7 @@ def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: b
 def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) -> None:
     require_run()
     with stop_on_signals() as stopped:
-        done = planted_run.run(injection, run_id=execute.new_run_id("inject"), duration_s=duration, stopped=stopped)
+        done = planted_run.run(injection, run_id=new_run_id("inject"), duration_s=duration, stopped=stopped)
         _print(fault, done, as_json)
     if done.missed and stopped:
         raise StoppedError(stopped[0], " before the fault was reported")
@@ -135,9 +142,8 @@ def _print(fault: Fault, done: planted_run.PlantedRun, as_json: bool) -> None:
             }
         )
     else:
-        say(f"{fault.title}: {fault.changes}\n")
-        rows = [(v.rule, v.subject, v.outcome.value, v.reason) for v in reported]
-        say(tabulate(rows, headers=("rule", "subject", "outcome", "reason"), tablefmt="simple"))
+        say(paragraph(f"{fault.title}: {fault.changes}") + "\n")
+        say(render_verdicts(reported))
         for rule, reason in done.unjudged.items():
-            say(f"\nnot judged here: {rule}: {reason}")
+            say("\n" + paragraph(f"not judged here: {rule}: {reason}"))
         say("\n" + (f"MISSED by {', '.join(done.missed)}" if done.missed else "reported as it should be"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option, print_json, say_line
+from toolkit.cli.common import json_option, print_json, say_line, verbose_option
 from toolkit.cli.ending import leave
 from toolkit.cli.saved import run_result
 from toolkit.model.names import printable
@@ -24,8 +24,9 @@ from validators.registry import judge, rule_named
 @click.option(
     "--capture", type=click.Path(path_type=Path), help="Judge a capture of a kubelet's node instead of a run."
 )
+@verbose_option
 @json_option
-def command(run: Path | None, capture: Path | None, as_json: bool) -> None:
+def command(run: Path | None, capture: Path | None, verbose: bool, as_json: bool) -> None:
     """Judge the claims and the evidence of the directory RUN; needs no root and changes nothing.
 
     Saved verdicts are not believed: where they differ from what the evidence says, that is reported on standard error.
@@ -41,7 +42,7 @@ def command(run: Path | None, capture: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(result_data(result))
     else:
-        click.echo(render_table(result), nl=False)
+        click.echo(render_table(result, verbose=verbose), nl=False)
     leave(result.outcome)
 
 

@@ -16,6 +16,7 @@ from toolkit.model.names import printable
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.serde import to_data
 from toolkit.pipeline.planning import plan_scenario
+from toolkit.report.layout import paragraph
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.scenario_file import load_scenario
@@ -69,8 +70,8 @@ def render(plan: Plan) -> str:
     ]
     reasons = [line for pod in plan.pods for line in _reasons(pod)]
     if reasons:
-        parts.append("Why:\n" + "\n".join(f"  {printable(line)}" for line in reasons))
-    parts += [printable(f"Warning: {warning}") for warning in plan.warnings]
+        parts.append("Why:\n" + "\n".join(paragraph(line, "  ", "    ") for line in reasons))
+    parts += [paragraph(f"Warning: {warning}", "", "  ") for warning in plan.warnings]
     return "\n\n".join(parts)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option
+from toolkit.cli.common import json_option, verbose_option
 from toolkit.cli.ending import leave, write_or_print
 from toolkit.cli.saved import run_result
 from toolkit.model.result import Result
@@ -28,14 +28,17 @@ FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--format", "kind", type=click.Choice(list(FORMATS)), default="table", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@verbose_option
 @json_option
-def command(run: Path, kind: str, output: Path | None, as_json: bool) -> None:
+def command(run: Path, kind: str, output: Path | None, verbose: bool, as_json: bool) -> None:
     """Render the directory RUN. It is judged again, as by judge, and so is the exit code.
 
     Where FILE cannot be written the report is printed instead; the exit code is then at least 2.
     """
     result, _ = run_result(run)
-    text = FORMATS["json" if as_json else kind](result)
+    kind = "json" if as_json else kind
+    # The other formats hold every reason anyway.
+    text = render_table(result, verbose=verbose) if kind == "table" else FORMATS[kind](result)
     code = 0
     if output is None:
         click.echo(text, nl=False)

@@ -6,7 +6,7 @@ import click
 
 from toolkit.cli.common import json_option, print_json
 from toolkit.model.serde import to_data
-from toolkit.report.table import fitted
+from toolkit.report.layout import fitted
 from validators.registry import RULES
 
 
@@ -19,4 +19,4 @@ def command(as_json: bool) -> None:
         return
     rows = [(rule.id, rule.doc.claim, ", ".join(rule.doc.witnesses)) for rule in RULES]
     click.echo(fitted(rows, ("rule", "what it judges", "witnesses"), (1, 2), (0.75, 0.25)))
-    click.echo("\npinproof explain RULE says how, with what tolerance, and how to break it on purpose.")
+    click.echo("\npinproof explain RULE gives its method, its tolerance and how to break it.")

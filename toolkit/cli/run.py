@@ -15,6 +15,7 @@ from toolkit.cli.common import (
     progress,
     runs_option,
     say,
+    verbose_option,
 )
 from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, warn_of, worse
 from toolkit.errors import InputError, PinproofError
@@ -24,7 +25,7 @@ from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
-from toolkit.pipeline.conformance import misfit, unexpected_admission
+from toolkit.pipeline.conformance import unexpected_admission, unmet
 from toolkit.pipeline.planning import Planned, plan_all
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.record import Run
@@ -38,14 +39,17 @@ from toolkit.scenario_file import load_scenario
 @click.option("--runtime", type=click.Choice(tuple(RUNTIMES)), default=CGROUPFS, show_default=True)
 @click.option("--duration", type=SECONDS, help="Seconds to observe, instead of the scenario's own.")
 @runs_option
+@verbose_option
 @json_option
-def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, runs: Path, as_json: bool) -> None:
+def command(
+    scenarios: tuple[Path, ...], runtime: str, duration: float | None, runs: Path, verbose: bool, as_json: bool
+) -> None:
     """Put SCENARIO files on this machine, watch them, and judge what was seen."""
     loaded = [load_scenario(path) for path in scenarios]
     topology = read_topology()
     plans = []
     for path, scenario in zip(scenarios, loaded, strict=True):
-        lacking = misfit(scenario.requires, topology)
+        lacking = unmet(scenario.requires, topology)
         if lacking:
             raise InputError(str(path), lacking)
         with named(path):
@@ -61,11 +65,11 @@ def command(scenarios: tuple[Path, ...], runtime: str, duration: float | None, r
         if as_json:
             outcome, code = _run_json(plans, settings)
         else:
-            outcome, code = _run_tables(plans, settings)
+            outcome, code = _run_tables(plans, settings, verbose=verbose)
     leave(outcome, code)
 
 
-def _run_tables(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome, int]:
+def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bool) -> tuple[Outcome, int]:
     """Run them; print and save each as it comes."""
     outcomes: list[Outcome] = []
     codes: list[int] = []
@@ -73,13 +77,13 @@ def _run_tables(plans: list[Planned], settings: execute.Settings) -> tuple[Outco
     def one(work: Planned) -> None:
         finished = _run(work, settings)
         outcomes.append(finished.outcome)
-        code = show_and_save(lambda: _show(finished), finished.save)
+        code = show_and_save(lambda: _show(finished, verbose=verbose), finished.save)
         codes.append(code)
         if not code:
-            tell = remark if work is plans[-1] else say
+            show = remark if work is plans[-1] else say
             for stage in finished.before:
-                tell(f"Stage {stage.stage} saved in {names.from_path(stage.path)}")
-            tell(f"Run saved in {names.from_path(finished.path)}\n")
+                show(f"Stage {stage.stage} saved in {names.from_path(stage.path)}")
+            show(f"Run saved in {names.from_path(finished.path)}\n")
 
     codes.append(_each(plans, settings, one))
     return worst(outcomes), worse(*codes)
@@ -132,8 +136,8 @@ def _run(work: Planned, settings: execute.Settings) -> Run:
         return execute.run_scenario(work, settings, bar.to)
 
 
-def _show(finished: Run) -> None:
+def _show(finished: Run, *, verbose: bool) -> None:
     say(f"{finished.scenario.name}: {names.printable(finished.scenario.title)}\n")
     for stage in finished.before:
         say(f"Stage {stage.stage}: {worst(verdict.outcome for verdict in stage.verdicts).value}\n")
-    say(render_table(finished.record.result))
+    say(render_table(finished.record.result, verbose=verbose))

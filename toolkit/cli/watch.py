@@ -9,20 +9,20 @@ import click
 
 from probes.observer import Violation
 from toolkit.claims_file import check_host, load_claims
-from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line
+from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
 from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
-from toolkit.pipeline import execute, observe
+from toolkit.pipeline import observe
 from toolkit.pipeline.consecutive import WINDOW_S, Judged
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.session import session
 from toolkit.pipeline.stopping import stop_on_signals
 from toolkit.report.metrics import MetricsServer
 from toolkit.report.table import render_table, render_window
-from toolkit.store import save_windows_result
+from toolkit.store import new_run_id, save_windows_result
 
 
 @click.command("watch", short_help="Watch and judge existing cgroups.")
@@ -39,6 +39,7 @@ from toolkit.store import save_windows_result
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
 @runs_option
+@verbose_option
 @json_option
 def command(
     claims_path: Path,
@@ -47,6 +48,7 @@ def command(
     metrics_port: int | None,
     metrics_address: str,
     runs: Path,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Watch cgroups that exist (any runtime: docker, podman, systemd, Slurm) against a claims file, read-only.
@@ -64,7 +66,7 @@ def command(
     require_run()
     observe.check_claims(claims, str(claims_path))
     warn_of(runs)
-    run_id = execute.new_run_id("watch")
+    run_id = new_run_id("watch")
     path = runs / run_id
     codes: list[int] = []
     # Until all is said and saved: a second signal must not undo what the first one asked for.
@@ -77,16 +79,16 @@ def command(
                 progress(duration or 1, "watching") as bar,
             ):
                 for judged in windows.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
-                    codes.append(_told(judged, as_json=as_json))
+                    codes.append(_print_window(judged, verbose=verbose, as_json=as_json))
                     codes = [worse(*codes)]
         if not judged.alone:
-            codes.append(_all(windows.result(), path, as_json=as_json))
+            codes.append(_print_sums(windows.result(), path, verbose=verbose, as_json=as_json))
         if not as_json and not any(codes):
             remark(f"\nRun saved in {names.from_path(path)}")
     leave(windows.outcome, *codes)
 
 
-def _told(judged: Judged, *, as_json: bool) -> int:
+def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:
     """Print a window that has ended, then save it. Returns as :func:`toolkit.cli.ending.attempt`."""
     result = judged.record.result
 
@@ -97,19 +99,19 @@ def _told(judged: Judged, *, as_json: bool) -> int:
         elif as_json:
             print_json(to_data(result))
         else:
-            say(render_table(result))
+            say(render_table(result, verbose=verbose))
 
     return show_and_save(show, judged.record.save)
 
 
-def _all(result: Result, path: Path, *, as_json: bool) -> int:
+def _print_sums(result: Result, path: Path, *, verbose: bool, as_json: bool) -> int:
     """Print and save what all windows come to."""
 
     def show() -> None:
         if as_json:
             print_json(to_data(result))
         else:
-            say("\n" + render_table(result))
+            say("\n" + render_table(result, verbose=verbose))
 
     return show_and_save(show, lambda: save_windows_result(path, result))
 

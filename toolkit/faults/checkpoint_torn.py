@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from toolkit.apply import changes
-from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import InputError
 from toolkit.faults.fault import Alternatives, Fault, Scope, When, Word
 from toolkit.faults.injection import Host, Injection
@@ -23,7 +23,7 @@ def prepare(_host: Host, injection: Injection) -> Alternatives:
     if before is None:
         raise InputError("--state-file", f"{path} does not exist", "the kubelet's cpu_manager_state")
     after = torn(before, injection.tear, str(path))
-    return ((Change(kind=ChangeKind.STATE_FILE, path=names.from_path(path), before=before, after=after),),)
+    return ((HostChange(kind=ChangeKind.STATE_FILE, path=names.from_path(path), before=before, after=after),),)
 
 
 def _doubly_owned(text: str) -> str:

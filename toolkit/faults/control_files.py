@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from toolkit.apply import changes
-from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import InputError
 from toolkit.faults.injection import Host
 from toolkit.host import cgroupfs
@@ -18,7 +18,7 @@ from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 
 
-def write(host: Host, controller: str, cgroup: str, name: str, after: str) -> Change:
+def write(host: Host, controller: str, cgroup: str, name: str, after: str) -> HostChange:
     """Return the change that gives one control file another content.
 
     :raises InputError: there is no such file, or it says so already.
@@ -31,12 +31,12 @@ def write(host: Host, controller: str, cgroup: str, name: str, after: str) -> Ch
     return change
 
 
-def _content(host: Host, controller: str, cgroup: str, name: str, after: str) -> Change:
+def _content(host: Host, controller: str, cgroup: str, name: str, after: str) -> HostChange:
     path, before = host.control(controller, cgroup, name)
-    return Change(kind=ChangeKind.CONTROL, path=path, before=before, after=after)
+    return HostChange(kind=ChangeKind.CONTROL, path=path, before=before, after=after)
 
 
-def cpusets(host: Host, cgroups: Iterable[str], name: str, wanted: CpuSet | None) -> tuple[Change, ...]:
+def cpusets(host: Host, cgroups: Iterable[str], name: str, wanted: CpuSet | None) -> tuple[HostChange, ...]:
     """Return the changes that give ``cpuset.cpus`` or ``cpuset.mems`` of cgroups other content.
 
     :param wanted: ``None`` or empty: all that each cgroup's parent has. :raises InputError: as :func:`write`.
@@ -56,7 +56,7 @@ def parents(host: Host, cgroup: str, name: str) -> CpuSet:
     return host.online() if name == "cpuset.cpus" else host.memory_nodes()
 
 
-def emptied(host: Host, cgroup: str, files: tuple[str, ...]) -> tuple[Change, ...]:
+def emptied(host: Host, cgroup: str, files: tuple[str, ...]) -> tuple[HostChange, ...]:
     """Return the changes that empty files of a cpuset.
 
     No kernel takes an empty set where there are tasks (``validate_change``: ENOSPC): the parent's is written there.
@@ -77,7 +77,7 @@ def emptied(host: Host, cgroup: str, files: tuple[str, ...]) -> tuple[Change, ..
     return tuple(made)
 
 
-def bandwidth(host: Host, cgroup: str, quota_us: int, period_us: int | None = None) -> tuple[Change, ...]:
+def bandwidth(host: Host, cgroup: str, quota_us: int, period_us: int | None = None) -> tuple[HostChange, ...]:
     """Return the changes that give a cgroup another CFS quota.
 
     :param quota_us: -1 for none. :param period_us: ``None`` leaves the period as it is.
@@ -91,7 +91,7 @@ def bandwidth(host: Host, cgroup: str, quota_us: int, period_us: int | None = No
     return _two_files(host, cgroup, quota_us, period_us)
 
 
-def _two_files(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[Change, ...]:
+def _two_files(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[HostChange, ...]:
     """v1 refuses any step that is more than the pod's: the way there, and back, leads over the smaller bandwidth."""
     found = {}
     for name, wanted in (("cpu.cfs_quota_us", quota_us), ("cpu.cfs_period_us", period_us)):
@@ -105,7 +105,7 @@ def _two_files(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[
     return tuple(made if quota_first else reversed(made))
 
 
-def pods_quota(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[Change, ...]:
+def pods_quota(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[HostChange, ...]:
     """Return the change that lifts the quota of a container's pod, if that is the tighter one; else nothing.
 
     The pod's own quota would still hold the container back, and v1 refuses a child above its parent.
@@ -119,7 +119,7 @@ def pods_quota(host: Host, cgroup: str, quota_us: int, period_us: int) -> tuple[
     return bandwidth(host, pod, NO_QUOTA)
 
 
-def every(host: Host, cgroup: str, controller: str, pattern: str, after: str) -> tuple[Change, ...]:
+def every(host: Host, cgroup: str, controller: str, pattern: str, after: str) -> tuple[HostChange, ...]:
     """Return the changes of all files of a cgroup that a pattern names and that say something else.
 
     :raises InputError: there are none.

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolkit.apply.sandbox import LiveSandbox
+from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import ApplyError, InputError
 from toolkit.faults.escaper import Escaper
 from toolkit.faults.fault import Target

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.faults.fault import Alternatives, Fault, Masks, Scope
 from toolkit.faults.injection import Host, Injection, one_cpu
@@ -33,21 +33,21 @@ def prepare(host: Host, injection: Injection) -> Alternatives:
         (
             *_interrupts_of(host, cpu),
             *_legacy_cpusets_of(host, cpu),
-            Change(kind=ChangeKind.CONTROL, path=names.from_path(path), before="1", after="0"),
+            HostChange(kind=ChangeKind.CONTROL, path=names.from_path(path), before="1", after="0"),
         ),
     )
 
 
-def _interrupts_of(host: Host, cpu: int) -> list[Change]:
+def _interrupts_of(host: Host, cpu: int) -> list[HostChange]:
     found = []
     for irq in numbers(host.root):
         path, text = affinity(host.root, irq)
         if text and cpu in CpuSet.parse(text, path):
-            found.append(Change(kind=ChangeKind.CONSEQUENCE, path=path, before=text))
+            found.append(HostChange(kind=ChangeKind.CONSEQUENCE, path=path, before=text))
     return found
 
 
-def _legacy_cpusets_of(host: Host, cpu: int) -> list[Change]:
+def _legacy_cpusets_of(host: Host, cpu: int) -> list[HostChange]:
     """v1 takes the CPU out of ``cpuset.cpus`` itself and never puts it back. Children first: undone parents first."""
     if host.hierarchy.is_v2("cpuset"):
         return []
@@ -57,7 +57,7 @@ def _legacy_cpusets_of(host: Host, cpu: int) -> list[Change]:
         path = Path(directory) / "cpuset.cpus"
         text = (read_control(path) or "").strip()
         if Path(directory) != top and text and cpu in CpuSet.parse(text, str(path)):
-            found.append(Change(kind=ChangeKind.CONSEQUENCE, path=names.from_path(path), before=text))
+            found.append(HostChange(kind=ChangeKind.CONSEQUENCE, path=names.from_path(path), before=text))
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from toolkit.apply.change import Change
+from toolkit.apply.change import HostChange
 from toolkit.apply.journal import Journal
 from toolkit.faults.injection import Host, Injection
 from toolkit.model.claims import ClaimSet, Isolation
@@ -20,7 +20,7 @@ from toolkit.model.sandbox import WorkloadKind
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.serde import stage_value
 
-Alternatives = tuple[tuple[Change, ...], ...]
+Alternatives = tuple[tuple[HostChange, ...], ...]
 """The changes that make a fault; several alternatives only where the host must be asked by trying."""
 
 
@@ -86,7 +86,7 @@ class Deed:
     host: Host
     injection: Injection
     run: Journal
-    changes: tuple[Change, ...]
+    changes: tuple[HostChange, ...]
     children: list[subprocess.Popen[bytes]]
 
 

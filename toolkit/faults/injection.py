@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.apply import cgroups, changes
-from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import InputError
 from toolkit.faults.torn import Tear
 from toolkit.host import cgroupfs
@@ -71,7 +71,7 @@ class Host:
             raise InputError(f"--target {cgroup}", f"{path} does not exist", f"a cgroup with a {name} of its own")
         return names.from_path(path), text
 
-    def guest(self, cgroup: str) -> Change:
+    def guest(self, cgroup: str) -> HostChange:
         """Return the cgroup that we make beside the target's pod."""
         above = cgroup.split("/")[1:-2]
         parent = "/".join(above)
@@ -81,7 +81,7 @@ class Host:
             if (mount := cgroups.mount_of(self.hierarchy, name)) is not None and (mount / parent).is_dir()
         ]
         path = "/" + "/".join([*above, f"{changes.GUEST}{self.run_id}"])
-        return Change(kind=ChangeKind.CGROUP, path=path, hierarchies=tuple(hierarchies))
+        return HostChange(kind=ChangeKind.CGROUP, path=path, hierarchies=tuple(hierarchies))
 
 
 def one_cpu(injection: Injection) -> int:

@@ -6,7 +6,7 @@ Source: Documentation/core-api/irq/irq-affinity.rst.
 from __future__ import annotations
 
 from toolkit.apply import changes
-from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.faults.fault import Alternatives, Fault, Scope
 from toolkit.faults.injection import Host, Injection, one_cpu
@@ -27,7 +27,7 @@ def prepare(host: Host, injection: Injection) -> Alternatives:
         effective = (read_control(host.root / f"proc/irq/{irq}/effective_affinity_list") or "").strip()
         if before and irq in counts and not changes.same("smp_affinity_list", before, str(cpu)):
             via = "" if effective in ("", before) else effective
-            found.append((Change(kind=ChangeKind.CONTROL, path=path, before=before, after=str(cpu), via=via),))
+            found.append((HostChange(kind=ChangeKind.CONTROL, path=path, before=before, after=str(cpu), via=via),))
     if not found:
         which = "no interrupt of this host" if injection.irq is None else f"interrupt {injection.irq}"
         raise HostUnsupportedError(f"{which} can be moved to CPU {cpu}: not in use, or bound to it already")

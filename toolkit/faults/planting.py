@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.apply import changes, delegation, journal, runs
-from toolkit.apply.change import Change
+from toolkit.apply.change import HostChange
 from toolkit.apply.journal import Journal, Record
 from toolkit.apply.unwind import signals_unwind
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
@@ -37,7 +37,7 @@ class Planted:
     """A fault that stands. :param began_ns: CLOCK_MONOTONIC before, ``ended_ns`` after the changes were made."""
 
     fault: Fault
-    changes: tuple[Change, ...]
+    changes: tuple[HostChange, ...]
     began_ns: int
     ended_ns: int
     pid: int = 0
@@ -89,7 +89,7 @@ def planted(injection: Injection, *, run_id: str, root: Path = Path("/")) -> Ite
                 child.wait()
 
 
-def _make_one(host: Host, fault: Fault, run: Journal, alternatives: Alternatives) -> tuple[Change, ...]:
+def _make_one(host: Host, fault: Fault, run: Journal, alternatives: Alternatives) -> tuple[HostChange, ...]:
     problem = ""
     for wanted in alternatives:
         try:

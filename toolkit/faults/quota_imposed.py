@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolkit.apply.change import Change
+from toolkit.apply.change import HostChange
 from toolkit.errors import InputError
 from toolkit.faults import control_files
 from toolkit.faults.fault import Alternatives, Fault, Scope, Target, When, Word
@@ -20,7 +20,7 @@ def prepare(host: Host, injection: Injection) -> Alternatives:
     """Write ``quota_us`` of each ``period_us`` (``None``: as it is), with ``pod_too`` after the pod's was lifted."""
     if NO_QUOTA != injection.quota_us < LEAST_US:
         raise InputError("--quota", str(injection.quota_us), f"at least {LEAST_US} us, the kernel's least")
-    made: list[Change] = []
+    made: list[HostChange] = []
     for cgroup in injection.targets:
         if injection.pod_too:
             made += control_files.pods_quota(host, cgroup, injection.quota_us, injection.period_us or PERIOD_US)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.apply import cgroups
-from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import InputError
 from toolkit.faults.fault import Alternatives, Fault, Masks, Scope
 from toolkit.faults.injection import Host, Injection
@@ -30,7 +30,7 @@ def prepare(host: Host, injection: Injection) -> Alternatives:
     began = procfs.start_time(pid, host.root)
     if began is None:
         raise InputError(f"--target {cgroup}", f"process {pid} has just ended", "a cgroup whose processes stay")
-    moved = Change(
+    moved = HostChange(
         kind=ChangeKind.MEMBER,
         before=cgroup,
         after=guest.path,

@@ -154,8 +154,8 @@ def _memlock() -> Capability:
         return _fact("memlock", True, f"{soft} bytes; cannot be tried without bpf", remedy)
     page = resource.getpagesize()
     error = bpf_syscalls.try_array_map(value_bytes=page, entries=soft // page + 16)
-    told = "does not bind BPF maps" if error == 0 else f"a larger map fails: {os.strerror(error)}"
-    return _fact("memlock", error == 0, f"{soft} bytes; {told}", remedy)
+    effect = "does not bind BPF maps" if error == 0 else f"a larger map fails: {os.strerror(error)}"
+    return _fact("memlock", error == 0, f"{soft} bytes; {effect}", remedy)
 
 
 def _btf(root: Path) -> Capability:

@@ -1,9 +1,8 @@
 """Readers of the cgroup file systems: v2, and v1 controllers with a bare v2 hierarchy beside them ("hybrid").
 
-Only reads; :mod:`toolkit.apply` writes. A cgroup is named by its path below the root of every hierarchy (``/a/b``), and
-may vanish at any moment: readers then answer "nothing" (``None`` fields, empty tuples).
-
-Longer than 300 lines: one file system, whose readers share how a name becomes a path in each of its two versions.
+Only reads; :mod:`toolkit.apply` writes. A cgroup may vanish at any moment: readers then answer "nothing" (``None``
+fields, empty tuples). Control files and counters are read here; this is also the door to where a cgroup is
+(:mod:`toolkit.host.cgroup_paths`) and what is in it (:mod:`toolkit.host.cgroup_members`).
 
 Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/{cgroups,cpusets,memory}.rst,
 Documentation/scheduler/sched-bwc.rst.
@@ -11,17 +10,15 @@ Documentation/scheduler/sched-bwc.rst.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.errors import InputError
+from toolkit.host.cgroup_members import pids, tids
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect, read_control
+from toolkit.host.cgroup_paths import cgroup_id, cpuset_id, exists, identity_dir, relative, spelt, subtree
 from toolkit.host.systemd_units import read_manager
-from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
@@ -70,66 +67,6 @@ class CpuStat:
     throttled_ns: int | None
     nr_bursts: int | None
     burst_ns: int | None
-
-
-def relative(cgroup: str) -> str:
-    """Check a cgroup path and return it without the leading ``/``, as file functions want it.
-
-    :param cgroup: spelt as by :mod:`toolkit.model.names`.
-    :raises InputError: not absolute, with empty, ``.`` or ``..`` parts, or with what no cgroup's name has.
-    """
-    path = names.raw(cgroup)
-    wrong = not path.startswith(b"/") or len(path) > 4000 or b"\0" in path or not cgroup.isprintable()
-    if wrong or (path != b"/" and any(part in (b"", b".", b"..") for part in path.split(b"/")[1:])):
-        found = names.printable(cgroup[:120])
-        raise InputError("cgroup", found, "a path below the cgroup root such as /kubepods/pod1/db")
-    return os.fsdecode(path[1:])
-
-
-def spelt(directory: str | Path, mount: Path) -> str:
-    """Return the cgroup whose directory this is, spelt as by :mod:`toolkit.model.names`."""
-    below = Path(directory).relative_to(mount)
-    return f"/{names.from_path(below)}" if below.parts else "/"
-
-
-def identity_dir(hierarchy: Hierarchy, cgroup: str) -> Path:
-    """Return the cgroup's directory in the v2 hierarchy, the one that BPF helpers know.
-
-    :raises HostUnsupportedError: a pure v1 host.
-    """
-    return hierarchy.identity_root() / relative(cgroup)
-
-
-def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
-    """Return the id that ``bpf_get_current_cgroup_id`` gives for the cgroup: the inode of its v2 directory.
-
-    :raises InputError: there is no such cgroup in the v2 hierarchy.
-    """
-    directory = identity_dir(hierarchy, cgroup)
-    try:
-        found = directory.stat()
-    except OSError as error:
-        raise InputError(f"cgroup {cgroup}", f"{error.strerror} ({directory})", "a cgroup that exists") from None
-    if not stat.S_ISDIR(found.st_mode):
-        raise InputError(f"cgroup {cgroup}", f"{directory} is not a directory", "a cgroup that exists")
-    return found.st_ino
-
-
-def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
-    """Return the cgroup's number in the v1 hierarchy of the cpuset controller; ``None`` where it has none there."""
-    mount = hierarchy.find_controller("cpuset")
-    if mount is None or hierarchy.is_v2("cpuset"):
-        return None
-    try:
-        return (mount / relative(cgroup)).stat().st_ino
-    except OSError:
-        return None
-
-
-def exists(hierarchy: Hierarchy, cgroup: str) -> bool:
-    """Say whether any hierarchy that matters has the cgroup."""
-    path = relative(cgroup)
-    return any((mount / path).is_dir() for mount in _mounts(hierarchy))
 
 
 def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
@@ -257,67 +194,6 @@ def _scaled(value_us: int | None) -> int | None:
     return None if value_us is None else value_us * 1000
 
 
-def subtree(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
-    """Return the cgroup and all its descendants, parents first, over the hierarchies that matter."""
-    path = relative(cgroup)
-    found: set[str] = set()
-    for mount in _mounts(hierarchy):
-        top = mount / path
-        for directory, _, _ in os.walk(top, onerror=lambda error: None):
-            found.add(spelt(directory, mount))
-    return tuple(sorted(found, key=lambda name: name.split("/")))
-
-
-def pids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
-    """Return the processes of the cgroup and its descendants, sorted.
-
-    Membership is that of the identity (v2) hierarchy where the cgroup exists there, else of the v1 cpuset, else v1 cpu.
-    """
-    found: set[int] = set()
-    for directory in _member_dirs(hierarchy, cgroup):
-        text = read_control(directory / "cgroup.procs")
-        if text is not None:
-            found.update(_numbers(text))
-        else:  # a threaded cgroup refuses this file (EOPNOTSUPP); its threads name their processes
-            threads = (
-                _read_status_tgid(hierarchy, tid) for tid in _numbers(read_control(directory / "cgroup.threads") or "")
-            )
-            found.update(tgid for tgid in threads if tgid is not None)
-    return tuple(sorted(found))
-
-
-def tids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
-    """Return the threads of the cgroup and its descendants, sorted; membership as in :func:`pids`."""
-    found: set[int] = set()
-    for directory in _member_dirs(hierarchy, cgroup):
-        text = read_control(directory / "cgroup.threads")
-        if text is None:
-            text = read_control(directory / "tasks")
-        found.update(_numbers(text or ""))
-    return tuple(sorted(found))
-
-
-def _read_status_tgid(hierarchy: Hierarchy, tid: int) -> int | None:
-    match = re.search(r"^Tgid:\s*(\d+)$", read_control(hierarchy.root / f"proc/{tid}/status") or "", re.MULTILINE)
-    return None if match is None else int(match[1])
-
-
-def _mounts(hierarchy: Hierarchy) -> tuple[Path, ...]:
-    """Hierarchies that matter, the identity first."""
-    mounts = [] if hierarchy.unified is None else [hierarchy.unified]
-    mounts += [mount for name, mount in hierarchy.legacy if name in ("cpuset", "cpu", "cpuacct")]
-    return tuple(dict.fromkeys(mounts))
-
-
-def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[Path, ...]:
-    path = relative(cgroup)
-    legacy = dict(hierarchy.legacy)
-    for mount in (hierarchy.unified, legacy.get("cpuset"), legacy.get("cpu")):
-        if mount is not None and (mount / path).is_dir():
-            return tuple(Path(walked[0]) for walked in os.walk(mount / path, onerror=lambda error: None))
-    return ()
-
-
 def _read_int(path: Path, no_limit: int | None = None) -> int | None:
     text = (read_control(path) or "").strip()
     if text == "max":
@@ -333,7 +209,3 @@ def _read_set(path: Path) -> CpuSet | None:
 def _read_counters(path: Path) -> dict[str, int]:
     pairs = (line.split() for line in (read_control(path) or "").split("\n"))
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(word) for word in text.split() if word.isdigit())

@@ -33,7 +33,7 @@ from toolkit.model.evidence import HotplugEvent
 _ONLINE = "sys/devices/system/cpu/online"
 _CPU_NAME = re.compile(r"cpu(\d{1,6})", re.ASCII)
 _RECEIVE_BYTES = 1024 * 1024
-_SETTLE_S = 0.5
+_EVENTS_DEADLINE_S = 0.5
 _CAUGHT_UP_S = 2.0
 """An idle monitor answers in a millisecond; behind 40 runnable tasks of a 3 ms slice in 120 ms."""
 LOST = "CPU hotplug events were lost (buffer full)"
@@ -106,7 +106,7 @@ class HotplugMonitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._settle()
+        self._await_events()
         if self._thread is not None:
             self._ended = True
             os.eventfd_write(self._wake, 1)
@@ -202,9 +202,9 @@ class HotplugMonitor:
             with self._lock:
                 self._events.append(event)
 
-    def _settle(self) -> None:
+    def _await_events(self) -> None:
         """Wait until the events explain the online list; an event is sent a little after the list changes."""
-        deadline = time.monotonic() + _SETTLE_S
+        deadline = time.monotonic() + _EVENTS_DEADLINE_S
         while not self._explained():
             if self.blind is not None or time.monotonic() > deadline:
                 text = f"CPU hotplug: the events received do not lead from {self._online_before} to {self._online()}"

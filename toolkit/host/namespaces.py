@@ -69,12 +69,12 @@ def _pid(root: Path) -> str:
 
 def _time(root: Path) -> str:
     found = _namespace("time", root)
-    # One without offsets tells the same time.
+    # One without offsets has the same time.
     offsets = _offsets(read_control(root / "proc/self/timens_offsets") or "")
     if found in (None, FIRST["time"]) or not any(offsets.values()):
         return ""
-    told = ", ".join(f"{clock} {seconds:+.9g} s" for clock, seconds in offsets.items() if seconds)
-    return f"this is a foreign time namespace ({told}): its clock is not the one that the probes read"
+    shifts = ", ".join(f"{clock} {seconds:+.9g} s" for clock, seconds in offsets.items() if seconds)
+    return f"this is a foreign time namespace ({shifts}): its clock is not the one that the probes read"
 
 
 def _offsets(text: str) -> dict[str, float]:

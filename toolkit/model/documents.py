@@ -114,8 +114,8 @@ def read_document(model: type[M], data: object, where: str, what: str) -> M:
     if place and place[-1] == _KEY:
         place = place[:-2]
     if problem["type"] == _REFUSED:
-        told = problem.get("ctx", {})
-        raise InputError(_path(where, place), str(told["found"]), str(told["expected"]))
+        context = problem.get("ctx", {})
+        raise InputError(_path(where, place), str(context["found"]), str(context["expected"]))
     raise InputError(_path(where, place), shown(found), _wanted(problem["type"], found, what if not place else ""))
 
 

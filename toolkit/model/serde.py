@@ -1,7 +1,7 @@
 """Stage values to and from JSON text, strictly.
 
 Files come from elsewhere (another node, another person): every field is type-checked, unknown keys are refused, and
-what is wrong is told in one line. pydantic does the work on the plain dataclasses; they need no base class.
+what is wrong is reported in one line. pydantic does the work on the plain dataclasses; they need no base class.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def first_problem(error: ValidationError) -> str:
         return f"unknown key {place}"
     if problem["type"] == "missing":
         return f"{place} is missing"
-    told = _SHAPES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
+    problem_text = _SHAPES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
     more = len(problems) - 1
-    return f"{place}: {told}{_shown(problem.get('input'))}" + (f" and {more} more" if more else "")
+    return f"{place}: {problem_text}{_shown(problem.get('input'))}" + (f" and {more} more" if more else "")
 
 
 def _shown(found: object) -> str:

@@ -6,7 +6,7 @@ with planted faults each must be reported by its rule about its target, and noth
 
 A promise of bandwidth holds for a whole window, so a resize of a quota happens between two windows.
 
-Longer than 300 lines: one loop with its operations; the model is in churn_model.py.
+The model is ``churn_model``, the machine ``churn_scene``, the faults ``churn_faults``; here is the loop of windows.
 """
 
 from __future__ import annotations
@@ -15,26 +15,22 @@ import random
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from probes.observer import Observer
 from toolkit.apply import sandbox as apply
-from toolkit.apply.sandbox import LiveSandbox
-from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.faults.fault import Fault
-from toolkit.faults.injection import Host, Injection
-from toolkit.faults.planting import planted, prepared
-from toolkit.faults.registry import FAULTS
-from toolkit.host import cgroupfs
+from toolkit.faults.injection import Injection
+from toolkit.faults.planting import planted
 from toolkit.host.topology import read_topology
-from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.plan import ContainerPlan
-from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
-from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline import observe
+from toolkit.model.sandbox import SandboxRequest
+from toolkit.model.verdict import Outcome
+from toolkit.pipeline import churn_faults, observe
+from toolkit.pipeline.churn_faults import FaultResult
 from toolkit.pipeline.churn_model import ChurnModel, Operation, Step
+from toolkit.pipeline.churn_scene import Scene
 from toolkit.pipeline.observe import Observation
 from toolkit.pipeline.planning import machine_of
 from toolkit.pipeline.session import Session, session
@@ -44,28 +40,6 @@ STEPS_PER_WINDOW = 5
 REPORTS = 5
 """Looks at the reports before a window ends: the positive control's must have arrived."""
 FAULT_DEADLINE_S = 15.0
-LOADS = (
-    WorkloadKind.SPIN,
-    WorkloadKind.PULSE,
-    WorkloadKind.EXEC_STORM,
-    WorkloadKind.AFFINITY_ESCAPER,
-    WorkloadKind.SYSCALL,
-)
-"""No thread storms: a thread that is being forked while its cpuset shrinks may really run once, for some 20 us, on a
-CPU that the set has lost by then (docs/facts.md K12 promises the write's effect for non-forking tasks only). That is an
-escape, and is reported as one: about once in 50 shrinks of a storm."""
-PLANTED = tuple(fault for fault in FAULTS if fault.consequences is not None)
-"""Faults of the second run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultResult:
-    """One planted fault: ``found`` when each of its rules said ``failed`` about the target."""
-
-    fault: str
-    claim: str
-    found: bool
-    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,130 +103,6 @@ def churn(*, duration_s: float, seed: int, run_id: str, faults: bool = False, ro
     )
 
 
-@dataclass(slots=True)
-class Scene:
-    """The model and the machine side by side."""
-
-    model: ChurnModel
-    live: LiveSandbox
-    opened: Observation
-    base: ClaimSet
-    standing: set[str] = field(default_factory=set)
-    claims: dict[str, Claim] = field(default_factory=dict)
-    """Every claim of the present window, also those that are gone by now."""
-
-    @property
-    def observer(self) -> Observer:
-        """Who is told of changes before they are made."""
-        return self.opened.observer
-
-    def do(self, step: Step) -> None:
-        """Make real what the model has decided."""
-        name = step.pod
-        match step.operation:
-            case Operation.CREATE_EXCLUSIVE | Operation.CREATE_SHARED:
-                if step.admission is not None and step.admission.admitted:
-                    self._follow(but_not=name)
-                    self._create(name)
-            case Operation.DELETE:
-                self._delete(name)
-                self._follow()
-            case Operation.RESTART:
-                with self.observer.restarting(name):
-                    self.live.restart(name)
-            case Operation.EXEC:
-                self.live.spawn(name, Workload(kind=self.model.dice.choice(LOADS)))
-            case Operation.RESIZE:
-                self._resize(name)
-            case Operation.KUBELET_RESTART:
-                self._follow()
-
-    def mismatches(self) -> list[str]:
-        """Compare the kernel's cpusets with the model's."""
-        found = self.model.problems()
-        for name, wanted in self.model.containers().items():
-            files = cgroupfs.read_files(self.live.hierarchy, self.claims[name].cgroup, 0)
-            if files.cpus_effective != wanted.cpus:
-                found.append(f"{name} has {files.cpus_effective}, the model says {wanted.cpus}")
-        return found
-
-    def present(self) -> dict[str, Claim]:
-        """Return the claims whose containers stand."""
-        return {name: self.claims[name] for name in sorted(self.standing)}
-
-    def _follow(self, but_not: str = "") -> None:
-        """Let every container have the set that the model gives it now: those that lose CPUs first."""
-        wanted = self.model.containers()
-        changed = [n for n, c in self.present().items() if n != but_not and n in wanted and c.cpus != wanted[n].cpus]
-        for name in sorted(changed, key=lambda n: len(wanted[n].cpus)):
-            cpus = wanted[name].cpus
-            with self.observer.changing(name, cpus):
-                self.live.set_cpus(name, cpus)
-            self.claims[name] = replace(self.claims[name], cpus=cpus)
-            self.opened.promise(self.claims[name])
-
-    def _create(self, name: str) -> None:
-        pod = self.model.plans()[name]
-        container = pod.containers[0]
-        self.live.add_parent(CgroupRequest(path=_pod(name), quota_us=pod.quota_us, period_us=pod.period_us))
-        self.live.create(
-            ContainerRequest(
-                claim=name,
-                cgroup=CgroupRequest(
-                    path=f"{_pod(name)}/{container.name}",
-                    cpus=container.cpus,
-                    quota_us=container.quota_us,
-                    period_us=container.period_us,
-                ),
-                workloads=(Workload(kind=self.model.dice.choice(LOADS)),),
-            )
-        )
-        self.claims[name] = self._claim(name, container)
-        self.standing.add(name)
-        self.observer.add_claim(self.claims[name])
-        self.opened.promise(self.claims[name])
-
-    def _claim(self, name: str, container: ContainerPlan) -> Claim:
-        place = next(one.cgroup for one in self.live.value.containers if one.claim == name)
-        return Claim(
-            name=name,
-            pod=name,
-            container=container.name,
-            cgroup=place,
-            cpus=container.cpus,
-            isolation=container.isolation,
-            quota_us=container.quota_us,
-            period_us=container.period_us,
-        )
-
-    def _delete(self, name: str) -> None:
-        with self.observer.ending(name):
-            self.live.stop(name)
-        self.live.remove(name)
-        self.live.remove_parent(_pod(name))
-        self.standing.discard(name)
-
-    def _resize(self, name: str) -> None:
-        """Between two windows: pod and container, the one that grows first."""
-        pod = self.model.plans()[name]
-        container = pod.containers[0]
-        before = self.claims[name].quota_us or 0
-        parent = CgroupRequest(path=_pod(name), quota_us=pod.quota_us, period_us=pod.period_us)
-        self.observer.remove_claim(name)
-        if container.quota_us > before:
-            self.live.set_parent(parent)
-        self.live.set_bandwidth(name, container.quota_us, container.period_us)
-        if container.quota_us <= before:
-            self.live.set_parent(parent)
-        self.claims[name] = self._claim(name, container)
-        self.observer.add_claim(self.claims[name])
-
-
-def _pod(name: str) -> str:
-    """Return the cgroup of a pod below the sandbox; never used twice, as with a kubelet."""
-    return f"pod-{name}"
-
-
 def _window(scene: Scene, engine: Session, root: Path, tally: _Tally, *, faults: bool) -> None:
     """Open a window, let some things happen in it, close and judge it."""
     scene.claims = scene.present()
@@ -262,7 +112,7 @@ def _window(scene: Scene, engine: Session, root: Path, tally: _Tally, *, faults:
         done = engine.window(
             Path(scene.live.value.run_id),
             lambda opened: _happen(scene, opened, happened, stands, root, tally, faults=faults),
-            claims=_all(scene),
+            claims=scene.claim_set(),
             rescue=False,
         )
     tally.windows += 1
@@ -271,8 +121,8 @@ def _window(scene: Scene, engine: Session, root: Path, tally: _Tally, *, faults:
     explained: set[tuple[str, str]] = set()
     if happened.fault is not None:
         kind, claim, _ = happened.fault
-        tally.faults.append(_result(kind, claim, done.verdicts))
-        explained = _explained(scene, kind, claim)
+        tally.faults.append(churn_faults.result(kind, claim, done.verdicts))
+        explained = churn_faults.explained(scene, kind, claim)
     tally.alarms += [
         f"{v.rule} {v.subject}: {v.reason} (window {tally.windows}, {dict(v.measures)})"
         for v in done.verdicts
@@ -312,67 +162,13 @@ def _happen(
         tally.mismatches += scene.mismatches()
     for _ in range(REPORTS):
         opened.poll(0.05)
-    happened.fault = _choose(scene, root) if faults and happened.late is None else None
+    happened.fault = churn_faults.choose(scene, root) if faults and happened.late is None else None
     if happened.fault is None:
         return
     kind, claim, injection = happened.fault
     stands.enter_context(planted(injection, run_id=f"{scene.live.value.run_id}-fault", root=root))
     deadline = time.monotonic() + FAULT_DEADLINE_S
-    while not _found(kind, claim, judge(_all(scene), opened.snapshot())):
+    while not churn_faults.reported(kind, claim, judge(scene.claim_set(), opened.snapshot())):
         if time.monotonic() > deadline:
             return
         opened.poll(0.2)
-
-
-def _all(scene: Scene) -> ClaimSet:
-    return replace(scene.base, claims=tuple(scene.claims.values()))
-
-
-def _choose(scene: Scene, root: Path) -> tuple[Fault, str, Injection] | None:
-    """Choose a fault that would change something of what stands now; ``None`` if nothing does."""
-    host = Host(root, scene.live.hierarchy, scene.live.value.run_id)
-    able = []
-    for fault in PLANTED:
-        for name, claim in scene.present().items():
-            injection = Injection(fault=fault.id, targets=(claim.cgroup,))
-            if claim.isolation is fault.aims_at and _able(host, injection):
-                able.append((fault, name, injection))
-    if not able:
-        return None
-    fault, name, injection = scene.model.dice.choice(able)
-    if fault.load is not None:
-        # The fault shows only where somebody makes use of it.
-        scene.live.spawn(name, Workload(kind=fault.load))
-    return fault, name, injection
-
-
-def _able(host: Host, injection: Injection) -> bool:
-    try:
-        prepared(host, injection)
-    except (InputError, HostUnsupportedError):
-        return False
-    return True
-
-
-def _found(fault: Fault, claim: str, verdicts: tuple[Verdict, ...]) -> bool:
-    failed = {verdict.rule for verdict in verdicts if verdict.outcome is Outcome.FAILED and verdict.subject == claim}
-    return set(fault.rules) <= failed
-
-
-def _result(fault: Fault, claim: str, verdicts: tuple[Verdict, ...]) -> FaultResult:
-    return FaultResult(
-        fault=fault.id,
-        claim=claim,
-        found=_found(fault, claim, verdicts),
-        reasons=tuple(f"{v.rule} {v.outcome}: {v.reason}" for v in verdicts if v.subject == claim),
-    )
-
-
-def _explained(scene: Scene, fault: Fault, claim: str) -> set[tuple[str, str]]:
-    """Return which verdicts a fault explains: its rules about its target, and what the target does to others."""
-    consequences = fault.consequences or ()
-    found = {(rule, claim) for rule in (*fault.rules, *consequences)}
-    if "exclusive-cpus" in consequences:
-        own = (name for name, one in scene.claims.items() if one.isolation is Isolation.CONTAINER)
-        found |= {("exclusive-cpus", name) for name in own}
-    return found

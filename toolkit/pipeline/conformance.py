@@ -26,14 +26,14 @@ from toolkit.pipeline.admissions import unexpected_admission as unexpected_admis
 from toolkit.pipeline.execute import Settings
 from toolkit.pipeline.planning import Planned, machine_of, plan_all
 from toolkit.pipeline.record import Kept, Run
-from toolkit.pipeline.repeats import settle
+from toolkit.pipeline.repeats import repeat_undecided
 from toolkit.pipeline.resizing import containers
 from toolkit.pipeline.stopping import StoppedError, go_on
 from toolkit.report.text import count
 from validators.groups import VIRTUAL_MACHINE
 
 
-def misfit(requires: Requirements, topology: Topology) -> str | None:
+def unmet(requires: Requirements, topology: Topology) -> str | None:
     """Say what the machine lacks for a scenario, counted as the kubelet counts; ``None`` if it fits."""
     if topology.kubelet.error is not None:
         return f"the kubelet's hardware discovery fails on this machine: {topology.kubelet.error}"
@@ -79,7 +79,7 @@ def unsupported(scenario: Scenario, runtime: str) -> str | None:
 
 def why_not(scenario: Scenario, topology: Topology, runtime: str = CGROUPFS, *, full: bool = True) -> str | None:
     """Say why a scenario is not run here; ``None`` if it is. :param full: run more than the core of the catalogue."""
-    lacking = misfit(scenario.requires, topology) or unstartable(scenario, topology) or unsupported(scenario, runtime)
+    lacking = unmet(scenario.requires, topology) or unstartable(scenario, topology) or unsupported(scenario, runtime)
     if lacking is None and not full and scenario.tier is not Tier.CORE:
         return "not in the core of the catalogue: --full runs it"
     return lacking
@@ -102,19 +102,19 @@ def run_one(
         reason = next(verdict.reason for verdict in admitted if verdict.outcome is Outcome.FAILED)
         return replace(_result(scenario, Outcome.FAILED, reason), verdicts=admitted)
     kept = Kept()
-    honest, repeated = settle(
+    honest, repeated = repeat_undecided(
         lambda: kept.keep(execute.run_scenario(work, settings)),
         lambda run: None if settings.stopped else _undecided(_staged(run)),
         settings.repeats,
     )
     controls: list[ControlResult] = []
     for group in fault_groups(scenario):
-        lacking = misfit(group[0].requires, topology) or idle_fault(work, group[0])
+        lacking = unmet(group[0].requires, topology) or idle_fault(work, group[0])
         if lacking is not None:
             controls += [_control(control, Outcome.SKIPPED, lacking) for control in group]
             continue
         progress(f"{scenario.name} / {group[0].fault} {group[0].target}".rstrip())
-        found, again = settle(partial(_attempt, work, group, settings, kept), _undecided, settings.repeats)
+        found, again = repeat_undecided(partial(_attempt, work, group, settings, kept), _undecided, settings.repeats)
         controls += found
         repeated += again
     verdicts = (*admitted, *_staged(honest))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from toolkit import store
 from toolkit.apply import sandbox as apply
+from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import ApplyError, InputError
 from toolkit.faults.controls import broken
 from toolkit.faults.escaper import SHOW_S, Escaper
@@ -31,7 +32,7 @@ from toolkit.pipeline.session import Act, session
 from toolkit.pipeline.standing import Standing
 from toolkit.pipeline.stopping import go_on
 
-SETTLE_DEADLINE_S = 10.0
+LOAD_DEADLINE_S = 10.0
 STAGE_S = 1.0
 """How long a stage before the last is watched, at most."""
 CONTROL_S = 1.0
@@ -59,11 +60,6 @@ class Settings:
     stopped: Sequence[int] = ()
 
 
-def new_run_id(name: str) -> str:
-    """Return an id that sorts by time and is harmless as a file and cgroup name."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{secrets.token_hex(3)}"
-
-
 def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], None] = lambda _seconds: None) -> Run:
     """Put the plan on the machine, watch it, and judge what is to be saved.
 
@@ -73,7 +69,7 @@ def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], 
     :raises ApplyError: the kernel or the runtime refused the plan; nothing is left behind.
     :raises StoppedError: somebody asked to stop before the first window.
     """
-    run_id = new_run_id(work.scenario.name)
+    run_id = store.new_run_id(work.scenario.name)
     done: list[Run] = []
     try:
         left_out = _run_stages(work, settings, run_id, done, progress)
@@ -104,7 +100,7 @@ def _run_stages(
             present = _enter(live, present, request, late)
             claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
             _narrow(work.scenario, live, present)
-            _settle(claims, settings.root, frozenset(present))
+            _await_load(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
             in_the_end = replace(stage, plan=work.resized) if last and work.resized is not None else stage
             window = observe.Window(
@@ -135,7 +131,7 @@ def run_controls(
     """
     control = controls[0]
     word = word_of(control)
-    run_id = new_run_id(f"{work.scenario.name}-broken")
+    run_id = store.new_run_id(f"{work.scenario.name}-broken")
     real = node or work
     stages = promises.stages(work.plan, work.before)
     target = control.target
@@ -149,7 +145,7 @@ def run_controls(
         claims = word.promise(control, claims)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
         escaper = stack.enter_context(broken(control, live, request, work.online, settings.root))
-        _settle(claims, settings.root)
+        _await_load(claims, settings.root)
         action = None
         if word.when in CHANGES:
             ignored = target if word.when is When.CHANGE else ""
@@ -180,7 +176,7 @@ def _judged(
     work: Planned,
     stage: Stage,
     path: Path,
-    live: apply.LiveSandbox,
+    live: LiveSandbox,
     claims: ClaimSet,
     window: observe.Window,
     act: Act,
@@ -205,7 +201,7 @@ def _union(requests: list[SandboxRequest]) -> SandboxRequest:
 
 
 def _enter(
-    live: apply.LiveSandbox, present: dict[str, ContainerRequest], request: SandboxRequest, late: frozenset[str]
+    live: LiveSandbox, present: dict[str, ContainerRequest], request: SandboxRequest, late: frozenset[str]
 ) -> dict[str, ContainerRequest]:
     """Go from the containers that run to those of a stage. :param late: pods that are started later."""
     wanted = {container.claim: container for container in request.containers}
@@ -228,7 +224,7 @@ def _enter(
 
 
 def _act(
-    live: apply.LiveSandbox,
+    live: LiveSandbox,
     work: Planned,
     claims: ClaimSet,
     request: SandboxRequest,
@@ -269,7 +265,7 @@ def _watch(
         opened.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
 
 
-def _narrow(scenario: Scenario, live: apply.LiveSandbox, present: dict[str, ContainerRequest]) -> None:
+def _narrow(scenario: Scenario, live: LiveSandbox, present: dict[str, ContainerRequest]) -> None:
     places = {container.claim: container.cgroup for container in live.value.containers}
     for claim in scenario.pile_ups:
         container = present.get(claim)
@@ -277,21 +273,21 @@ def _narrow(scenario: Scenario, live: apply.LiveSandbox, present: dict[str, Cont
             narrow(live.hierarchy, places[claim], container.cgroup.cpus)
 
 
-def _settle(claims: ClaimSet, root: Path, names: frozenset[str] | None = None) -> None:
+def _await_load(claims: ClaimSet, root: Path, names: frozenset[str] | None = None) -> None:
     """Wait until every load that should be busy has used CPU time. :param names: claims that run by now; all if None.
 
-    :raises ApplyError: one does not start within :data:`SETTLE_DEADLINE_S`.
+    :raises ApplyError: one does not start within :data:`LOAD_DEADLINE_S`.
     """
     hierarchy = cgroupfs.detect(root)
     busy = [claim for claim in claims.claims if claim.demand_cpus and (names is None or claim.name in names)]
     waiting = {claim.name: claim.cgroup for claim in busy}
     base = {name: cgroupfs.read_cpu_stat(hierarchy, cgroup).usage_ns or 0 for name, cgroup in waiting.items()}
-    deadline = time.monotonic() + SETTLE_DEADLINE_S
+    deadline = time.monotonic() + LOAD_DEADLINE_S
     while waiting:
         for name, cgroup in list(waiting.items()):
             used = (cgroupfs.read_cpu_stat(hierarchy, cgroup).usage_ns or 0) - base[name]
             if used > 1_000_000:
                 del waiting[name]
         if waiting and time.monotonic() > deadline:
-            raise ApplyError(f"{', '.join(waiting)}: the workload used no CPU time within {SETTLE_DEADLINE_S:.0f} s")
+            raise ApplyError(f"{', '.join(waiting)}: the workload used no CPU time within {LOAD_DEADLINE_S:.0f} s")
         time.sleep(0.01)

@@ -19,7 +19,7 @@ from toolkit.allocation.checkpoint.state_files import cpu_state_file
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.apply import changes
 from toolkit.apply import sandbox as apply
-from toolkit.apply.change import Change
+from toolkit.apply.change import HostChange
 from toolkit.apply.journal import runs_directory
 from toolkit.errors import HostUnsupportedError
 from toolkit.faults.fault import Fault, Scope
@@ -53,7 +53,7 @@ class PlantedRun:
     claims: ClaimSet
     evidence: Evidence
     verdicts: tuple[Verdict, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[HostChange, ...]
 
     def of(self, rule: str, outcome: Outcome) -> tuple[Verdict, ...]:
         """Return the verdicts of a rule with an outcome."""

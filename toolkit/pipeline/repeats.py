@@ -16,7 +16,9 @@ REPEATS = 4
 a burst of some seconds on a busy host; one that is busy all the time is not waited for."""
 
 
-def settle(attempt: Callable[[], T], undecided: Callable[[T], str | None], repeats: int) -> tuple[T, tuple[str, ...]]:
+def repeat_undecided(
+    attempt: Callable[[], T], undecided: Callable[[T], str | None], repeats: int
+) -> tuple[T, tuple[str, ...]]:
     """Attempt until it is decided.
 
     :param undecided: say why a result is undecided; ``None``: it is decided.

@@ -13,7 +13,7 @@ from toolkit.allocation.node import start_node
 from toolkit.allocation.planner import plan_of
 from toolkit.allocation.resize import ResizeStatus, resize
 from toolkit.apply import cgroups
-from toolkit.apply.sandbox import LiveSandbox
+from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.node_config import NodeConfig

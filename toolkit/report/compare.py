@@ -24,7 +24,7 @@ NEW = "new"
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class VerdictChange:
     """One verdict that differs. ``before`` may be ``new``, ``after`` may be ``gone``."""
 
     rule: str
@@ -52,19 +52,19 @@ class Comparison:
     schema: Literal["pinproof.comparison/1"] = "pinproof.comparison/1"
     regressed: bool
     environment: tuple[EnvironmentChange, ...] = ()
-    regressions: tuple[Change, ...] = ()
+    regressions: tuple[VerdictChange, ...] = ()
     new_blind_spots: tuple[str, ...] = ()
-    improvements: tuple[Change, ...] = ()
-    other_changes: tuple[Change, ...] = ()
+    improvements: tuple[VerdictChange, ...] = ()
+    other_changes: tuple[VerdictChange, ...] = ()
     unchanged: int = 0
 
 
 def compare(base: Result, new: Result, *, scenarios: tuple[str, str] = ("", "")) -> Comparison:
     """Compare two results; ``regressed`` is the gate's answer. :param scenarios: their scenarios' names, if known."""
     before, after = _by_key(base), _by_key(new)
-    regressions: list[Change] = []
-    improvements: list[Change] = []
-    others: list[Change] = []
+    regressions: list[VerdictChange] = []
+    improvements: list[VerdictChange] = []
+    others: list[VerdictChange] = []
     unchanged = 0
     for key in sorted({*before, *after}):
         old, now = before.get(key), after.get(key)
@@ -119,14 +119,14 @@ def _better(old: Verdict | None, now: Verdict | None) -> bool:
     )
 
 
-def _change(key: tuple[str, str], old: Verdict | None, now: Verdict | None) -> Change:
-    told = old if now is None else now
-    return Change(
+def _change(key: tuple[str, str], old: Verdict | None, now: Verdict | None) -> VerdictChange:
+    latest = old if now is None else now
+    return VerdictChange(
         rule=key[0],
         subject=key[1],
         before=NEW if old is None else str(old.outcome),
         after=GONE if now is None else str(now.outcome),
-        reason="" if told is None else told.reason,
+        reason="" if latest is None else latest.reason,
     )
 
 

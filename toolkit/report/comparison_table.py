@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
-from toolkit.report.compare import Change, Comparison
-from toolkit.report.table import WIDTH, fitted
-from toolkit.report.text import count, printable
+from toolkit.report.compare import Comparison, VerdictChange
+from toolkit.report.layout import bullets, fitted
+from toolkit.report.text import count
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """Return the text, at most :data:`~toolkit.report.table.WIDTH` columns."""
+    """Return the text, at most :data:`~toolkit.report.layout.WIDTH` columns."""
     parts = []
     if comparison.environment:
         rows = [(change.name, change.before, change.after) for change in comparison.environment]
         parts.append("Environment differs\n" + fitted(rows, ("fact", "base", "new"), (1, 2), (0.5, 0.5)))
     parts.append(_changes("Worse", comparison.regressions))
     if comparison.new_blind_spots:
-        spots = [printable(spot) for spot in comparison.new_blind_spots]
-        parts.append(
-            "New blind spots\n"
-            + "\n".join(textwrap.fill(spot, WIDTH, initial_indent="- ", subsequent_indent="  ") for spot in spots)
-        )
+        parts.append("New blind spots\n" + bullets(comparison.new_blind_spots))
     parts.append(_changes("Better", comparison.improvements))
     parts.append(_changes("Other changes", comparison.other_changes))
     counts = (
@@ -33,7 +28,7 @@ def render_comparison(comparison: Comparison) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _changes(title: str, changes: Sequence[Change]) -> str:
+def _changes(title: str, changes: Sequence[VerdictChange]) -> str:
     if not changes:
         return ""
     rows = [(change.rule, change.subject, change.before, change.after, change.reason) for change in changes]

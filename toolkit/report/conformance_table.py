@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
-from toolkit.report.table import fitted
-from toolkit.report.text import count, printable
+from toolkit.report.layout import fitted, paragraph
+from toolkit.report.text import count
 
 _LACKING = re.compile(r"(at most )?\d+ ([^(,]+?) \(this machine has \d+\)")
 
@@ -24,7 +24,7 @@ def render_conformance(results: Sequence[ScenarioResult], seconds: float, *, ver
             (result.name, ", ".join(result.catalogue), result.outcome.value, _passed(result), caught(result.controls))
             for result in ran
         ]
-        headers = ("scenario", "ids", "outcome", "verdicts passed", "broken promises caught")
+        headers = ("scenario", "ids", "outcome", "verdicts passed", "caught")
         parts.append(fitted(rows, headers, flexible=(1,), shares=(1.0,)))
     if not_passed := [result for result in ran if result.outcome is not Outcome.PASSED]:
         rows_why = [(result.name, result.outcome.value, result.reason) for result in not_passed]
@@ -34,9 +34,9 @@ def render_conformance(results: Sequence[ScenarioResult], seconds: float, *, ver
         parts.append("Skipped\n" + fitted(rows_skipped, ("scenario", "why"), flexible=(1,), shares=(1.0,)))
     elif skipped:
         groups = Counter(group(result.reason) for result in skipped).most_common()
-        lines = [f"  {number:4d}  {printable(reason)}" for reason, number in groups]
+        lines = [paragraph(reason, f"  {number:4d}  ", " " * 8) for reason, number in groups]
         parts.append("\n".join([f"Skipped {count(len(skipped), 'scenario')} (--verbose names them)", *lines]))
-    parts.append(_sum(results, seconds))
+    parts.append(paragraph(_sum(results, seconds)))
     return "\n\n".join(parts)
 
 
@@ -67,9 +67,9 @@ def _sum(results: Sequence[ScenarioResult], seconds: float) -> str:
     number = Counter(result.outcome for result in results)
     minutes, rest = divmod(round(seconds), 60)
     took = f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    told = ", ".join(f"{number[outcome]} {outcome.value}" for outcome in Outcome)
+    counts_text = ", ".join(f"{number[outcome]} {outcome.value}" for outcome in Outcome)
     if number[Outcome.SKIPPED] == len(results):
-        return f"{told}: nothing was judged on this machine."
+        return f"{counts_text}: nothing was judged on this machine."
     again = [why for result in results for why in result.repeated]
-    repeated = f"; {count(len(again), 'undecided run')} repeated (the first: {printable(again[0])})" if again else ""
-    return f"{told}; broken promises caught: {caught(controls)}{repeated}; took {took}."
+    repeated = f"; {count(len(again), 'undecided run')} repeated (the first: {again[0]})" if again else ""
+    return f"{counts_text}; broken promises caught: {caught(controls)}{repeated}; took {took}."

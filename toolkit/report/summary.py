@@ -33,8 +33,8 @@ def summary(result: Result) -> str:
     elif not still:
         sentences.append("No planted escape was seen.")
     counts = {outcome: sum(verdict.outcome is outcome for verdict in result.verdicts) for outcome in Outcome}
-    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-    sentences.append(f"Verdicts: {told or 'none'}.")
+    counts_text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    sentences.append(f"Verdicts: {counts_text or 'none'}.")
     return " ".join(sentences)
 
 

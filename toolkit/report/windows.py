@@ -31,7 +31,7 @@ _LARGEST = ("window_skew_ns", "witness_skew_ns", "file_gap_ns")
 
 
 @dataclass(slots=True)
-class _Told:
+class _Kept:
     """One rule about one subject."""
 
     verdict: Verdict
@@ -47,7 +47,7 @@ class Sums:
         self.count = 0
         self._outcomes: Counter[Outcome] = Counter()
         self._worst: list[WindowFound] = []
-        self._verdicts: dict[tuple[str, str], _Told] = {}
+        self._verdicts: dict[tuple[str, str], _Kept] = {}
         self._claims: dict[str, ClaimSum] = {}
         self._coverage: Coverage | None = None
         self._environment: Environment | None = None
@@ -72,7 +72,7 @@ class Sums:
             # A stable order: of windows that are as bad the earlier ones stay.
             self._worst = sorted(self._worst, key=lambda one: rank(one.outcome))[:MAX_WORST]
         for verdict in result.verdicts:
-            self._tell(verdict, number, result.started_at)
+            self._keep_worst(verdict, number, result.started_at)
         for row in evidence.cpu_use:
             old = self._claims.get(row.claim, ClaimSum(claim=row.claim))
             self._claims[row.claim] = ClaimSum(
@@ -87,15 +87,15 @@ class Sums:
         self._unseen |= result.coverage.cpus_online - result.coverage.cpus_seen
         self._coverage = added(self._coverage, result.coverage)
 
-    def _tell(self, verdict: Verdict, number: int, at: str) -> None:
+    def _keep_worst(self, verdict: Verdict, number: int, at: str) -> None:
         key = (verdict.rule, verdict.subject)
-        told = self._verdicts.get(key)
-        if told is None:
-            self._verdicts[key] = _Told(verdict, number, at, Counter([verdict.outcome]))
+        kept = self._verdicts.get(key)
+        if kept is None:
+            self._verdicts[key] = _Kept(verdict, number, at, Counter([verdict.outcome]))
             return
-        told.outcomes[verdict.outcome] += 1
-        if rank(verdict.outcome) < rank(told.verdict.outcome):
-            told.verdict, told.window, told.at = verdict, number, at
+        kept.outcomes[verdict.outcome] += 1
+        if rank(verdict.outcome) < rank(kept.verdict.outcome):
+            kept.verdict, kept.window, kept.at = verdict, number, at
 
     def result(self) -> Result:
         """Return the result of all windows so far; there must be one."""
@@ -105,7 +105,7 @@ class Sums:
             outcome=self.outcome,
             started_at=self._started_at,
             duration_s=self._duration_s,
-            verdicts=tuple(_summed(told, self.count) for told in self._verdicts.values()),
+            verdicts=tuple(_summed(kept, self.count) for kept in self._verdicts.values()),
             coverage=replace(self._coverage, cpus_seen=self._coverage.cpus_online - self._unseen),
             environment=self._environment,
             windows=WindowSums(
@@ -132,10 +132,10 @@ def _found(number: int, result: Result) -> WindowFound:
     )
 
 
-def _summed(told: _Told, count: int) -> Verdict:
+def _summed(kept: _Kept, count: int) -> Verdict:
     """The worst verdict of all windows, with how many were as bad; its measures and offenders are that window's."""
-    verdict, outcomes = told.verdict, told.outcomes
-    where = f"window {told.window} of {count} ({told.at})"
+    verdict, outcomes = kept.verdict, kept.outcomes
+    where = f"window {kept.window} of {count} ({kept.at})"
     many = outcomes[verdict.outcome]
     where += f", and {many - 1} more {verdict.outcome}" if many > 1 else ""
     measures = {

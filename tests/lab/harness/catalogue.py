@@ -42,7 +42,7 @@ def fitting(name: str) -> tuple[str, ...]:
 def count_faults(name: str, on: str) -> int:
     """Return how many of a scenario's faults fit a machine: each is a run of its own."""
     groups = conformance.fault_groups(scenarios()[name])
-    return sum(conformance.misfit(group[0].requires, machine(on)) is None for group in groups)
+    return sum(conformance.unmet(group[0].requires, machine(on)) is None for group in groups)
 
 
 @functools.cache

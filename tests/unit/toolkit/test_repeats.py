@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolkit.pipeline.repeats import settle
+from toolkit.pipeline.repeats import repeat_undecided
 
 
 @pytest.mark.parametrize(
@@ -23,5 +23,5 @@ def test_only_what_is_undecided_is_repeated(
     """The last result counts; a failure ends it, also as the second."""
     left = iter(outcomes)
 
-    found = settle(lambda: next(left), lambda outcome: outcome if outcome == "busy" else None, repeats)
+    found = repeat_undecided(lambda: next(left), lambda outcome: outcome if outcome == "busy" else None, repeats)
     assert found == (last, thrown_away)

@@ -233,7 +233,7 @@ def test_controls_with_the_same_fault_share_a_run() -> None:
 )
 def test_misfits_name_what_is_lacking(requires: Requirements, lacks: str | None) -> None:
     """A scenario that does not fit says which part of the machine is too small."""
-    found = conformance.misfit(requires, machine(2))
+    found = conformance.unmet(requires, machine(2))
 
     assert found is None if lacks is None else lacks in (found or "")
 

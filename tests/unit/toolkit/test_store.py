@@ -187,8 +187,8 @@ def test_run_directories_are_new(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="exists already"):
         store.create_run(tmp_path / "runs", "one")
-    assert store.new_run_id() != store.new_run_id()
-    store.create_run(tmp_path / "runs", store.new_run_id())
+    assert store.new_run_id("watch") != store.new_run_id("watch")
+    store.create_run(tmp_path / "runs", store.new_run_id("watch"))
 
 
 def test_a_result_is_read_from_directory_or_file(run: Path) -> None:

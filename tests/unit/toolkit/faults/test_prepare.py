@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.apply import changes
-from toolkit.apply.change import Change, ChangeKind
+from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.apply.journal import Journal, Record
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.faults.consent import own_sandbox, require_allowed
@@ -158,7 +158,7 @@ def test_consent_is_needed_outside_of_our_sandboxes(v2: Host) -> None:
             require_allowed(v2.root, v2.hierarchy, fault, (wrong,) if wrong else (), consent=True)
 
 
-def undo(host: Host, *made: Change) -> tuple[str, ...]:
+def undo(host: Host, *made: HostChange) -> tuple[str, ...]:
     """Undo changes of a run of this boot."""
     write(host.root, {"proc/sys/kernel/random/boot_id": "boot\n"})
     records = (Record(what="run", run_id="f1", boot_id="boot"), Record(what="changes", changes=made))
@@ -168,7 +168,7 @@ def undo(host: Host, *made: Change) -> tuple[str, ...]:
 def test_undo_puts_back_only_what_we_wrote(v2: Host) -> None:
     """Ours is put back, theirs is named and left, what was never written or is gone is nothing to do."""
     path = v2.root / "sys/fs/cgroup/kubepods/pod1/db/cpu.weight"
-    change = Change(kind=ChangeKind.CONTROL, path=str(path), before="39\n", after="100")
+    change = HostChange(kind=ChangeKind.CONTROL, path=str(path), before="39\n", after="100")
     assert undo(v2, change) == ()
     path.write_text("100\n")
     assert undo(v2, change) == ()
@@ -182,20 +182,20 @@ def test_undo_puts_back_only_what_we_wrote(v2: Host) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        Change(kind=ChangeKind.CONTROL, path="/etc/passwd", before="x"),
-        Change(kind=ChangeKind.CONTROL, path="{root}/sys/fs/cgroup/kubepods/../../../etc/cpu.max", before="x"),
-        Change(kind=ChangeKind.CONTROL, path="{root}/sys/fs/cgroup/kubepods/cgroup.procs", before="1"),
-        Change(kind=ChangeKind.CONTROL, path="{root}/proc/irq/1/../../sys/kernel/panic", before="1"),
-        Change(kind=ChangeKind.STATE_FILE, path="/etc/shadow", before="x"),
-        Change(kind=ChangeKind.CGROUP, path="/kubepods/pod1/db", hierarchies=("unified",)),
-        Change(kind=ChangeKind.CGROUP, path="/kubepods/pinproof-guest-x", hierarchies=("nonsense",)),
-        Change(kind=ChangeKind.MEMBER, before="/a", after="/kubepods/pod1", pid=1),
-        Change(kind=ChangeKind.MEMBER, before="/a/../..", after="/pinproof-guest-x", pid=1),
+        HostChange(kind=ChangeKind.CONTROL, path="/etc/passwd", before="x"),
+        HostChange(kind=ChangeKind.CONTROL, path="{root}/sys/fs/cgroup/kubepods/../../../etc/cpu.max", before="x"),
+        HostChange(kind=ChangeKind.CONTROL, path="{root}/sys/fs/cgroup/kubepods/cgroup.procs", before="1"),
+        HostChange(kind=ChangeKind.CONTROL, path="{root}/proc/irq/1/../../sys/kernel/panic", before="1"),
+        HostChange(kind=ChangeKind.STATE_FILE, path="/etc/shadow", before="x"),
+        HostChange(kind=ChangeKind.CGROUP, path="/kubepods/pod1/db", hierarchies=("unified",)),
+        HostChange(kind=ChangeKind.CGROUP, path="/kubepods/pinproof-guest-x", hierarchies=("nonsense",)),
+        HostChange(kind=ChangeKind.MEMBER, before="/a", after="/kubepods/pod1", pid=1),
+        HostChange(kind=ChangeKind.MEMBER, before="/a/../..", after="/pinproof-guest-x", pid=1),
     ],
 )
-def test_a_journal_that_lies_is_refused(v2: Host, change: Change) -> None:
+def test_a_journal_that_lies_is_refused(v2: Host, change: HostChange) -> None:
     """Whatever a journal says, only files and cgroups of the kinds that faults change are ever touched."""
-    lying = Change(
+    lying = HostChange(
         kind=change.kind,
         path=change.path.replace("{root}", str(v2.root)),
         before=change.before,
@@ -214,8 +214,8 @@ def test_after_a_reboot_only_files_on_disk_are_put_back(v2: Host, tmp_path: Path
     weight = v2.root / "sys/fs/cgroup/kubepods/pod1/db/cpu.weight"
     weight.write_text("100\n")
     made = (
-        Change(kind=ChangeKind.STATE_FILE, path=str(state), before="whole", after="torn"),
-        Change(kind=ChangeKind.CONTROL, path=str(weight), before="39\n", after="100"),
+        HostChange(kind=ChangeKind.STATE_FILE, path=str(state), before="whole", after="torn"),
+        HostChange(kind=ChangeKind.CONTROL, path=str(weight), before="39\n", after="100"),
     )
     records = (Record(what="run", run_id="f1", boot_id="old"), Record(what="changes", changes=made))
     assert changes.undo(v2.root, v2.hierarchy, Journal(v2.root, records)) == ()

@@ -106,6 +106,6 @@ def test_rules_and_explain() -> None:
     assert [rule["id"] for rule in json.loads(pinproof("rules", "--json").stdout)] == [rule.id for rule in RULES]
     assert "Tolerance" in page
     assert "must come out failed" in page
-    assert max(len(line) for line in (listed + page).splitlines()) <= 100
+    assert max(len(line) for line in (listed + page).splitlines()) <= 80
     unknown = pinproof("explain", "nope")
     assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)

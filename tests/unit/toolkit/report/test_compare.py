@@ -1,0 +1,99 @@
+"""The regression gate: what is worse, what is better, and what can no longer be seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.toolkit.report.results_builder import healthy, result_of
+from tests.unit.validators.evidence_builder import (
+    cpus,
+)
+from toolkit.model.result import Result
+from toolkit.model.verdict import Outcome
+from toolkit.report.compare import compare
+
+
+def changed(result: Result, rule: str, outcome: Outcome) -> Result:
+    verdicts = tuple(replace(v, outcome=outcome) if v.rule == rule else v for v in result.verdicts)
+    return replace(result, verdicts=verdicts)
+
+
+PASS, FAIL, UNDECIDED, SKIP = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED, Outcome.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "list_name"),
+    [
+        (PASS, FAIL, "regressions"),
+        (PASS, UNDECIDED, "regressions"),
+        (PASS, SKIP, "regressions"),
+        (UNDECIDED, FAIL, "regressions"),
+        (SKIP, FAIL, "regressions"),
+        (SKIP, UNDECIDED, "regressions"),
+        (FAIL, PASS, "improvements"),
+        (FAIL, UNDECIDED, "improvements"),
+        (UNDECIDED, PASS, "improvements"),
+        (SKIP, PASS, "improvements"),
+        (FAIL, SKIP, "regressions"),
+        (UNDECIDED, SKIP, "other_changes"),
+        (FAIL, FAIL, None),
+        (PASS, PASS, None),
+    ],
+)
+def test_gate(old: Outcome, new: Outcome, list_name: str | None) -> None:
+    """Worse verdicts regress, better ones are listed, what failed before and after is known."""
+    result = result_of(healthy())
+    found = compare(changed(result, "evidence-health", old), changed(result, "evidence-health", new))
+
+    assert found.regressed == (list_name == "regressions")
+    for name in ("regressions", "improvements", "other_changes"):
+        assert len(getattr(found, name)) == (1 if name == list_name else 0)
+    assert found.new_blind_spots == ()
+
+
+def test_gate_on_new_and_vanished_verdicts() -> None:
+    """A verdict that passed and is gone regresses; a new one regresses only if it is not good."""
+    full = result_of(healthy())
+    less = replace(full, verdicts=full.verdicts[1:])
+
+    assert compare(full, less).regressions[0].after == "gone"
+    assert not compare(less, full).regressed
+    assert compare(less, changed(full, full.verdicts[0].rule, FAIL)).regressed
+
+
+@pytest.mark.parametrize(
+    "worse",
+    [
+        {"blind_spots": ("something new",)},
+        {"lost_events": 1},
+        {"map_full": 1},
+        {"missed_runs": 1},
+        {"cpus_seen": cpus("0-2")},
+        {"cpus_unsampled": cpus("3")},
+        {"proc_scans": 0},
+        {"positive_control_latency_ms": None},
+    ],
+    ids=str,
+)
+def test_gate_on_blind_spots(worse: dict[str, Any]) -> None:
+    """What can no longer be seen regresses although every verdict is the same."""
+    base = result_of(healthy())
+    new = replace(base, coverage=replace(base.coverage, **worse))
+
+    assert compare(base, new).regressed
+    assert len(compare(base, new).new_blind_spots) == 1
+    assert not compare(new, new).regressed
+    assert not compare(new, base).regressed
+
+
+def test_environment_differences_are_told() -> None:
+    """Another kernel or topology is named, and does not regress by itself."""
+    base = result_of(healthy())
+    new = replace(base, environment=replace(base.environment, kernel="6.19", topology={"sockets": 2}))
+    found = compare(base, new)
+
+    assert [change.name for change in found.environment] == ["kernel", "topology"]
+    assert not found.regressed

@@ -1,0 +1,60 @@
+"""Which processes and threads are in a cgroup and its descendants.
+
+Source: Documentation/admin-guide/cgroup-v2.rst ("Threads"), cgroup-v1/cgroups.rst.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.host.cgroup_paths import relative
+
+
+def pids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
+    """Return the processes of the cgroup and its descendants, sorted.
+
+    Membership is that of the identity (v2) hierarchy where the cgroup exists there, else of the v1 cpuset, else v1 cpu.
+    """
+    found: set[int] = set()
+    for directory in _member_dirs(hierarchy, cgroup):
+        text = read_control(directory / "cgroup.procs")
+        if text is not None:
+            found.update(_numbers(text))
+        else:  # a threaded cgroup refuses this file (EOPNOTSUPP); its threads name their processes
+            threads = (
+                _read_status_tgid(hierarchy, tid) for tid in _numbers(read_control(directory / "cgroup.threads") or "")
+            )
+            found.update(tgid for tgid in threads if tgid is not None)
+    return tuple(sorted(found))
+
+
+def tids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
+    """Return the threads of the cgroup and its descendants, sorted; membership as in :func:`pids`."""
+    found: set[int] = set()
+    for directory in _member_dirs(hierarchy, cgroup):
+        text = read_control(directory / "cgroup.threads")
+        if text is None:
+            text = read_control(directory / "tasks")
+        found.update(_numbers(text or ""))
+    return tuple(sorted(found))
+
+
+def _read_status_tgid(hierarchy: Hierarchy, tid: int) -> int | None:
+    match = re.search(r"^Tgid:\s*(\d+)$", read_control(hierarchy.root / f"proc/{tid}/status") or "", re.MULTILINE)
+    return None if match is None else int(match[1])
+
+
+def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[Path, ...]:
+    path = relative(cgroup)
+    legacy = dict(hierarchy.legacy)
+    for mount in (hierarchy.unified, legacy.get("cpuset"), legacy.get("cpu")):
+        if mount is not None and (mount / path).is_dir():
+            return tuple(Path(walked[0]) for walked in os.walk(mount / path, onerror=lambda error: None))
+    return ()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split() if word.isdigit())

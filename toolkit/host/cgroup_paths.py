@@ -1,0 +1,93 @@
+"""A cgroup's name, its directory in each hierarchy, and its number there.
+
+A cgroup is named by its path below the root of every hierarchy (``/a/b``), and may vanish at any moment.
+Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cgroups.rst; docs/facts.md K9.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from toolkit.errors import InputError
+from toolkit.host.cgroup_mounts import Hierarchy
+from toolkit.model import names
+
+
+def relative(cgroup: str) -> str:
+    """Check a cgroup path and return it without the leading ``/``, as file functions want it.
+
+    :param cgroup: spelt as by :mod:`toolkit.model.names`.
+    :raises InputError: not absolute, with empty, ``.`` or ``..`` parts, or with what no cgroup's name has.
+    """
+    path = names.raw(cgroup)
+    wrong = not path.startswith(b"/") or len(path) > 4000 or b"\0" in path or not cgroup.isprintable()
+    if wrong or (path != b"/" and any(part in (b"", b".", b"..") for part in path.split(b"/")[1:])):
+        found = names.printable(cgroup[:120])
+        raise InputError("cgroup", found, "a path below the cgroup root such as /kubepods/pod1/db")
+    return os.fsdecode(path[1:])
+
+
+def spelt(directory: str | Path, mount: Path) -> str:
+    """Return the cgroup whose directory this is, spelt as by :mod:`toolkit.model.names`."""
+    below = Path(directory).relative_to(mount)
+    return f"/{names.from_path(below)}" if below.parts else "/"
+
+
+def identity_dir(hierarchy: Hierarchy, cgroup: str) -> Path:
+    """Return the cgroup's directory in the v2 hierarchy, the one that BPF helpers know.
+
+    :raises HostUnsupportedError: a pure v1 host.
+    """
+    return hierarchy.identity_root() / relative(cgroup)
+
+
+def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
+    """Return the id that ``bpf_get_current_cgroup_id`` gives for the cgroup: the inode of its v2 directory.
+
+    :raises InputError: there is no such cgroup in the v2 hierarchy.
+    """
+    directory = identity_dir(hierarchy, cgroup)
+    try:
+        found = directory.stat()
+    except OSError as error:
+        raise InputError(f"cgroup {cgroup}", f"{error.strerror} ({directory})", "a cgroup that exists") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise InputError(f"cgroup {cgroup}", f"{directory} is not a directory", "a cgroup that exists")
+    return found.st_ino
+
+
+def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
+    """Return the cgroup's number in the v1 hierarchy of the cpuset controller; ``None`` where it has none there."""
+    mount = hierarchy.find_controller("cpuset")
+    if mount is None or hierarchy.is_v2("cpuset"):
+        return None
+    try:
+        return (mount / relative(cgroup)).stat().st_ino
+    except OSError:
+        return None
+
+
+def exists(hierarchy: Hierarchy, cgroup: str) -> bool:
+    """Say whether any hierarchy that matters has the cgroup."""
+    path = relative(cgroup)
+    return any((mount / path).is_dir() for mount in _mounts(hierarchy))
+
+
+def subtree(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
+    """Return the cgroup and all its descendants, parents first, over the hierarchies that matter."""
+    path = relative(cgroup)
+    found: set[str] = set()
+    for mount in _mounts(hierarchy):
+        top = mount / path
+        for directory, _, _ in os.walk(top, onerror=lambda error: None):
+            found.add(spelt(directory, mount))
+    return tuple(sorted(found, key=lambda name: name.split("/")))
+
+
+def _mounts(hierarchy: Hierarchy) -> tuple[Path, ...]:
+    """Hierarchies that matter, the identity first."""
+    mounts = [] if hierarchy.unified is None else [hierarchy.unified]
+    mounts += [mount for name, mount in hierarchy.legacy if name in ("cpuset", "cpu", "cpuacct")]
+    return tuple(dict.fromkeys(mounts))

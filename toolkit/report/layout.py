@@ -1,0 +1,55 @@
+"""The width of a report, and how text and tables are fitted into it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from tabulate import MIN_PADDING, tabulate
+
+from toolkit.report.text import printable
+
+WIDTH = 80
+"""Columns. Not the terminal's own width: a report is the same in a log, in a ticket and on a screen."""
+
+
+def paragraph(text: str, first: str = "", rest: str | None = None) -> str:
+    """Wrap text that may hold names of strangers.
+
+    :param first: stands before the first line. :param rest: before the others; ``None``: ``first`` again.
+    """
+    return textwrap.fill(
+        printable(text),
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=first if rest is None else rest,
+        break_on_hyphens=False,
+    )
+
+
+def bullets(texts: Sequence[str]) -> str:
+    """Return a list, each item wrapped below itself."""
+    return "\n".join(paragraph(text, "- ", "  ") for text in texts)
+
+
+def fitted(
+    rows: Sequence[tuple[str, ...]], headers: tuple[str, ...], flexible: tuple[int, ...], shares: tuple[float, ...]
+) -> str:
+    """Fit a table into the width: the flexible columns share, by ``shares``, what the others leave, and wrap."""
+    clean = [tuple(printable(cell) for cell in row) for row in rows]
+    # tabulate pads every header, so a column is at least that wide.
+    widths = [max(len(header) + MIN_PADDING, *(len(row[i]) for row in clean)) for i, header in enumerate(headers)]
+    room = WIDTH - 2 * (len(headers) - 1) - sum(width for i, width in enumerate(widths) if i not in flexible)
+    limits = list(widths)
+    left = max(room, 10 * len(flexible))
+    for index, share in zip(flexible[:-1], shares[:-1], strict=True):
+        limits[index] = min(widths[index], max(8, int(room * share)))
+        left -= limits[index]
+    limits[flexible[-1]] = max(8, left)
+    wrapped = [tuple(_wrapped(cell, limits[i]) for i, cell in enumerate(row)) for row in clean]
+    return tabulate(wrapped, headers=headers, tablefmt="simple", disable_numparse=True)
+
+
+def _wrapped(cell: str, width: int) -> str:
+    # Not tabulate's own wrapping, which breaks names at their hyphens.
+    return "\n".join(textwrap.wrap(cell, width, break_on_hyphens=False))

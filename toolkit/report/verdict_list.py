@@ -1,0 +1,126 @@
+"""Verdicts as text: in full what did not pass, one line a rule for what passed, a count of what was skipped. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from toolkit.model.verdict import Offender, Outcome, Verdict
+from toolkit.report.layout import WIDTH, paragraph
+from toolkit.report.text import count, printable
+
+MAX_OFFENDERS = 5
+"""Offenders of one verdict that are named; JSON has all."""
+MAX_SUBJECTS = 12
+"""Subjects of one rule with one reason that are named."""
+
+
+def render_verdicts(verdicts: Iterable[Verdict], *, verbose: bool = False) -> str:
+    """Return the verdicts by outcome, the worst first.
+
+    :param verbose: give the reason of each that passed or was skipped, too.
+    """
+    by_outcome: dict[Outcome, list[Verdict]] = {}
+    for verdict in verdicts:
+        by_outcome.setdefault(verdict.outcome, []).append(verdict)
+    bad = (Outcome.FAILED, Outcome.UNDECIDED)
+    in_full = (*bad, Outcome.PASSED, Outcome.SKIPPED) if verbose else bad
+    parts = [_in_full(outcome, by_outcome[outcome]) for outcome in in_full if outcome in by_outcome]
+    if not verbose:
+        parts += [_passed(by_outcome.get(Outcome.PASSED, ())), _skipped(by_outcome)]
+    return "\n\n".join(part for part in parts if part) or "no verdicts"
+
+
+def _in_full(outcome: Outcome, verdicts: Sequence[Verdict]) -> str:
+    """Return each verdict with its reason; one reason that several share (events lost) stands once, below them."""
+    by_reason: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        by_reason.setdefault(verdict.reason, []).append(verdict)
+    lines = [outcome.value.capitalize()]
+    width = max(len(verdict.rule) for verdict in verdicts)
+    for reason, group in by_reason.items():
+        for rule, subjects in _subjects(group).items():
+            more = len(subjects) - MAX_SUBJECTS
+            named = ", ".join(subjects[:MAX_SUBJECTS]) + (f" and {more} more" if more > 0 else "")
+            lines.append(paragraph(named, f"  {rule:{width}}  ", " " * (width + 4)))
+        lines.append(paragraph(reason, "    "))
+        lines += _offenders(group)
+    return "\n".join(lines)
+
+
+def _subjects(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
+    rules: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        rules.setdefault(verdict.rule, []).append(verdict.subject)
+    return rules
+
+
+def _offenders(verdicts: Iterable[Verdict]) -> list[str]:
+    lines = []
+    for verdict in verdicts:
+        lines += [paragraph(_offender(one), "    - ", "      ") for one in verdict.offenders[:MAX_OFFENDERS]]
+        more = len(verdict.offenders) - MAX_OFFENDERS
+        if more > 0:
+            lines.append(f"    - and {more} more (--json names them)")
+    return lines
+
+
+def _offender(one: Offender) -> str:
+    """Return the thread, its claim and CPU. An offender by its mask alone has not run there: no times."""
+    thread = f"{one.comm} ({one.tid})" if one.tid else one.comm
+    where = f"{thread} of {one.claim}, CPU {one.cpu}"
+    if not one.total_ns and not one.switches:
+        return where
+    times = f"{one.total_ns / 1e6:.3f} ms, longest {one.longest_ns / 1e6:.3f} ms"
+    return f"{where}: {count(one.switches, 'switch', 'switches')}, {times}, first after {one.first_at_ns / 1e6:.1f} ms"
+
+
+def _passed(verdicts: Sequence[Verdict]) -> str:
+    """Return one line for each rule: the subjects, or the one subject and what was found."""
+    if not verdicts:
+        return ""
+    rules: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        rules.setdefault(verdict.rule, []).append(verdict)
+    width = max(map(len, rules))
+    room = WIDTH - width - 4
+    rows = [
+        f"  {rule:{width}}  {_one_line(group[0], room) if len(group) == 1 else _named(group, room)}"
+        for rule, group in rules.items()
+    ]
+    return "\n".join(["Passed", *rows])
+
+
+def _one_line(verdict: Verdict, room: int) -> str:
+    """Return the subject and as much of its reason as the line holds."""
+    subject = printable(verdict.subject)
+    if len(subject) > room // 2:
+        return _cut(subject, room)
+    return textwrap.shorten(f"{subject}: {printable(verdict.reason)}", room, placeholder=" …")
+
+
+def _named(verdicts: Sequence[Verdict], room: int) -> str:
+    """Return the subjects' names, as many as the line holds, and the number of the others."""
+    text = ""
+    for number, verdict in enumerate(verdicts):
+        name = (", " if number else "") + printable(verdict.subject)
+        rest = len(verdicts) - number - 1
+        if len(text + name) + (len(f" and {rest} more") if rest else 0) > room:
+            return f"{text} and {rest + 1} more" if text else _cut(f"{len(verdicts)} subjects, the first {name}", room)
+        text += name
+    return text
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def _skipped(by_outcome: dict[Outcome, list[Verdict]]) -> str:
+    skipped = by_outcome.get(Outcome.SKIPPED, [])
+    if not skipped:
+        return ""
+    judged = {one.rule for outcome, found in by_outcome.items() if outcome is not Outcome.SKIPPED for one in found}
+    # A rule that judged nothing is named: nobody should take its silence for a pass.
+    silent = dict.fromkeys(verdict.rule for verdict in skipped if verdict.rule not in judged)
+    text = f"Skipped: {count(len(skipped), 'verdict')} (--verbose gives the reasons)."
+    return paragraph(text + (f" These rules judged nothing: {', '.join(silent)}." if silent else ""))
