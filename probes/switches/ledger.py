@@ -22,11 +22,12 @@ from pathlib import Path
 from probes import kernel_structs
 from probes.actions.reader import AFFINITY_PROGRAMS, Actions
 from probes.bpfsys import Map, possible_cpus, program_info, run_program
-from probes.builder import Program, Request
+from probes.builder import Request
 from probes.cgroups import claimed_paths
 from probes.interrupts.reader import Interrupts
 from probes.loader import LoadedPrograms, load
 from probes.options import MAX_LEVELS, ObserveOptions
+from probes.programs import Program
 from probes.ringbuf import Rings
 from probes.switches import records
 from toolkit.errors import HostUnsupportedError
@@ -123,8 +124,7 @@ class Ledger:
             raise HostUnsupportedError("eBPF probes need root (or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): use sudo")
         with contextlib.suppress(ValueError, OSError):  # kernels before 5.11 charge maps to RLIMIT_MEMLOCK
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        options = self._options
-        self._loaded = load(lambda: build_request(self._root, options))
+        self._loaded = load(build_request(self._root, self._options), self._root)
         try:
             self.programs = {name: fd for name, fd in self._loaded.programs.items() if not name.startswith("on_sys_")}
             self._control = self.programs["on_control"]
@@ -134,7 +134,7 @@ class Ledger:
             self._rings = Rings({maps["events"]: self._event, maps["actions"]: self.actions.hear})
             self._detach.callback(self._rings.close)
             self._detach.callback(self.actions.close)
-            self.programs |= self.actions.attach_affinity(self._loaded, trace_syscalls=options.trace_syscalls)
+            self.programs |= self.actions.attach_affinity(self._loaded, trace_syscalls=self._options.trace_syscalls)
             for tracepoint, function in _RAW_TRACEPOINTS.items():
                 self._attach(tracepoint, function)
             # A defined beginning: nothing that ran before is counted in any window.
