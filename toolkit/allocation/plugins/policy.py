@@ -16,8 +16,9 @@ from dataclasses import dataclass, fields
 
 from toolkit.allocation.admission import UNEXPECTED
 from toolkit.allocation.cpu.assignment import CpuShortageError
+from toolkit.allocation.cpu.refusal import CpuAdmissionError
 from toolkit.allocation.cpu.state import CpuState
-from toolkit.allocation.cpu.static import CpuAdmissionError, StaticPolicy
+from toolkit.allocation.cpu.static import StaticPolicy
 from toolkit.allocation.plugins.protocol import CpuAsk, CpuPlugin, Holding
 from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.errors import InputError
