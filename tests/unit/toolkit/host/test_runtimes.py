@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,13 @@ def test_an_unknown_runtime_is_refused() -> None:
     """One line that lists those that exist."""
     with pytest.raises(InputError, match=r"^--runtime: 'docker'; expected cgroupfs, runc, crun"):
         find_runtime("docker")
+
+
+def test_a_runtime_is_one_row() -> None:
+    """No module but the table names a runtime that has a program: who adds one touches one line."""
+    project = Path(__file__).resolve().parents[4]
+    programs = re.compile("|".join(f"[\"']{kind.program}[\"']" for kind in RUNTIMES.values() if kind.program))
+    sources = (path for folder in ("toolkit", "probes", "validators") for path in (project / folder).rglob("*.py"))
+    naming = {str(path.relative_to(project)) for path in sources if programs.search(path.read_text(encoding="utf-8"))}
+
+    assert naming == {"toolkit/model/runtimes.py"}

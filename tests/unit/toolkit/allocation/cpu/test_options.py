@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
+from toolkit.allocation.cpu import options
 from toolkit.allocation.cpu.manager import NonePolicy, StaticPolicy, make_policy
 from toolkit.allocation.cpu.options.option import CpuPolicyError
 from toolkit.allocation.cpu.options.parse import check_machine, parse_options
@@ -125,3 +127,20 @@ def test_reservation_larger_than_the_machine() -> None:
         make_policy("static", {}, FOUR, reserved_milli=4001)
     with pytest.raises(CpuPolicyError, match=r"unknown CPU ID: 4$"):
         make_policy("static", {}, FOUR, reserved_milli=1000, reserved_list=CpuSet.parse("4"))
+
+
+def test_an_option_is_one_module() -> None:
+    """No module of the model but an option's own names it, conflicts apart: who adds one touches its module."""
+    folder = Path(options.__file__).parent
+    spelt = {
+        (name, path.name)
+        for path in folder.parents[1].rglob("*.py")
+        for name in OPTIONS
+        if f'"{name}"' in path.read_text(encoding="utf-8")
+    }
+
+    assert {name for name, _ in spelt} == set(OPTIONS)
+    for name, file in spelt:
+        assert (folder / file).is_file()
+        own = file == f"{name.replace('-', '_')}.py"
+        assert own or name in next(o.conflicts for o in OPTIONS.values() if o.name.replace("-", "_") + ".py" == file)
