@@ -40,7 +40,7 @@ _VARIANTS = {kind.name: f"run --runtime {kind.name}" for kind in RUNTIMES.values
 class Capability:
     """One fact.
 
-    :param detail: what was found, or the cause of the "no". :param remedy: how to get it, empty where it is there.
+    :param detail: what was found, or the cause of the "no". :param remedy: how to get it, empty where it exists.
     :param needed_by: verbs that cannot work without it; empty: it only makes things better.
     """
 
