@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from probes import compiler, unit
-from probes.programs import Program, load_all
+from probes.program import Program, load_all
 from toolkit.errors import HostUnsupportedError
 
 MAX_MESSAGE = 1 << 17

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from probes import compiler, unit
 from probes.builder import MAX_MESSAGE, Request
-from probes.programs import load_all
+from probes.program import load_all
 from toolkit.errors import HostUnsupportedError
 
 MAX_DESCRIPTORS = 250

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from probes.bpfsys import Map
 from probes.loader import LoadedPrograms
-from probes.programs import Program
+from probes.program import Program
 from probes.switches.records import ACTION_MOVE, ActionState, Affinity, Move, comm, per_cpu
 from toolkit.host import bpf_syscalls
 from toolkit.host.cgroup_mounts import read_control

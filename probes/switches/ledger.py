@@ -27,7 +27,7 @@ from probes.cgroups import claimed_paths
 from probes.interrupts.reader import Interrupts
 from probes.loader import LoadedPrograms, load
 from probes.options import MAX_LEVELS, ObserveOptions
-from probes.programs import Program
+from probes.program import Program
 from probes.ringbuf import Rings
 from probes.switches import records
 from toolkit.errors import HostUnsupportedError

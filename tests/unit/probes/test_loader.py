@@ -17,7 +17,7 @@ import pytest
 
 from probes import builder, loader
 from probes.builder import Request
-from probes.programs import Program
+from probes.program import Program
 from toolkit.errors import HostUnsupportedError
 
 REQUEST = Request(sources=("switches/ledger.bpf.c",), settings={"MAX_CLAIMS": 1}, programs=(Program(name="on_switch"),))
