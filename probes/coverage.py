@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from probes.actions.reader import Actions
 from probes.blindness import gap_spots, hidden_spots
+from probes.interrupts.reader import Interrupts
 from probes.node.untraced import Hidden
 from probes.state import State
 from probes.window import Edge, Window
@@ -87,9 +89,9 @@ def window_spots(
             for lapse in state.hotplug.lapses
             if lapse.start_ns <= end_ns and (lapse.end_ns is None or lapse.end_ns >= window.start_ns)
         ),
-        *(BlindSpot(text=text, witnesses=(Witness.INTERRUPTS,)) for text in ledger.interrupts.blind_spots),
-        *(BlindSpot(text=text) for text in (*ledger.interrupts.accounted, *ledger.blind_spots)),
-        *(BlindSpot(text=text, witnesses=(Witness.ACTIONS,)) for text in ledger.actions.blind_spots),
+        *(BlindSpot(text=text, witnesses=(Witness.INTERRUPTS,)) for text in ledger.side(Interrupts).blind_spots),
+        *(BlindSpot(text=text) for text in (*ledger.side(Interrupts).accounted, *ledger.blind_spots)),
+        *(BlindSpot(text=text, witnesses=(Witness.ACTIONS,)) for text in ledger.side(Actions).blind_spots),
         *hidden_spots(hidden, state.watched, state.claims.pods_root),
         *_unsampled(edge.online - state.sampled),
         *gap_spots(gaps),
@@ -108,7 +110,7 @@ def window_spots(
         spots.append(BlindSpot(text=text, witnesses=(Witness.FILES,)))
     if counted - judged > skew:
         text = f"{counted - judged} of {counted} softirqs on watched CPUs passed no tracepoint"
-        spots.append(BlindSpot(text=text, witnesses=(Witness.INTERRUPTS,), cpus=ledger.interrupts.cpus))
+        spots.append(BlindSpot(text=text, witnesses=(Witness.INTERRUPTS,), cpus=ledger.side(Interrupts).cpus))
     for what, last, first in zip(
         ("moves between cgroups", "affinity changes"), edge.dropped, window.first.dropped, strict=True
     ):
@@ -145,7 +147,7 @@ def softirq_count(state: State, window: Window, edge: Edge) -> tuple[int, int, i
 
     Returns what was judged, what the kernel counted, and how far the two may differ.
     """
-    interrupts = state.ledger.interrupts
+    interrupts = state.ledger.side(Interrupts)
     (before, after), (last_before, last_after) = window.first.softirqs, edge.softirqs
     cpus = [cpu for cpu in interrupts.cpus if all(cpu in counts for counts in (before, after, last_before, last_after))]
     least = sum(max(0, last_before[cpu] - after[cpu]) for cpu in cpus)

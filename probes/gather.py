@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+from probes.actions.reader import Actions
 from probes.cgroups.bandwidth import bandwidth_use
 from probes.coverage import coverage
+from probes.interrupts.reader import Interrupts
 from probes.memory.hugetlb import sample_hugetlb
 from probes.node.system import run_delay
 from probes.state import State, nohz_full
@@ -60,9 +62,9 @@ def evidence(state: State, window: Window) -> Evidence:
         pages=window.pages.latest(state.hierarchy, claims, state.root, now=window.closed),
         hugetlb=sample_hugetlb(state.hierarchy, claims),
         devices=read_devices((device for claim in claims for device in claim.devices), state.root),
-        cgroup_moves=ledger.actions.moves(window.number, state.names, window.start_ns),
-        affinity_changes=ledger.actions.affinities(window.number, state.names, window.start_ns),
-        irq_use=ledger.interrupts.rows(window.number),
+        cgroup_moves=ledger.side(Actions).moves(window.number, state.names, window.start_ns),
+        affinity_changes=ledger.side(Actions).affinities(window.number, state.names, window.start_ns),
+        irq_use=ledger.side(Interrupts).rows(window.number),
         steal_by_cpu_ns={
             cpu: steal - window.first.after.steal_by_cpu_ns[cpu]
             for cpu, steal in edge.after.steal_by_cpu_ns.items()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from probes.composition import new_ledger
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
 from toolkit.errors import HostUnsupportedError
@@ -24,7 +25,7 @@ def loaded(root: Path = Path("/"), options: ObserveOptions | None = None) -> Ite
     :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     """
     unified_hierarchy(root)
-    with attached(Ledger(root, options or ObserveOptions())) as ledger:
+    with attached(new_ledger(root, options)) as ledger:
         yield ledger
 
 

@@ -15,8 +15,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from probes import gather, lifecycle, loaded
+from probes.cgroups.claimed_paths import ClaimedPaths
 from probes.cgroups.file_reader import FileReader
 from probes.cgroups.identity import Identities
+from probes.composition import new_ledger
 from probes.listener import Listener
 from probes.node.presence import Presence
 from probes.options import ObserveOptions
@@ -57,7 +59,7 @@ class Observer(Windows):
     ) -> None:
         if ledger is not None and options not in (None, ledger.options):
             raise ValueError("the programs were compiled for other options")
-        super().__init__(claims, root, options, ledger, on_violation)
+        super().__init__(claims, root, ledger or new_ledger(root, options), on_violation)
         self._borrowed = ledger is not None
         self.identities = Identities(self)
         self._free = list(range(self.options.max_claims))
@@ -179,7 +181,7 @@ class Observer(Windows):
                 watched_ns=since,
             )
             self.publish(subject, cpus)
-            self.ledger.claimed.claim(claim.cgroup, slot, subject.ident, in_cpuset=cpuset_id is not None)
+            self.ledger.side(ClaimedPaths).claim(claim.cgroup, slot, subject.ident, in_cpuset=cpuset_id is not None)
             self.ledger.add_root(number, slot, subject.ident, cpuset_id)
             self.names[subject.ident] = claim.name
             self.subjects[claim.name] = subject
@@ -198,7 +200,7 @@ class Observer(Windows):
             if self.window is not None:
                 self.window.last_look(subject)
             start = time.monotonic_ns()
-            self.ledger.claimed.forget(subject.claim.cgroup)
+            self.ledger.side(ClaimedPaths).forget(subject.claim.cgroup)
             self.ledger.remove_root(subject.cgroup_id, subject.ident)
             self.ledger.forget_ident(subject.ident)
             if self.window is not None:

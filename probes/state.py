@@ -12,7 +12,6 @@ from pathlib import Path
 
 from probes.blindness import Blindness
 from probes.node.presence import Presence
-from probes.options import ObserveOptions
 from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from probes.switches.members import record_members
@@ -37,9 +36,9 @@ class State:
     presence: Presence
     hotplug: HotplugMonitor
 
-    def __init__(self, claims: ClaimSet, root: Path, options: ObserveOptions | None, ledger: Ledger | None) -> None:
+    def __init__(self, claims: ClaimSet, root: Path, ledger: Ledger) -> None:
         self.claims, self.root = claims, root
-        self.ledger = ledger or Ledger(root, options or ObserveOptions())
+        self.ledger = ledger
         self.options = self.ledger.options
         self.trails = Trails(self.options.pending_ms * 1_000_000)
         self.published = Published()

@@ -9,10 +9,12 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from probes.actions.reader import Actions
 from probes.cgroups.bandwidth import lineage, read_stats
 from probes.cgroups.control_files import ControlFiles, empty
 from probes.cgroups.lives import Lives, Reading
 from probes.clocks import Clock
+from probes.interrupts.reader import Interrupts
 from probes.masks.threads import ThreadMasks
 from probes.memory.pages import PageSampler
 from probes.node.system import SystemCounters, read_run_delay, read_softirqs, read_system
@@ -356,7 +358,7 @@ def read_edge(state: State, turn: bool = True) -> Edge:
     late: dict[int, int] = {}
     stats_at_ns = time.monotonic_ns()
     stats = read_stats(hierarchy, claims)
-    counting = ledger.interrupts.counts_softirqs
+    counting = ledger.side(Interrupts).counts_softirqs
     soft_before = read_softirqs(root) if counting else {}
     before = read_system(root)
     now = time.monotonic_ns()
@@ -387,7 +389,7 @@ def read_edge(state: State, turn: bool = True) -> Edge:
         states=ledger.states() if live is None else live,
         members_lost=ledger.members_lost,
         softirqs=(soft_before, soft_after),
-        dropped=ledger.actions.dropped(),
+        dropped=ledger.side(Actions).dropped(),
         stats_at_ns=stats_at_ns,
         turn_ns=turned - now,
         online=ledger.online(),

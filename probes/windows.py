@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from probes.actions.reader import Actions
 from probes.bpfsys import Map
-from probes.options import ObserveOptions
+from probes.interrupts.reader import Interrupts
+from probes.records import comm
 from probes.state import State
 from probes.subjects import Violation
 from probes.switches import tally
@@ -29,7 +31,6 @@ from probes.switches.records import (
     Offence,
     OffenceKey,
     Piece,
-    comm,
 )
 from probes.window import Window
 from toolkit.model.blind_spots import Witness
@@ -48,11 +49,10 @@ class Windows(State):
         self,
         claims: ClaimSet,
         root: Path,
-        options: ObserveOptions | None,
-        ledger: Ledger | None,
+        ledger: Ledger,
         on_violation: Callable[[Violation], None] | None,
     ) -> None:
-        super().__init__(claims, root, options, ledger)
+        super().__init__(claims, root, ledger)
         self.window: Window | None = None
         self.closing: Window | None = None
         """The window before, until its evidence has been put together."""
@@ -133,8 +133,8 @@ class Windows(State):
     def _drop_old_entries(self) -> None:
         """Empty the detail maps of what belongs to windows that were closed and read."""
         self._drain()
-        self.ledger.interrupts.drop_old(self.ledger.window)
-        self.ledger.actions.drop_old(self.ledger.window)
+        self.ledger.side(Interrupts).drop_old(self.ledger.window)
+        self.ledger.side(Actions).drop_old(self.ledger.window)
 
     def _drain(self) -> None:
         """Take what no program writes any more out of the maps, each entry into its own window."""

@@ -11,57 +11,74 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from probes.bpfsys import Map
+from probes.actions.records import ACTION_MOVE, ActionState, Affinity, Move
 from probes.builder import Program
-from probes.loader import LoadedPrograms
-from probes.switches.records import ACTION_MOVE, ActionState, Affinity, Move, comm, per_cpu
+from probes.options import ObserveOptions
+from probes.programs import Programs, Side, possible
+from probes.records import comm, per_cpu
 from toolkit.host import bpf_syscalls
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.actions import AffinityChange, CgroupMove
 from toolkit.model.cpuset import CpuSet
 
-AFFINITY_PROGRAMS = (
-    Program(name="on_affinity", returns_from="sched_setaffinity", optional=True),
-    Program(name="on_sys_exit", optional=True),  # x86 only, and attached only on request
-)
 
-
-class Actions:
+class Actions(Side):
     """The events of the open window and the one closed last. :meth:`hear` is called by the thread that polls."""
 
-    def __init__(self, state: Map, root: Path) -> None:
-        self._state, self._root = state, root
+    SOURCE = "actions/affinity.bpf.c"
+    PROGRAMS = (
+        Program(name="on_affinity", returns_from="sched_setaffinity", optional=True),
+        Program(name="on_sys_exit", optional=True),  # x86 only, and attached only on request
+    )
+
+    def __init__(self, programs: Programs) -> None:
+        super().__init__(programs)
+        self._state = programs.table("action_state", 4, ActionState.LAYOUT.size, per_cpu=True)
         self._link = -1
         self._moves: list[Move] = []
         self._affinities: list[Affinity] = []
         self.affinity_observed = False
         self.blind_spots: list[str] = []
 
-    def attach_affinity(self, loaded: LoadedPrograms, *, trace_syscalls: bool) -> dict[str, int]:
-        """Attach where it costs nobody else; returns the program: none where this kernel refuses."""
-        complaint = loaded.left_out.get("on_affinity", "")
-        places = (("on_affinity", ""), *((("on_sys_exit", "sys_exit"),) if trace_syscalls else ()))
-        for name, tracepoint in places:
-            if name not in loaded.programs:
+    @staticmethod
+    def settings(root: Path, options: ObserveOptions) -> dict[str, int]:
+        """Return the limit of events, and the bytes of an affinity mask."""
+        return {"MAX_ACTIONS": options.max_actions, "CPUMASK_BYTES": -(-possible(root) // 64) * 8}
+
+    def rings(self) -> dict[str, Callable[[bytes], None]]:
+        """Return the ring of both kinds."""
+        return {"actions": self.hear}
+
+    def attach(self) -> None:
+        """Attach where it costs nobody else, or where that was asked for."""
+        _, complaint = self.loaded.optional("on_affinity")
+        syscalls = (("on_sys_exit", "sys_exit"),) if self.loaded.options.trace_syscalls else ()
+        for name, tracepoint in (("on_affinity", ""), *syscalls):
+            fd, _ = self.loaded.optional(name)
+            if fd is None:
                 continue
             try:
-                self._link = bpf_syscalls.attach(loaded.programs[name], tracepoint)
+                self._link = bpf_syscalls.attach(fd, tracepoint)
             except OSError as error:
                 complaint = complaint or f"{name}: {error.strerror}"
                 continue
             self.affinity_observed = True
-            return {name: loaded.programs[name]}
+            self.loaded.programs[name] = fd
+            return
         self.blind_spots.append(f"changes of affinity masks are not observed: {complaint}")
-        return {}
 
     def close(self) -> None:
         """Detach."""
         if self._link >= 0:
             os.close(self._link)
         self._link = -1
+
+    def wipe(self, window: int) -> None:
+        """Forget the windows before this one."""
+        self.drop_old(window)
 
     def hear(self, data: bytes) -> None:
         """Take one record of the ring."""
@@ -83,7 +100,7 @@ class Actions:
 
     def moves(self, window: int, names: Mapping[int, str], start_ns: int) -> tuple[CgroupMove, ...]:
         """Return a window's moves; ``names``: ident to claim."""
-        hierarchies = read_hierarchies(self._root)
+        hierarchies = read_hierarchies(self.loaded.root)
         rows = (move_row(event, names, hierarchies, start_ns) for event in tuple(self._moves) if event.window == window)
         return tuple(sorted(rows, key=lambda row: (row.at_ns, row.tid)))
 

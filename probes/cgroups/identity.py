@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 
+from probes.cgroups.claimed_paths import ClaimedPaths
 from probes.subjects import Subject
 from probes.windows import Windows
 from toolkit.errors import InputError
@@ -29,7 +30,7 @@ class Identities:
 
     def look(self) -> None:
         """Take note of what the kernel side told since the last look: one load where that is nothing."""
-        count = self._windows.ledger.claimed.count()
+        count = self._windows.ledger.side(ClaimedPaths).count()
         if count == self._count:
             return
         self._count = count
@@ -39,7 +40,7 @@ class Identities:
     def follow(self, subject: Subject) -> None:
         """Take note of one claim's events."""
         windows = self._windows
-        news = windows.ledger.claimed.news(subject.claim.cgroup, subject.events)
+        news = windows.ledger.side(ClaimedPaths).news(subject.claim.cgroup, subject.events)
         if news.total == subject.events:
             return
         subject.events = news.total

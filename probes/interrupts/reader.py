@@ -12,11 +12,15 @@ from __future__ import annotations
 import os
 import platform
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
-from probes.bpfsys import Map
-from probes.switches.records import CPU_WORDS, IRQ_DEVICE, IRQ_SOFT, IrqKey, IrqSums, comm
+from probes.builder import Program
+from probes.interrupts.records import IRQ_DEVICE, IRQ_SOFT, IrqKey, IrqSums
+from probes.options import ObserveOptions
+from probes.programs import Programs, Side
+from probes.records import CPU_WORDS, comm
 from toolkit.errors import HostUnsupportedError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.interrupts import IrqKind, IrqUse
@@ -43,15 +47,29 @@ _HANDLERS = (("irq_handler_exit", "on_irq_exit"), ("irq_handler_entry", "on_irq_
 _SOFTIRQS = (("softirq_exit", "on_softirq_exit"), ("softirq_entry", "on_softirq_entry"))
 
 
-class Interrupts:
-    """Use :meth:`watch`, then :meth:`rows` of a window. ``attach(tracepoint, function)`` loads and attaches."""
+class Interrupts(Side):
+    """Use :meth:`watch`, then :meth:`rows` of a window."""
 
-    def __init__(self, sums: Map, cpus: Map, attach: Callable[[str, str], None]) -> None:
-        self._sums, self._cpus, self._attach = sums, cpus, attach
+    SOURCE = "interrupts/interrupts.bpf.c"
+    PROGRAMS = tuple(
+        Program(name=f"on_{what}_{end}") for what in ("irq", "vector", "softirq") for end in ("entry", "exit")
+    )
+
+    def __init__(self, programs: Programs) -> None:
+        super().__init__(programs)
+        self._state = programs.table("irq_state", 4, None, per_cpu=True)
+        self._sums = programs.table("irqs", IrqKey.LAYOUT.size, IrqSums.LAYOUT.size)
+        self._cpus = programs.table("irq_cpus", 4, 8)
         self._attached = self._asked = self._complete = self._softirqs = False
         self._complaints: list[str] = []
         self._accounted: list[str] = []
         self.cpus = CpuSet()
+
+    @staticmethod
+    def settings(root: Path, options: ObserveOptions) -> dict[str, int]:
+        """Return the number of sources that are kept."""
+        del root
+        return {"MAX_IRQS": options.max_irqs}
 
     @property
     def observed(self) -> bool:
@@ -110,7 +128,7 @@ class Interrupts:
     def _try(self, pair: Iterable[tuple[str, str]]) -> str:
         try:
             for tracepoint, function in pair:
-                self._attach(tracepoint, function)
+                self.loaded.attach(tracepoint, function)
         except HostUnsupportedError as error:
             return str(error)
         return ""
@@ -122,8 +140,10 @@ class Interrupts:
         found = ((IrqKey.decode(key), IrqSums.decode(value)) for key, value in self._sums.items())
         return merge(irq_use(key, sums) for key, sums in found if key.window == window & 0xFFFFFFFF)
 
-    def forget(self, window: int) -> None:
+    def wipe(self, window: int) -> None:
         """Nobody asked, nothing was recorded before this window; the programs stay attached."""
+        # A handler that was under way when its CPU ceased to be watched would seem to last for ever.
+        self._state.update(bytes(4), bytes(self._state.value_size * self._state.copies))
         self._asked = False
         self.drop_old(window)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.cgroups.claimed_paths import KEPT_EVENTS
+from probes.cgroups.claimed_paths import KEPT_EVENTS, ClaimedPaths
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, request
@@ -209,7 +209,7 @@ def test_a_removed_claim_leaves_its_name_to_nobody(ledger: Ledger, place: str) -
         observer.remove_claim("a")
         remake(place)
         assert tuple(ledger.roots.keys()) == ()
-        assert tuple(ledger.claimed.paths.keys()) == ()
+        assert tuple(ledger.side(ClaimedPaths).paths.keys()) == ()
 
 
 def test_a_restart_by_a_runtime_keeps_what_the_old_container_used(ledger: Ledger) -> None:

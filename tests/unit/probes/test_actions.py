@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from probes.actions.reader import affinity_row, move_row, read_hierarchies
-from probes.switches.records import Affinity, Move
+from probes.actions.records import Affinity, Move
 from toolkit.model.cpuset import CpuSet
 
 NAMES = {4: "db", 5: "web"}
