@@ -1,0 +1,28 @@
+"""What the witnesses of places give; their rows are in :mod:`toolkit.model.placement`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.placement import DevicePlace, HugetlbUse, PageReading
+from toolkit.model.serde import stage_value
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class MemoryEvidence:
+    """Where the claims' memory is."""
+
+    pages: tuple[PageReading, ...] | None = None
+    """Resident memory of the claims that were promised NUMA nodes; ``None``: not read."""
+    hugetlb: tuple[HugetlbUse, ...] | None = None
+    """Huge pages of the claims that were promised some; ``None``: not read."""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class DeviceEvidence:
+    """Where the claims' devices are."""
+
+    devices: tuple[DevicePlace, ...] | None = None
+    """The devices that claims name; ``None``: not read."""
