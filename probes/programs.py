@@ -12,6 +12,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -27,9 +28,18 @@ from toolkit.host import bpf_syscalls
 from toolkit.host.perf_event import run_on_cpu_clock
 from toolkit.model.cpuset import CpuSet
 
-CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH, CONTROL_RENEW = range(1, 7)
-"""Commands of ``on_control``."""
 OneSide = TypeVar("OneSide", bound="Side")
+
+
+class Control(IntEnum):
+    """Commands of ``on_control`` (``probes/switches/ledger.bpf.c``)."""
+
+    SPLIT = 1
+    WINDOW = 2
+    LIVE = 3
+    FLUSH = 4
+    EPOCH = 5
+    RENEW = 6
 
 
 class Side:

@@ -11,18 +11,15 @@ import time
 from pathlib import Path
 
 from probes.blindness import Blindness
-from probes.node.presence import Presence
 from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from probes.switches.members import record_members
-from probes.switches.owners import CgroupNames
 from probes.switches.published import Bound, Published
 from probes.switches.trails import Trails
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
-from toolkit.host.hotplug import HotplugMonitor
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import EMPTY, CpuSet
@@ -32,9 +29,6 @@ class State:
     """What is watched at present, and how; everything that changes is changed under ``lock``."""
 
     hierarchy: Hierarchy
-    cgroups: CgroupNames
-    presence: Presence
-    hotplug: HotplugMonitor
 
     def __init__(self, claims: ClaimSet, root: Path, ledger: Ledger) -> None:
         self.claims, self.root = claims, root

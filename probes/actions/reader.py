@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from probes.actions.records import ACTION_MOVE, ActionState, Affinity, Move
 from probes.builder import Program
 from probes.options import ObserveOptions
 from probes.programs import Programs, Side, possible
-from probes.records import comm, per_cpu
+from probes.records import per_cpu
 from toolkit.host import bpf_syscalls
 from toolkit.host.cgroup_mounts import read_control
-from toolkit.model.actions import AffinityChange, CgroupMove
-from toolkit.model.cpuset import CpuSet
 
 
 class Actions(Side):
@@ -98,18 +96,15 @@ class Actions(Side):
         states = [ActionState.decode(piece) for piece in per_cpu(data, self._state.value_size)]
         return sum(state.dropped_moves for state in states), sum(state.dropped_affinities for state in states)
 
-    def moves(self, window: int, names: Mapping[int, str], start_ns: int) -> tuple[CgroupMove, ...]:
-        """Return a window's moves; ``names``: ident to claim."""
-        hierarchies = read_hierarchies(self.loaded.root)
-        rows = (move_row(event, names, hierarchies, start_ns) for event in tuple(self._moves) if event.window == window)
-        return tuple(sorted(rows, key=lambda row: (row.at_ns, row.tid)))
+    def moves(self, window: int) -> tuple[Move, ...]:
+        """Return a window's moves."""
+        return tuple(event for event in tuple(self._moves) if event.window == window)
 
-    def affinities(self, window: int, names: Mapping[int, str], start_ns: int) -> tuple[AffinityChange, ...] | None:
+    def affinities(self, window: int) -> tuple[Affinity, ...] | None:
         """Return a window's affinity changes; ``None`` where they are not observed."""
         if not self.affinity_observed:
             return None
-        rows = (affinity_row(event, names, start_ns) for event in tuple(self._affinities) if event.window == window)
-        return tuple(sorted(rows, key=lambda row: (row.at_ns, row.tid)))
+        return tuple(event for event in tuple(self._affinities) if event.window == window)
 
 
 def read_hierarchies(root: Path) -> dict[int, str]:
@@ -117,33 +112,3 @@ def read_hierarchies(root: Path) -> dict[int, str]:
     lines = (read_control(root / "proc/self/cgroup") or "").split("\n")
     parts = [line.split(":", 2) for line in lines]
     return {int(part[0]): part[1] for part in parts if len(part) == 3 and part[0].isdigit()} | {0: "v2"}
-
-
-def move_row(event: Move, names: Mapping[int, str], hierarchies: Mapping[int, str], start_ns: int) -> CgroupMove:
-    """Make one row."""
-    return CgroupMove(
-        at_ns=event.at_ns - start_ns,
-        tid=event.tid,
-        comm=comm(event.comm),
-        whole_process=bool(event.whole_process),
-        from_claim=names.get(event.from_ident, ""),
-        to_claim=names.get(event.to_ident, ""),
-        hierarchy=hierarchies.get(event.hierarchy, f"hierarchy {event.hierarchy}"),
-        cgroup=comm(event.path),
-        writer_tid=event.writer_tid,
-        writer_comm=comm(event.writer_comm),
-    )
-
-
-def affinity_row(event: Affinity, names: Mapping[int, str], start_ns: int) -> AffinityChange:
-    """Make one row."""
-    return AffinityChange(
-        at_ns=event.at_ns - start_ns,
-        tid=event.tid,
-        claim=names.get(event.ident, ""),
-        cpus=CpuSet(int.from_bytes(event.cpus, "little")),
-        errno=-event.result,
-        caller_tid=event.caller_tid,
-        caller_comm=comm(event.caller_comm),
-        caller_claim=names.get(event.caller_ident, ""),
-    )

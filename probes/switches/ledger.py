@@ -15,17 +15,7 @@ from pathlib import Path
 
 from probes.builder import Program
 from probes.options import MAX_LEVELS, ObserveOptions
-from probes.programs import (
-    CONTROL_EPOCH,
-    CONTROL_FLUSH,
-    CONTROL_LIVE,
-    CONTROL_RENEW,
-    CONTROL_SPLIT,
-    CONTROL_WINDOW,
-    Programs,
-    Side,
-    possible,
-)
+from probes.programs import Control, Programs, Side, possible
 from probes.records import MAX_CPUS, per_cpu
 from probes.switches import records
 from toolkit.model.cpuset import EMPTY, CpuSet
@@ -58,7 +48,9 @@ class Ledger(Programs):
         self.epoch = 0
         self.members_lost = 0
         """Times that user space could not write a membership down: the map was full."""
-        self._on_event: Callable[[bytes], None] | None = None
+        self.on_event: Callable[[bytes], None] | None = None
+        """Takes every record of the ring of events."""
+        self._lent = False
         self._idents = itertools.count(1)
 
     @classmethod
@@ -104,8 +96,8 @@ class Ledger(Programs):
         self.new_window()
 
     def _event(self, record: bytes) -> None:
-        if self._on_event is not None:
-            self._on_event(record)
+        if self.on_event is not None:
+            self.on_event(record)
 
     def publish(self, slot: int, cpus: CpuSet, since_ns: int, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
         """Let a new mask bind. ``slot`` ``max_claims``: the watched CPUs.
@@ -118,7 +110,7 @@ class Ledger(Programs):
         mask = records.encode_mask(cpus.mask & limit, grace.mask & limit, since_ns, grace_until_ns)
         self._masks.update(_U32.pack(slot * records.MASK_BUFFERS + buffer), mask)
         self._buffer[slot] = buffer
-        self.control(CONTROL_LIVE, slot, buffer)
+        self.control(Control.LIVE, slot, buffer)
         self.bump()
 
     def watch(self, cpus: CpuSet) -> None:
@@ -129,9 +121,9 @@ class Ledger(Programs):
 
     def bump(self) -> None:
         """Make every CPU look its cached answers up again."""
-        self.everywhere(None, CONTROL_FLUSH)
+        self.everywhere(None, Control.FLUSH)
         # When no CPU keeps an old answer any more: from here on all tasks are looked up again.
-        self.control(CONTROL_RENEW)
+        self.control(Control.RENEW)
 
     def set_cpuset_hierarchy(self, number: int) -> None:
         """Say which v1 hierarchy has the cpuset controller (0: none): a joining is complete with it."""
@@ -190,14 +182,14 @@ class Ledger(Programs):
 
     def split(self, cpus: CpuSet | None = None) -> None:
         """Count the running intervals up to now, on every online CPU or on these."""
-        self.everywhere(cpus, CONTROL_SPLIT)
+        self.everywhere(cpus, Control.SPLIT)
 
     def new_window(self) -> int:
         """Close the window of every CPU and open the next; returns the number of the closed one."""
         self.prepare_window()
         closed, self.window = self.window, self.window + 1
         self._prepared = False
-        self.everywhere(None, CONTROL_WINDOW, self.window)
+        self.everywhere(None, Control.WINDOW, self.window)
         return closed
 
     def prepare_window(self) -> None:
@@ -209,29 +201,30 @@ class Ledger(Programs):
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
-        self.everywhere(CpuSet.of([cpu]), CONTROL_FLUSH)
-        self.everywhere(CpuSet.of([cpu]), CONTROL_WINDOW, self.window)
+        self.everywhere(CpuSet.of([cpu]), Control.FLUSH)
+        self.everywhere(CpuSet.of([cpu]), Control.WINDOW, self.window)
 
     def next_epoch(self) -> int:
         """Let detail maps be filled under a new epoch; returns the old one, which nobody writes any more."""
         old, self.epoch = self.epoch, (self.epoch + 1) & 255
-        self.control(CONTROL_EPOCH, self.epoch)
+        self.control(Control.EPOCH, self.epoch)
         self.split()  # an interrupt on every CPU: programs that were running have ended
         return old
 
     @contextlib.contextmanager
-    def lent(self, on_event: Callable[[bytes], None]) -> Iterator[None]:
-        """Be one observer's while the block runs, which gets the events; be empty afterwards.
+    def lent(self) -> Iterator[None]:
+        """Be one observer's while the block runs; be empty afterwards.
 
         :raises RuntimeError: another observer has it.
         """
-        if self._on_event is not None:
+        if self._lent:
             raise RuntimeError("another observer has this ledger: one at a time")
-        self._on_event = on_event
+        self._lent = True
         try:
             yield
         finally:
-            self._on_event = None
+            self.on_event = None
+            self._lent = False
             self._wipe()
 
     def _wipe(self) -> None:
@@ -271,10 +264,14 @@ class Ledger(Programs):
         data = self._rows.lookup(_U32.pack(slot * 2 + (window & 1))) or b""
         return [records.Row(*values) for values in records.Row.LAYOUT.iter_unpack(data)]
 
-    def states(self) -> list[records.CpuState]:
-        """Return every possible CPU's own counters."""
-        data = self._state.lookup(_U32.pack(0)) or b""
+    def states(self, raw: bytes | None = None) -> list[records.CpuState]:
+        """Return every possible CPU's own counters, as they are now or as :meth:`raw_states` read them."""
+        data = self.raw_states() if raw is None else raw
         return [records.CpuState.decode(piece) for piece in per_cpu(data, self._state.value_size)]
+
+    def raw_states(self) -> bytes:
+        """Read the counters and decode nothing: one system call, however many CPUs there are."""
+        return self._state.lookup(_U32.pack(0)) or b""
 
     def seen(self, tid: int) -> bool:
         """Say whether the ledger ever saw this thread switched out."""

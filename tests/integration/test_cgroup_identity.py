@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from probes.cgroups.claimed_paths import KEPT_EVENTS, ClaimedPaths
+from probes.cgroups.files import FileWatch
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, request
@@ -149,7 +150,7 @@ def test_a_cgroup_that_is_gone_is_judged_for_the_time_it_was_there(ledger: Ledge
     with Observer(claims(place), ledger=ledger) as observer:
         observer.open_window()
         planted = escapes(planter, place, 20)
-        wait_for(lambda: observer._window().files.readings >= 2, "control files were read")
+        wait_for(lambda: observer._window().watch(FileWatch).files.readings >= 2, "control files were read")
         remove(directory(place))
         wait_for(lambda: observer.subjects["a"].gone, "the deletion was noticed")
         evidence = observer.close_window()

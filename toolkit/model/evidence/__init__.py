@@ -17,8 +17,8 @@ from toolkit.model.evidence.cgroups import BandwidthEvidence, BandwidthUse, Cgro
 from toolkit.model.evidence.coverage import Coverage
 from toolkit.model.evidence.interrupts import InterruptEvidence
 from toolkit.model.evidence.masks import MaskEvidence, ThreadMask
-from toolkit.model.evidence.memory import DeviceEvidence, MemoryEvidence
-from toolkit.model.evidence.node import HotplugEvent, HotplugEvidence, SystemEvidence, WaitEvidence
+from toolkit.model.evidence.memory import MemoryEvidence
+from toolkit.model.evidence.node import HotplugEvent, HotplugEvidence, OwnEvidence, SystemEvidence, WaitEvidence
 from toolkit.model.evidence.switches import CpuUse, Intruder, OwnerClass, SwitchEvidence, UsageBin
 from toolkit.model.evidence.window import Canary, Environment, Runtime, Transition, WindowEvidence
 from toolkit.model.layers import LayerView
@@ -48,10 +48,10 @@ __all__ = [
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence(
-    DeviceEvidence,
     MemoryEvidence,
     ActionEvidence,
     InterruptEvidence,
+    OwnEvidence,
     SystemEvidence,
     WaitEvidence,
     HotplugEvidence,

@@ -9,7 +9,7 @@ from toolkit.model.evidence.actions import ActionCoverage
 from toolkit.model.evidence.cgroups import BandwidthCoverage, FileCoverage
 from toolkit.model.evidence.interrupts import InterruptCoverage
 from toolkit.model.evidence.masks import MaskCoverage
-from toolkit.model.evidence.node import SystemCoverage
+from toolkit.model.evidence.node import OwnCoverage, SystemCoverage
 from toolkit.model.evidence.switches import SwitchCoverage
 from toolkit.model.serde import stage_value
 
@@ -23,6 +23,7 @@ class Coverage(
     BandwidthCoverage,
     MaskCoverage,
     SystemCoverage,
+    OwnCoverage,
     SwitchCoverage,
 ):
     """How much of what happened was seen: of each witness, and of the whole."""

@@ -1,4 +1,4 @@
-"""What the witnesses of places give; their rows are in :mod:`toolkit.model.placement`."""
+"""What the witness of memory and devices gives; its rows are in :mod:`toolkit.model.placement`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ from toolkit.model.serde import stage_value
 @stage_value
 @dataclass(frozen=True, kw_only=True)
 class MemoryEvidence:
-    """Where the claims' memory is."""
+    """Where the claims' memory and devices are."""
 
     pages: tuple[PageReading, ...] | None = None
     """Resident memory of the claims that were promised NUMA nodes; ``None``: not read."""
     hugetlb: tuple[HugetlbUse, ...] | None = None
     """Huge pages of the claims that were promised some; ``None``: not read."""
-
-
-@stage_value
-@dataclass(frozen=True, kw_only=True)
-class DeviceEvidence:
-    """Where the claims' devices are."""
-
     devices: tuple[DevicePlace, ...] | None = None
     """The devices that claims name; ``None``: not read."""

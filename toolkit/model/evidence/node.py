@@ -37,15 +37,11 @@ class WaitEvidence:
 @stage_value
 @dataclass(frozen=True, kw_only=True)
 class SystemEvidence:
-    """What the machine lost to others, and to us."""
+    """What the machine lost to others."""
 
     steal_ns: int = 0
     """Time that the hypervisor took from this machine (``steal`` in /proc/stat), all CPUs."""
     steal_by_cpu_ns: dict[int, int] | None = None
-    toolkit_cpu_ns: int = 0
-    """CPU time of the toolkit itself during the window."""
-    bpf_run_ns: int | None = None
-    """Run time of our BPF programs by the kernel's statistics, where they are on."""
 
 
 @stage_value
@@ -63,3 +59,25 @@ class SystemCoverage:
     switches_untraced: int = 0
     """Switches in the kernel's count that its tracepoint never tells: of threads without a claim that it never named,
     by their own counters in /proc. ``switches_judged + switches_untraced`` compares with ``switches_kernel``."""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class OwnEvidence:
+    """What we cost ourselves."""
+
+    toolkit_cpu_ns: int = 0
+    """CPU time of the toolkit itself during the window."""
+    bpf_run_ns: int | None = None
+    """Run time of our BPF programs by the kernel's statistics, where they are on."""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class OwnCoverage:
+    """What our programs missed.
+
+    :param missed_runs: program runs that the kernel skipped (recursion, ``recursion_misses``).
+    """
+
+    missed_runs: int = 0

@@ -100,13 +100,11 @@ class SwitchCoverage:
     :param switches_judged: context switches that the ledger's program handled.
     :param lost_events: ring buffer reserve failures (details lost; counters are not affected).
     :param map_full: failed map updates (counters incomplete).
-    :param missed_runs: program runs that the kernel skipped (recursion, ``recursion_misses``).
     """
 
     switches_judged: int = 0
     lost_events: int = 0
     map_full: int = 0
-    missed_runs: int = 0
     cpus_seen: CpuSet = field(default_factory=CpuSet)
     cpus_online: CpuSet = field(default_factory=CpuSet)
     cpus_unsampled: CpuSet = field(default_factory=CpuSet)
