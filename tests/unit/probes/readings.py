@@ -132,7 +132,17 @@ ACTIONS = ActionReading(
 CPUS = CpuReading(events=(HotplugEvent(cpu=1, online=True, at_ns=4),))
 OWN = OwnReading(first=OwnEdge(process_ns=10, bpf_ns=7), last=OwnEdge(process_ns=30, bpf_ns=7))
 QUIET: tuple[Reading, ...] = (
-    *(OWN, MemoryReading(), MASKS, CPUS, ACTIONS, FILES, THREADS, BANDWIDTH, INTERRUPTS, SYSTEM, SWITCHES),
+    OWN,
+    MemoryReading(),
+    MASKS,
+    CPUS,
+    ACTIONS,
+    FILES,
+    THREADS,
+    BANDWIDTH,
+    INTERRUPTS,
+    SYSTEM,
+    SWITCHES,
 )
 
 
