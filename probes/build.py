@@ -6,21 +6,22 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from probes.witness import Frame, Reading, Readings
+from probes.readings import Readings
 from toolkit.model.evidence import Coverage, Evidence
 
 T = TypeVar("T")
 
 
-def build(frame: Frame, readings: Iterable[Reading], kind: type[Evidence] = Evidence) -> Evidence:
+def build(readings: Readings, kind: type[Evidence] = Evidence) -> Evidence:
     """Compose the parts of all witnesses, and what belongs to none of them.
 
     :param kind: :class:`Evidence`, or a class that has one part more.
     :raises ValueError: two witnesses give the same field.
     """
-    together = Readings(frame, readings)
-    parts = [reading.decode(together) for reading in together.all]
-    spots = tuple(dict.fromkeys([*frame.spots, *(spot for part in parts for spot in part.spots)]))
+    frame = readings.frame
+    parts = [reading.decode(readings) for reading in readings.all]
+    seen = [*frame.spots, *(spot for part in parts for spot in part.spots)]
+    spots = tuple(dict.fromkeys(spot for spot in seen if spot.claim is None or frame.is_about(spot.claim)))
     coverage = _composed(
         Coverage,
         [part.coverage for part in parts],

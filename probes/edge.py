@@ -7,8 +7,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+from probes.readings import Moment
 from probes.state import State
-from probes.witness import Moment, Witness
+from probes.witness import Witness
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 
-from probes.build import build
 from probes.edge import Edge
+from probes.readings import Frame, Readings, Watched
 from probes.state import State, nohz_full
 from probes.window import Window
-from probes.witness import Frame, Watched
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model import names
-from toolkit.model.evidence import Environment, Evidence
+from toolkit.model.evidence import Environment
 
 
-def evidence(state: State, window: Window) -> Evidence:
-    """Read what every witness knows of a window, and build the evidence of it; called under the lock."""
+def readings(state: State, window: Window) -> Readings:
+    """Read what every witness knows of a window; called under the lock."""
     edge = window.end()
-    readings = [watch.read(edge.found[witness], edge.moment) for witness, watch in window.watches.items()]
-    return build(frame(state, window, edge), [reading for reading in readings if reading is not None])
+    found = [watch.read(edge.found[witness], edge.moment) for witness, watch in window.watches.items()]
+    return Readings(frame(state, window, edge), tuple(reading for reading in found if reading is not None))
 
 
 def frame(state: State, window: Window, edge: Edge) -> Frame:

@@ -16,18 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from probes import gather, lifecycle, loaded
+from probes.build import build
 from probes.composition import WITNESSES, new_ledger
 from probes.listener import listening
 from probes.options import ObserveOptions
+from probes.readings import Readings
 from probes.subjects import ALL_CPUS, Subject, Violation, check_place
 from probes.switches.ledger import Ledger
-from probes.switches.members import record_members
-from probes.switches.records import FOREVER_NS, PODS_IDENT
+from probes.switches.records import FOREVER_NS
 from probes.window import Window
 from probes.windows import Windows
 from probes.witness import Witness
 from toolkit.errors import InputError
-from toolkit.host import cgroup_mounts, cgroupfs
+from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -73,7 +74,7 @@ class Observer(Windows):
                 stack.enter_context(loaded.attached(self.ledger))
             stack.enter_context(self.ledger.lent())
             self.witnesses = tuple(make(self) for make in self._composition)
-            self._publish_node()
+            self.publish_node()
             self._watch()
             for claim in self.claims.claims:
                 self.add_claim(claim)
@@ -102,12 +103,16 @@ class Observer(Windows):
 
     def close_window(self) -> Evidence:
         """End the window now and return everything observed in it."""
+        return build(self.end_window())
+
+    def end_window(self) -> Readings:
+        """End the window now and return what every witness read of it: evidence is built of that without a kernel."""
         window = self._window()
         self.catch_up()
         with self.lock:
             self.look()
             window.close()
-        return self.finish(window)
+        return self.read_ended(window)
 
     def turn_window(self) -> Window:
         """End the window now and open the next at the same moment; :meth:`finish` returns what the ended one saw.
@@ -133,24 +138,32 @@ class Observer(Windows):
 
     def finish(self, window: Window) -> Evidence:
         """Wait for what was sent while a window was open that has ended, and return everything observed in it."""
+        return build(self.read_ended(window))
+
+    def read_ended(self, window: Window) -> Readings:
+        """Like :meth:`finish`; returns what every witness read of the window."""
         for witness in self.witnesses:
             # Where a task was just being moved, the kernel's word may still be on its way.
             witness.wait_for(window)
         self.catch_up()  # a CPU that went or came just before the end may have been told after it
         with self.lock:
-            evidence = gather.evidence(self, window)
+            readings = gather.readings(self, window)
             for witness in self.witnesses:
                 witness.forget_old()
             self.blindness.forget(window.end_ns)
             self.closing = None
             if self.window is window:
                 self.window = None
-        return evidence
+        return readings
 
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open. Intervals that run now are counted to the last tick."""
+        return build(self.read_so_far())
+
+    def read_so_far(self) -> Readings:
+        """Like :meth:`snapshot`; returns what every witness has read of the window so far."""
         with self.lock:
-            return gather.evidence(self, self._window())
+            return gather.readings(self, self._window())
 
     def add_claim(self, claim: Claim) -> None:
         """Watch one more claim from now on. A claim inside another's cgroup is judged instead of the outer one."""
@@ -265,18 +278,6 @@ class Observer(Windows):
         with lifecycle.ending(self, name, cause):
             yield
         self.remove_claim(name)
-
-    def _publish_node(self) -> None:
-        self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
-        pods = self.claims.pods_root
-        if pods is None or self.hierarchy.unified is None:
-            return
-        directory = cgroupfs.identity_dir(self.hierarchy, pods)
-        if directory.is_dir():
-            self.ledger.add_pods_root(directory.stat().st_ino, cgroupfs.cpuset_id(self.hierarchy, pods))
-            tids = cgroupfs.tids(self.hierarchy, pods)
-            if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
-                self.ledger.members_lost += 1
 
     def _watch(self) -> None:
         """Record tasks without a claim on the CPUs that are exclusive or reserved now, from now on."""

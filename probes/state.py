@@ -15,9 +15,10 @@ from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from probes.switches.members import record_members
 from probes.switches.published import Bound, Published
+from probes.switches.records import PODS_IDENT
 from probes.switches.trails import Trails
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroup_mounts, cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model.blind_spots import Witness
@@ -42,6 +43,19 @@ class State:
         self.sampled = CpuSet()
         self.watched = CpuSet()
         self.blindness = Blindness()
+
+    def publish_node(self) -> None:
+        """Say which hierarchy the cpusets are in, and below which cgroup everything without a claim is a pod's."""
+        self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
+        pods = self.claims.pods_root
+        if pods is None or self.hierarchy.unified is None:
+            return
+        directory = cgroupfs.identity_dir(self.hierarchy, pods)
+        if directory.is_dir():
+            self.ledger.add_pods_root(directory.stat().st_ino, cgroupfs.cpuset_id(self.hierarchy, pods))
+            tids = cgroupfs.tids(self.hierarchy, pods)
+            if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
+                self.ledger.members_lost += 1
 
     def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
         """Let a claim's tasks be held to these CPUs from now on; parameters as for ``Ledger.publish``."""

@@ -6,143 +6,26 @@ Four kinds of values, by how long they live:
 - its :class:`Watch` lives as long as a window: what it gathers there,
 - what it reads at an *edge* of a window (the end of one is the beginning of the next),
 - its :class:`Reading`: everything it knows of one window, frozen. Making it is impure and reads files and maps;
-  decoding it is pure, and gives its :class:`Part` of the evidence (:mod:`probes.build`).
+  decoding it is pure, and gives its part of the evidence (:mod:`probes.readings`, :mod:`probes.build`).
 
 Every method does nothing unless a witness says otherwise. Called under the observer's lock unless said otherwise.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from probes.options import ObserveOptions
 from probes.programs import Side
+from probes.readings import Moment, Reading
 from probes.subjects import Subject
-from toolkit.model.blind_spots import BlindSpot
-from toolkit.model.claims import Claim
-from toolkit.model.cpuset import EMPTY, CpuSet
-from toolkit.model.evidence import Environment, Transition
+from toolkit.model.evidence import Transition
 
 E = TypeVar("E")
 """What a witness reads at an edge; ``None`` for most."""
-R = TypeVar("R", bound="Reading")
 W = TypeVar("W", bound="Watch[Any]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """The ledger's own moment at an edge: every CPU is turned over, or (the window stays open) counted up to now.
-
-    :param at_ns: CLOCK_MONOTONIC just before the first CPU.
-    :param turn_ns: from ``at_ns`` until the last CPU.
-    :param online: the CPUs that were online.
-    """
-
-    at_ns: int
-    turn_ns: int = 0
-    online: CpuSet = EMPTY
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """A claim that was watched in a window. ``present``: it still was when the window ended."""
-
-    claim: Claim
-    ident: int
-    cpus: CpuSet
-    present: bool = True
-
-    @property
-    def name(self) -> str:
-        """The claim's name."""
-        return self.claim.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """What is known of a window besides the readings of the witnesses.
-
-    :param closed: it has ended; otherwise this is a look at it so far.
-    :param subjects: claims that were removed meanwhile first.
-    :param names: claims by ident, also those of other windows.
-    :param sampled: CPUs with a CPU-clock sampler.
-    :param watched: the exclusive and reserved CPUs, at present.
-    :param spots: what the parts of the observer noted that they did not see.
-    """
-
-    number: int
-    started_at: str
-    first: Moment
-    last: Moment
-    closed: bool
-    environment: Environment
-    options: ObserveOptions
-    subjects: tuple[Watched, ...] = ()
-    names: Mapping[int, str]
-    sampled: CpuSet = EMPTY
-    watched: CpuSet = EMPTY
-    pods_root: str | None = None
-    transitions: tuple[Transition, ...] = ()
-    spots: tuple[BlindSpot, ...] = ()
-
-    @property
-    def start_ns(self) -> int:
-        """CLOCK_MONOTONIC at which the window opened."""
-        return self.first.at_ns
-
-    @property
-    def end_ns(self) -> int:
-        """CLOCK_MONOTONIC of its end, or of this look."""
-        return self.last.at_ns
-
-    @property
-    def claims(self) -> dict[str, Watched]:
-        """Every claim once, by name: of two that had one name the later."""
-        return {subject.name: subject for subject in self.subjects}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """What one witness gives to the evidence.
-
-    :param evidence, coverage: values of its own types (``toolkit/model/evidence``), whose fields are fields of
-        ``Evidence`` and ``Coverage``.
-    :param spots: what it did not see.
-    """
-
-    evidence: object | None = None
-    coverage: object | None = None
-    spots: Sequence[BlindSpot] = ()
-
-
-class Reading(ABC):
-    """Everything one witness knows of one window: a frozen dataclass of plain values."""
-
-    @abstractmethod
-    def decode(self, readings: Readings) -> Part:
-        """Return the witness's part of the evidence. Pure: no file, no clock, no kernel."""
-
-
-class Readings:
-    """The readings of all witnesses of one window."""
-
-    def __init__(self, frame: Frame, readings: Iterable[Reading]) -> None:
-        self.frame = frame
-        self.all = tuple(readings)
-
-    def of(self, kind: type[R]) -> R:
-        """Return the reading of a kind, for a witness that is compared with another.
-
-        :raises KeyError: nobody made one.
-        """
-        for reading in self.all:
-            if isinstance(reading, kind):
-                return reading
-        raise KeyError(kind.__name__)
 
 
 class OpenWindow(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from probes.actions.records import Affinity, Move
+from probes.readings import Part, Reading, Readings
 from probes.records import comm
-from probes.witness import Part, Reading, Readings
 from toolkit.model.actions import AffinityChange, CgroupMove
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet

@@ -6,8 +6,9 @@ from collections.abc import Generator
 
 from probes.actions.decoder import ActionReading, Dropped
 from probes.actions.reader import Actions, read_hierarchies
+from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import Moment, OpenWindow, Watch, Witness
+from probes.witness import OpenWindow, Watch, Witness
 
 
 class ActionWatch(Watch[Dropped]):

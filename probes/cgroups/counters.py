@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from probes.cgroups.bandwidth import read_stats
 from probes.cgroups.decoder import BandwidthReading
 from probes.cgroups.lives import Lives, Reading
+from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
 from probes.switches.watch import SwitchWatch
 from probes.windows import Windows
-from probes.witness import Moment, OpenWindow, Watch, Witness
+from probes.witness import OpenWindow, Watch, Witness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

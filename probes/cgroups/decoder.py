@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from probes.cgroups.bandwidth import bandwidth_use
 from probes.cgroups.lives import Account
+from probes.readings import Frame, Part, Reading, Readings, Watched
 from probes.switches.decoder import SwitchReading
-from probes.witness import Frame, Part, Reading, Readings, Watched
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import CgroupFiles
@@ -34,11 +34,13 @@ class FileReading(Reading):
 
     def decode(self, readings: Readings) -> Part:
         """Return the files, and how closely they were followed."""
-        del readings
+        others = {other.claim.cgroup for other in readings.frame.others}
         text = f"{self.dropped} changes of control files were not kept: too many"
         return Part(
             evidence=FileEvidence(
-                files_before=tuple(self.before.values()), files_after=self.after, files_during=self.during
+                files_before=tuple(found for cgroup, found in self.before.items() if cgroup not in others),
+                files_after=tuple(found for found in self.after if found.cgroup not in others),
+                files_during=tuple(found for found in self.during if found.cgroup not in others),
             ),
             coverage=FileCoverage(file_readings=self.readings, file_gap_ns=self.gap_ns),
             spots=(BlindSpot(text=text, witnesses=(Witness.FILES,)),) if self.dropped else (),

@@ -10,10 +10,11 @@ from probes.cgroups.bandwidth import lineage
 from probes.cgroups.control_files import ControlFiles, empty
 from probes.cgroups.decoder import FileReading
 from probes.cgroups.file_reader import FileReader
+from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
 from probes.windows import Windows
-from probes.witness import Moment, OpenWindow, Watch, Witness
+from probes.witness import OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles

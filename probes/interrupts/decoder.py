@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from probes.interrupts.records import IRQ_DEVICE, IRQ_SOFT, IrqKey, IrqSums
+from probes.readings import Part, Reading, Readings
 from probes.records import comm
-from probes.witness import Part, Reading, Readings
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence.interrupts import InterruptCoverage, InterruptEvidence

@@ -7,8 +7,9 @@ from collections.abc import Generator
 from probes.interrupts.decoder import InterruptReading, SoftirqCounts
 from probes.interrupts.reader import Interrupts
 from probes.node.system import read_softirqs
+from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import Moment, OpenWindow, Watch, Witness
+from probes.witness import OpenWindow, Watch, Witness
 
 
 class InterruptWatch(Watch[SoftirqCounts]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from probes.witness import Part, Reading, Readings
+from probes.readings import Part, Reading, Readings
 from toolkit.model.blind_spots import BlindSpot, ScanGap, Witness
 from toolkit.model.evidence import ThreadMask
 from toolkit.model.evidence.masks import MaskCoverage, MaskEvidence
@@ -28,7 +28,8 @@ class MaskReading(Reading):
 
     def decode(self, readings: Readings) -> Part:
         """Return the masks, and how closely they were followed."""
-        del readings
+        frame = readings.frame
+        gaps = tuple(gap for gap in self.gaps if frame.is_about(gap.claim))
         lost = (
             BlindSpot(
                 text=f"{count} thread masks of {name} were not kept: too many distinct ones",
@@ -38,9 +39,9 @@ class MaskReading(Reading):
             for name, count in sorted(self.dropped.items())
         )
         return Part(
-            evidence=MaskEvidence(thread_masks=self.masks),
-            coverage=MaskCoverage(proc_scans=self.scans, scan_gaps=self.gaps),
-            spots=(*gap_spots(self.gaps), *lost),
+            evidence=MaskEvidence(thread_masks=tuple(row for row in self.masks if frame.is_about(row.claim))),
+            coverage=MaskCoverage(proc_scans=self.scans, scan_gaps=gaps),
+            spots=(*gap_spots(gaps), *lost),
         )
 
 

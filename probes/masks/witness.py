@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from probes.loops import Loop
 from probes.masks.decoder import MaskReading
 from probes.masks.threads import ThreadMasks
+from probes.readings import Moment
 from probes.subjects import Subject
 from probes.windows import Windows
-from probes.witness import Moment, OpenWindow, Watch, Witness
+from probes.witness import OpenWindow, Watch, Witness
 from toolkit.model import blind_spots
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from probes.witness import Part, Reading, Readings
+from probes.readings import Part, Reading, Readings
 from toolkit.model.evidence.memory import MemoryEvidence
 from toolkit.model.placement import DevicePlace, HugetlbUse, PageReading
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from probes.memory.decoder import MemoryReading
 from probes.memory.hugetlb import sample_hugetlb
 from probes.memory.pages import PageSampler
+from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import Moment, OpenWindow, Watch, Witness
+from probes.witness import OpenWindow, Watch, Witness
 from toolkit.host.pci_devices import read_devices
 
 

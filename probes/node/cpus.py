@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, contextmanager
 
 from probes.node.decoder import CpuReading
 from probes.node.presence import Presence
+from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import Chore, Moment, OpenWindow, Watch, Witness
+from probes.witness import Chore, OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 from toolkit.host.hotplug import HotplugMonitor
 from toolkit.model.evidence import HotplugEvent, Transition

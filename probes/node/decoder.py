@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from probes.node.system import SystemCounters, run_delay
 from probes.node.untraced import Hidden, Untraced
-from probes.witness import Part, Reading, Readings
+from probes.readings import Part, Reading, Readings
 from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import HotplugEvent

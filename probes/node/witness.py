@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from probes.node.decoder import OwnEdge, OwnReading, SystemEdge, SystemReading, ThreadReading
 from probes.node.system import read_run_delay, read_system
 from probes.node.untraced import Untraced, read_again, read_counts, untraced
+from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import Moment, OpenWindow, Watch, Witness
+from probes.witness import OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 
 

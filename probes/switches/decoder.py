@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from probes.readings import Frame, Part, Reading, Readings, Watched
 from probes.switches import tally
 from probes.switches.owners import classify
 from probes.switches.records import CpuState, Row
-from probes.witness import Frame, Part, Reading, Readings, Watched
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Intruder, UsageBin
@@ -69,7 +69,7 @@ class SwitchReading(Reading):
         inside = watched.claim.cgroup.rstrip("/") + "/"
         return sum(
             row.ns
-            for other in frame.subjects
+            for other in (*frame.subjects, *frame.others)
             if other == watched or other.claim.cgroup.startswith(inside)
             for row in self.rows.get(other.ident, ())
         )
@@ -81,14 +81,15 @@ class SwitchReading(Reading):
         for subject in frame.subjects:
             cuts = {cpu: count for (ident, cpu), count in self.cuts.items() if ident == subject.ident}
             use += tally.cpu_use(subject.name, self.rows.get(subject.ident, []), frame.sampled, cuts)
+        names = {ident: name for ident, name in frame.names.items() if frame.is_about(name)}
         first, last = self.first.states, self.last.states
         standstill = {cpu: last[cpu].standstill_ns - first[cpu].standstill_ns for cpu in frame.sampled}
         return Part(
             evidence=SwitchEvidence(
                 cpu_use=tuple(use),
-                offenders=tally.offenders(self.offences, frame.names, frame.start_ns),
+                offenders=tally.offenders(self.offences, names, frame.start_ns),
                 intruders=self._intruders(frame.start_ns),
-                usage_bins=self.bins,
+                usage_bins=tuple(row for row in self.bins if frame.is_about(row.claim)),
                 standstill_by_cpu_ns=standstill or None,
             ),
             coverage=self._coverage(frame),

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from probes.clocks import Clock
+from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
 from probes.switches import tally
@@ -15,7 +16,7 @@ from probes.switches.owners import CgroupNames
 from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.switches.shares import Shares
 from probes.switches.usage_slots import Bins
-from probes.witness import Moment, OpenWindow, Watch
+from probes.witness import OpenWindow, Watch
 
 MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""

@@ -12,11 +12,12 @@ import pytest
 
 from probes.composition import WITNESSES
 from probes.observer import Observer
+from probes.readings import Moment, Part, Reading, Readings
 from probes.subjects import Subject
 from probes.switches.decoder import SwitchReading
 from probes.switches.ledger import Ledger
 from probes.windows import Windows
-from probes.witness import Moment, OpenWindow, Part, Reading, Readings, Watch, Witness
+from probes.witness import OpenWindow, Watch, Witness
 from tests.integration.probe_lab import cgroup
 from toolkit.model import blind_spots
 from toolkit.model.blind_spots import BlindSpot

@@ -24,10 +24,10 @@ from probes.node.decoder import (
 from probes.node.system import SystemCounters
 from probes.node.untraced import Untraced
 from probes.options import ObserveOptions
+from probes.readings import Frame, Moment, Reading, Watched
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
 from probes.switches.records import CpuState, IntruderKey, IntruderSums, Offence, OffenceKey
-from probes.witness import Frame, Moment, Reading, Watched
 from toolkit.host.cgroupfs import CpuStat
 from toolkit.model.blind_spots import ScanGap
 from toolkit.model.claims import Claim, Isolation

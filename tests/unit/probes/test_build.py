@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable
+from dataclasses import fields, replace
 
 import pytest
 
 from probes.build import build
-from probes.composition import WITNESSES
 from probes.node.decoder import CpuReading, OwnEdge, OwnReading
 from probes.node.untraced import Hidden, Untraced
+from probes.readings import Frame, Reading, Readings, Watched
 from probes.switches.decoder import SwitchEdge
-from probes.witness import Part, Reading, Readings, Watched
 from tests.unit.probes.readings import (
     ACTIONS,
     BANDWIDTH,
     CLAIM,
     DB,
-    END,
     FILES,
     FRAME,
     INTERRUPTS,
     LOST,
     MASKS,
     ONLINE,
-    OWN,
     QUIET,
     SECOND,
     START,
@@ -38,20 +36,24 @@ from toolkit.model import serde
 from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot, ScanGap, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Evidence, Transition
-from toolkit.model.evidence.node import HotplugEvidence
 
 NOT_OF_WITNESSES = {"canaries", "runtime", "layers", "claim_changes", "state_files", "picture"}
 """What the pipeline knows, and no witness."""
 
 
+def built(frame: Frame, readings: Iterable[Reading]) -> Evidence:
+    """Return the evidence of these readings."""
+    return build(Readings(frame, tuple(readings)))
+
+
 def doubts(*changed: Reading) -> dict[str, set[Witness]]:
     """Return what a window with these readings did not see, with the witnesses that it leaves doubtful."""
-    return {spot.text: set(spot.witnesses) for spot in build(FRAME, but(*changed)).coverage.blindness}
+    return {spot.text: set(spot.witnesses) for spot in built(FRAME, but(*changed)).coverage.blindness}
 
 
 def test_a_quiet_window_is_told_in_full() -> None:
     """Each witness's rows arrive, in numbers that can be checked by hand."""
-    found = build(FRAME, QUIET)
+    found = built(FRAME, QUIET)
 
     assert (found.started_at, found.start_monotonic_ns, found.duration_ns) == (FRAME.started_at, START, SECOND)
     (use,) = found.cpu_use
@@ -73,7 +75,7 @@ def test_a_quiet_window_is_told_in_full() -> None:
 
 def test_a_quiet_window_is_covered() -> None:
     """1000 switches were judged, the kernel counted 998 to 1004; nothing was lost, and nothing is in doubt."""
-    found = build(FRAME, QUIET).coverage
+    found = built(FRAME, QUIET).coverage
 
     assert (found.switches_judged, found.switches_kernel, found.switches_skew) == (1_000, 1_001, 4)
     assert (found.lost_events, found.map_full, found.missed_runs, found.blindness, found.blind_spots) == (
@@ -96,7 +98,7 @@ def test_a_quiet_window_is_covered() -> None:
 
 def test_every_field_has_a_witness() -> None:
     """What no witness gives is what belongs to the window, or what only the pipeline knows: a forgotten part shows."""
-    parts = [reading.decode(Readings(FRAME, QUIET)) for reading in QUIET]
+    parts = [reading.decode(Readings(FRAME, tuple(QUIET))) for reading in QUIET]
     given = [field.name for part in parts if part.evidence is not None for field in fields(part.evidence)]  # type: ignore[arg-type]
     covered = [field.name for part in parts if part.coverage is not None for field in fields(part.coverage)]  # type: ignore[arg-type]
     window = {"started_at", "start_monotonic_ns", "duration_ns", "environment", "coverage", "transitions"}
@@ -110,7 +112,7 @@ def test_every_field_has_a_witness() -> None:
 
 def test_evidence_is_flat_in_a_file() -> None:
     """Parts are a matter of Python: a file has one level, and is read back as what was written."""
-    found = build(FRAME, QUIET)
+    found = built(FRAME, QUIET)
     text = serde.to_json(found)
 
     assert serde.from_json(Evidence, text, "evidence.json") == found
@@ -126,7 +128,7 @@ def test_lost_records_are_counted_by_difference() -> None:
     )
     own = OwnReading(first=OwnEdge(missed=3), last=OwnEdge(missed=5))
 
-    found = build(FRAME, but(replace(SWITCHES, last=last, dropped=10), own)).coverage
+    found = built(FRAME, but(replace(SWITCHES, last=last, dropped=10), own)).coverage
 
     assert (found.lost_events, found.map_full, found.missed_runs) == (5, 1 + 6 + 10, 2)
 
@@ -138,8 +140,8 @@ def test_a_cpu_that_never_turned_its_window_over_is_not_seen() -> None:
         states=(state(window=7, judged=11, closed_window=6, closed_judged=99), state(window=7, judged=2))
     )
 
-    closed = build(FRAME, but(away)).coverage
-    still = build(replace(FRAME, closed=False), but(replace(SWITCHES, last=running))).coverage
+    closed = built(FRAME, but(away)).coverage
+    still = built(replace(FRAME, closed=False), but(replace(SWITCHES, last=running))).coverage
 
     assert (closed.cpus_seen, closed.switches_judged) == (CpuSet.parse("0"), 5)
     assert (still.cpus_seen, still.switches_judged) == (ONLINE, 13)
@@ -186,7 +188,7 @@ def test_what_was_not_seen_leaves_its_witness_in_doubt(changed: Reading, told: s
 def test_what_was_noted_comes_with_what_the_readings_show() -> None:
     """Each text once, and the notes of the observer's parts among them."""
     noted = BlindSpot(text="a thread met an error", witnesses=EVERY_WITNESS)
-    found = build(replace(FRAME, spots=(noted, noted)), but(replace(FILES, dropped=1))).coverage
+    found = built(replace(FRAME, spots=(noted, noted)), but(replace(FILES, dropped=1))).coverage
 
     assert found.blindness[0] == noted
     assert len(found.blindness) == 2
@@ -197,7 +199,7 @@ def test_hidden_switches_widen_what_may_differ() -> None:
     """What the kernel counted and no tracepoint told is a number of its own, and its doubt is added to the skew."""
     hidden = replace(THREADS, untraced=Untraced(switches=50, skew=7, threads=()))
 
-    found = build(FRAME, but(hidden)).coverage
+    found = built(FRAME, but(hidden)).coverage
 
     assert (found.switches_untraced, found.switches_skew) == (50, 3 + 7)
 
@@ -207,8 +209,8 @@ def test_without_a_sampler_an_open_window_has_no_second_account() -> None:
     silent = replace(BANDWIDTH, silent=CpuSet.parse("1"))
     still = replace(FRAME, closed=False)
 
-    assert [row.bpf_usage_ns for row in build(still, but(silent)).bandwidth] == [None]
-    assert [row.bpf_usage_ns for row in build(FRAME, but(silent)).bandwidth] == [9_000]
+    assert [row.bpf_usage_ns for row in built(still, but(silent)).bandwidth] == [None]
+    assert [row.bpf_usage_ns for row in built(FRAME, but(silent)).bandwidth] == [9_000]
 
 
 def test_nested_claims_are_in_the_outer_ones_account() -> None:
@@ -217,7 +219,7 @@ def test_nested_claims_are_in_the_outer_ones_account() -> None:
     rows = {**SWITCHES.rows, LOST: [SWITCHES.rows[DB][1]]}
     frame = replace(FRAME, subjects=(inner, *FRAME.subjects))
 
-    found = build(frame, but(replace(SWITCHES, rows=rows)))
+    found = built(frame, but(replace(SWITCHES, rows=rows)))
 
     assert {row.claim: row.bpf_usage_ns for row in found.bandwidth if row.level == 0}["db"] == 18_000
     assert [(row.claim, row.run_ns) for row in found.cpu_use] == [("in", 9_000), ("db", 9_000)]
@@ -227,61 +229,4 @@ def test_transitions_are_the_windows_own() -> None:
     """No witness reads them: they are passed on."""
     change = Transition(claim="db", what="restart", start_at_ns=1, end_at_ns=2)
 
-    assert build(replace(FRAME, transitions=(change,)), QUIET).transitions == (change,)
-
-
-@serde.stage_value
-@dataclass(frozen=True, kw_only=True)
-class LoadEvidence:
-    """The part of a witness that was made up here."""
-
-    load: float | None = None
-
-
-@serde.stage_value
-@dataclass(frozen=True, kw_only=True)
-class Wider(LoadEvidence, Evidence):
-    """Evidence with one part more."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadReading(Reading):
-    load: float
-
-    def decode(self, readings: Readings) -> Part:
-        """Return it, and compare it with another witness's reading."""
-        busy = readings.of(type(SWITCHES)).rows[DB][1].ns > 0
-        spots = (BlindSpot(text="the load is not known while db runs"),) if busy else ()
-        return Part(evidence=LoadEvidence(load=self.load), spots=spots)
-
-
-def test_a_new_witness_is_one_more_reading() -> None:
-    """Its field arrives in evidence that has its part, beside all others, and its blind spot among theirs."""
-    found = build(FRAME, [*QUIET, LoadReading(0.5)], kind=Wider)
-
-    assert isinstance(found, Wider)
-    assert found.load == 0.5
-    assert found.coverage.blind_spots == ("the load is not known while db runs",)
-    assert found.cpu_use == build(FRAME, QUIET).cpu_use
-    assert serde.from_json(Wider, serde.to_json(found), "evidence.json") == found
-
-
-@dataclass(frozen=True, slots=True)
-class _Twice(Reading):
-    def decode(self, readings: Readings) -> Part:
-        """Give what another witness gives."""
-        assert readings.frame.end_ns == END
-        return Part(evidence=HotplugEvidence())
-
-
-def test_two_witnesses_of_one_field_are_refused() -> None:
-    """Each field of the evidence has one witness."""
-    with pytest.raises(ValueError, match="two witnesses give hotplug"):
-        build(FRAME, [*QUIET, _Twice()])
-
-
-def test_the_list_is_made_of_different_witnesses() -> None:
-    """None twice, and the ledger of switches nearest to its own moment."""
-    assert len(set(WITNESSES)) == len(WITNESSES)
-    assert WITNESSES[-1].__module__ == "probes.switches.witness"
-    assert OWN in QUIET
+    assert built(replace(FRAME, transitions=(change,)), QUIET).transitions == (change,)
