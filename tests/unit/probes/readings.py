@@ -92,7 +92,7 @@ SYSTEM = SystemReading(
     ),
     last=SystemEdge(
         before=SystemCounters(context_switches=1_100, steal_ns=5, steal_by_cpu_ns={0: 4, 1: 1}),
-        after=SystemCounters(context_switches=1_104, steal_ns=6, steal_by_cpu_ns={0: 5, 1: 1, 2: 9}),
+        after=SystemCounters(context_switches=1_105, steal_ns=6, steal_by_cpu_ns={0: 5, 1: 1, 2: 9}),
     ),
 )
 THREADS = ThreadReading(

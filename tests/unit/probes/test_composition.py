@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -148,3 +150,24 @@ def test_without_controls_nothing_differs() -> None:
     readings = Readings(FRAME, QUIET)
 
     assert build(readings.without(["canary"])) == build(readings)
+
+
+PROBES = Path(__file__).resolve().parents[3] / "probes"
+OWN_FOLDERS = {path.parent.name for path in PROBES.glob("*/__init__.py")}
+CLAIMS = {f"probes.switches.{name}" for name in ("ledger", "members", "published", "records", "trails")}
+"""Where claims are published and memberships kept: what every witness stands on, and no witness."""
+
+
+def test_only_the_list_names_a_witness() -> None:
+    """Beside the folders of the witnesses one module imports from them: the one that says which there are."""
+    found: dict[str, set[str]] = {}
+    for path in PROBES.glob("*.py"):
+        names = {
+            node.module or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)
+        }
+        theirs = {name for name in names if name.split(".")[1:2] and name.split(".")[1] in OWN_FOLDERS}
+        if theirs - CLAIMS:
+            found[path.name] = theirs - CLAIMS
+
+    assert found.keys() == {"composition.py"}
+    assert {name.split(".")[1] for name in found["composition.py"]} == OWN_FOLDERS
