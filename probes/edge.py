@@ -37,13 +37,19 @@ def read_edge(state: State, witnesses: tuple[Witness[Any], ...], turn: bool = Tr
     else:
         ledger.split(ledger.sampled())
     turned = time.monotonic_ns()
-    found = {witness: _rest(steps) for witness, steps in reversed(under_way)}
+    found: dict[Witness[Any], Any] = {}
+    later = [(witness, steps) for witness, steps in reversed(under_way) if not _ended(witness, steps, found)]
+    for witness, steps in later:
+        if not _ended(witness, steps, found):
+            raise RuntimeError(f"{type(witness).__name__} yields more than twice at an edge")
     return Edge(Moment(at_ns=now, turn_ns=turned - now, online=ledger.online()), found)
 
 
-def _rest(steps: Generator[None, None, Any]) -> Any:
+def _ended(witness: Witness[Any], steps: Generator[None, None, Any], found: dict[Witness[Any], Any]) -> bool:
+    """Let a witness go on; returns whether it has come to its end, and keeps what it has read."""
     try:
         next(steps)
     except StopIteration as end:
-        return end.value
-    raise RuntimeError("a witness yields once at an edge")
+        found[witness] = end.value
+        return True
+    return False

@@ -125,10 +125,11 @@ class Witness(Generic[E]):
         return Watch()
 
     def edge(self, turn: bool) -> Generator[None, None, E | None]:
-        """Read what has to be read at an edge: yields once, and returns what was read.
+        """Read what has to be read at an edge: yields once or twice, and returns what was read.
 
         Witnesses read in their order until they yield, then comes the ledger's own moment, then they go on in the
-        opposite order: the last of the list is nearest to the moment on both sides.
+        opposite order: the last of the list is nearest to the moment on both sides. Who yields a second time reads the
+        rest when everybody has read.
 
         :param turn: the window ends here; otherwise it is a look at an open one.
         """

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from probes.cgroups.bandwidth import lineage
 from probes.windows import Windows
+from probes.witness import OpenWindow
 from toolkit.model.blind_spots import Witness
 
 PERIOD_S = 1.0
@@ -21,9 +22,9 @@ COUNTERS_A_ROUND = 100
 
 
 class FileReader:
-    """Runs from ``__enter__`` to ``__exit__``. ``read_files``: reads the control files of cgroups."""
+    """Runs from ``__enter__`` to ``__exit__``. ``read_files``: reads the control files of cgroups in a window."""
 
-    def __init__(self, windows: Windows, read_files: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None]) -> None:
         self._windows, self._read_files = windows, read_files
         self._stop = threading.Event()
         self._turn = 0
@@ -60,7 +61,7 @@ class FileReader:
         with windows.lock:
             subjects = list(windows.subjects.values())
         cgroups = dict.fromkeys(level for subject in subjects for level in lineage(subject.claim.cgroup))
-        self._read_files(cgroups)
+        self._read_files(window, cgroups)
         first, count = self._turn, len(subjects)
         self._turn = (first + COUNTERS_A_ROUND) % max(1, count)
         for index, subject in enumerate(subjects):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import AbstractContextManager
 
 from probes.cgroups.bandwidth import lineage
@@ -84,12 +84,7 @@ class Files(Witness[FileEdge]):
 
     def running(self) -> AbstractContextManager[object]:
         """Read them once a second, in a thread of its own."""
-        return FileReader(self._windows, self._read)
-
-    def _read(self, cgroups: Iterable[str]) -> None:
-        window = self._windows.window
-        if window is not None:
-            window.watch(FileWatch).files.read(cgroups)
+        return FileReader(self._windows, lambda window, cgroups: window.watch(FileWatch).files.read(cgroups))
 
     def begin(self, window: OpenWindow, first: FileEdge) -> FileWatch:
         """Begin with a window."""

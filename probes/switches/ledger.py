@@ -264,14 +264,10 @@ class Ledger(Programs):
         data = self._rows.lookup(_U32.pack(slot * 2 + (window & 1))) or b""
         return [records.Row(*values) for values in records.Row.LAYOUT.iter_unpack(data)]
 
-    def states(self, raw: bytes | None = None) -> list[records.CpuState]:
-        """Return every possible CPU's own counters, as they are now or as :meth:`raw_states` read them."""
-        data = self.raw_states() if raw is None else raw
+    def states(self) -> list[records.CpuState]:
+        """Return every possible CPU's own counters."""
+        data = self._state.lookup(_U32.pack(0)) or b""
         return [records.CpuState.decode(piece) for piece in per_cpu(data, self._state.value_size)]
-
-    def raw_states(self) -> bytes:
-        """Read the counters and decode nothing: one system call, however many CPUs there are."""
-        return self._state.lookup(_U32.pack(0)) or b""
 
     def seen(self, tid: int) -> bool:
         """Say whether the ledger ever saw this thread switched out."""

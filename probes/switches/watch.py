@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from probes.clocks import Clock
 from probes.readings import Moment
@@ -22,20 +22,12 @@ MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawEdge:
-    """The counters as they were copied next to the ledger's moment, where there is no time to decode them."""
-
-    states: bytes
-    members_lost: int
-
-
-class SwitchWatch(Watch[RawEdge]):
+class SwitchWatch(Watch[SwitchEdge]):
     """One window of the ledger. Called under the lock."""
 
-    def __init__(self, state: State, cgroups: CgroupNames, window: OpenWindow, first: RawEdge) -> None:
+    def __init__(self, state: State, cgroups: CgroupNames, window: OpenWindow, first: SwitchEdge) -> None:
         self._state, self._cgroups = state, cgroups
-        self.window, self._first = window, self._decoded(first)
+        self.window, self._first = window, first
         self._shares = Shares(state.published)
         """What pieces add to the rows."""
         self.offences: tally.Offences = {}
@@ -65,7 +57,7 @@ class SwitchWatch(Watch[RawEdge]):
         """Close the running slots."""
         self.add_bins()
 
-    def close(self, edge: RawEdge, moment: Moment) -> None:
+    def close(self, edge: SwitchEdge, moment: Moment) -> None:
         """Keep the rows: the next window but one takes their place in the kernel."""
         del edge, moment
         for subject in self.window.present():
@@ -113,14 +105,14 @@ class SwitchWatch(Watch[RawEdge]):
         self.waiting = still[:MAX_WAITING]
         return found
 
-    def read(self, edge: RawEdge, moment: Moment) -> SwitchReading:
+    def read(self, edge: SwitchEdge, moment: Moment) -> SwitchReading:
         """Return the window up to this edge."""
         state, offences, intruders = self._state, *self._collect()
         if intruders:
             self._cgroups.refresh()
         return SwitchReading(
             first=self._first,
-            last=self._decoded(edge),
+            last=edge,
             rows={subject.ident: self.rows(subject) for subject in self.window.all_subjects()},
             cuts=dict(self._shares.cuts),
             offences=offences,
@@ -132,9 +124,6 @@ class SwitchWatch(Watch[RawEdge]):
             observer_pid=os.getpid(),
             blind_spots=state.ledger.blind_spots,
         )
-
-    def _decoded(self, edge: RawEdge) -> SwitchEdge:
-        return SwitchEdge(states=tuple(self._state.ledger.states(edge.states)), members_lost=edge.members_lost)
 
     def _collect(self) -> tuple[tally.Offences, tally.Intruders]:
         """Return this window's detail entries: those drained before, those in the maps now, and those of pieces."""

@@ -12,6 +12,7 @@ from probes.bpfsys import Map
 from probes.records import comm
 from probes.subjects import Violation
 from probes.switches import tally
+from probes.switches.decoder import SwitchEdge
 from probes.switches.members import drop_dead
 from probes.switches.owners import CgroupNames
 from probes.switches.records import (
@@ -25,7 +26,7 @@ from probes.switches.records import (
     OffenceKey,
     Piece,
 )
-from probes.switches.watch import RawEdge, SwitchWatch
+from probes.switches.watch import SwitchWatch
 from probes.windows import Windows
 from probes.witness import Chore, OpenWindow, Witness
 from toolkit.model import blind_spots
@@ -36,7 +37,7 @@ EVENTS_S = 5.0
 HOUSEKEEPING_S = 2.0
 
 
-class Switches(Witness[RawEdge]):
+class Switches(Witness[SwitchEdge]):
     """The last of the witnesses: its own counters are read next to the ledger's moment."""
 
     def __init__(self, windows: Windows) -> None:
@@ -66,16 +67,21 @@ class Switches(Witness[RawEdge]):
             Chore(HOUSEKEEPING_S, self._housekeeping),
         )
 
-    def begin(self, window: OpenWindow, first: RawEdge) -> SwitchWatch:
+    def begin(self, window: OpenWindow, first: SwitchEdge) -> SwitchWatch:
         """Begin with a window."""
         return SwitchWatch(self._windows, self._cgroups, window, first)
 
-    def edge(self, turn: bool) -> Generator[None, None, RawEdge]:
-        """Read every CPU's counters: what a window that has ended has counted stands still, an open one goes on."""
-        del turn
+    def edge(self, turn: bool) -> Generator[None, None, SwitchEdge]:
+        """Read every CPU's counters.
+
+        An open window goes on counting: it is read at once, between the kernel's two readings. One that has ended
+        stands still, and whatever is done between the two readings makes switches.
+        """
         ledger = self._windows.ledger
         yield
-        return RawEdge(states=ledger.raw_states(), members_lost=ledger.members_lost)
+        if turn:
+            yield
+        return SwitchEdge(states=tuple(ledger.states()), members_lost=ledger.members_lost)
 
     def wait_for(self, window: OpenWindow) -> None:
         """Wait until what was sent before the window closed is heard and settled."""
