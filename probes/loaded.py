@@ -6,24 +6,31 @@ whatever an observer keeps in user space ends with it. So nothing that one saw o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from probes.composition import WITNESSES, new_ledger
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
+from probes.witness import Witness
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
 
 
 @contextmanager
-def loaded(root: Path = Path("/"), options: ObserveOptions | None = None) -> Iterator[Ledger]:
+def loaded(
+    root: Path = Path("/"),
+    options: ObserveOptions | None = None,
+    witnesses: Sequence[type[Witness[Any]]] = WITNESSES,
+) -> Iterator[Ledger]:
     """Compile, load and attach the programs; give the ledger to one :class:`probes.observer.Observer` after the other.
 
     :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     """
     unified_hierarchy(root)
-    with attached(Ledger(root, options or ObserveOptions())) as ledger:
+    with attached(new_ledger(root, options, witnesses)) as ledger:
         yield ledger
 
 

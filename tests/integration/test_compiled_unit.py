@@ -10,9 +10,9 @@ import pytest
 
 from probes import loader, unit
 from probes.builder import Request
+from probes.composition import build_request
 from probes.loader import LoadedPrograms
 from probes.options import ObserveOptions
-from probes.switches.ledger import build_request
 from toolkit.host.bpf_syscalls import map_info, object_info
 
 pytestmark = [

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
-from toolkit.model.coverage import Coverage
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CgroupFiles, Environment, Evidence, ThreadMask
+from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
