@@ -183,7 +183,7 @@ def check_claims(claims: ClaimSet, where: str) -> None:
 
 
 def _is_place(cgroup: str) -> bool:
-    """Say whether a path names one cgroup below the root, in the one way that it can be written."""
+    """Return whether a path names one cgroup below the root, in the one way that it can be written."""
     path = raw(cgroup)
     return cgroup.isprintable() and b"\0" not in path and not {b"", b".", b".."} & set(path.strip(b"/").split(b"/"))
 

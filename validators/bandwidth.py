@@ -23,9 +23,9 @@ counts each of them as throttled: time for which a CPU stood still (a stopped vi
 Under a demand that is known to exceed the quota, the usage must reach k*Q less the same ``n*s + 2*n*t``. Steal does not
 lower that: time that the hypervisor took makes a verdict undecided, not easier to pass.
 
-A CPU that stands still takes no tick: who runs there overruns by as long as it stands, unless the hypervisor tells the
-guest in time (KVM tells what the virtual CPU's thread waited for a CPU, not what it slept for, a page of the guest's
-memory for example). The overrun is repaid in later periods, by which time the window may be over. The sampler's timer
+A CPU that stands still takes no tick: a task there overruns by as long as it stands, unless the hypervisor tells the
+guest in time (KVM reports how long the virtual CPU's thread waited for a CPU, not what it slept for, such as a page of
+its memory). The overrun is repaid in later periods, by which time the window may be over. The sampler's timer
 is late by as much, so how long the group ran on CPUs that stood still is measured (``CpuUse.standstill_ns``): usage
 above the bound by no more than that is not proof of a violation.
 
@@ -207,9 +207,9 @@ def same_limit(
     *,
     by_systemd: bool,
 ) -> bool:
-    """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
+    """Return whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
 
-    :param by_systemd: systemd wrote it, so that it may be rounded; nobody else rounds.
+    :param by_systemd: systemd wrote it, so that it may be rounded; no other writer rounds.
     """
     if claimed_quota_us < 0:
         return found_quota_us < 0

@@ -127,7 +127,7 @@ def _wanted(hierarchy: Hierarchy) -> tuple[str, ...]:
 
 
 def offered(hierarchy: Hierarchy, controller: str) -> bool:
-    """Say whether the v2 hierarchy offers the controller."""
+    """Return whether the v2 hierarchy offers the controller."""
     return hierarchy.is_v2(controller) and hierarchy.find_controller(controller) is not None
 
 

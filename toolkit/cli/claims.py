@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
 from toolkit.cli.common import json_option, print_json, say, say_line
 from toolkit.errors import InputError
 from toolkit.model.names import printable
+from toolkit.report.layout import table
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows, claims_yaml
@@ -19,14 +19,33 @@ DIRECTORY = click.Path(path_type=Path)
 
 
 @click.command("claims", short_help="Print the claims of a kubelet's node or of a capture.")
-@click.option("--kubelet", is_flag=True, help="Read the kubelet's node that this is.")
+@click.option("--kubelet", is_flag=True, help="Read the kubelet of this machine.")
 @click.option("--capture", type=DIRECTORY, help="Read a capture instead: a folder or a .tar.gz.")
-@click.option("--kubelet-root", type=DIRECTORY, default=Path("/var/lib/kubelet"), show_default=True)
-@click.option("--cgroup-root", type=DIRECTORY, default=Path("/sys/fs/cgroup"), show_default=True)
-@click.option("--proc", type=DIRECTORY, default=Path("/proc"), show_default=True)
-@click.option("--sys", "sysfs", type=DIRECTORY, default=Path("/sys"), show_default=True)
-@click.option("--logs", type=DIRECTORY, default=Path("/var/log/containers"), show_default=True)
-@click.option("--table", "as_table", is_flag=True, help="Print a table: promised, in force, held.")
+@click.option(
+    "--kubelet-root",
+    type=DIRECTORY,
+    default=Path("/var/lib/kubelet"),
+    show_default=True,
+    help="The kubelet's root directory.",
+)
+@click.option(
+    "--cgroup-root",
+    type=DIRECTORY,
+    default=Path("/sys/fs/cgroup"),
+    show_default=True,
+    help="Where cgroups are mounted.",
+)
+@click.option("--proc", type=DIRECTORY, default=Path("/proc"), show_default=True, help="The node's /proc.")
+@click.option("--sys", "sysfs", type=DIRECTORY, default=Path("/sys"), show_default=True, help="The node's /sys.")
+@click.option(
+    "--logs", type=DIRECTORY, default=Path("/var/log/containers"), show_default=True, help="The containers' logs."
+)
+@click.option(
+    "--table",
+    "as_table",
+    is_flag=True,
+    help="Print a table: what the state file promises, the cgroup grants and the threads have.",
+)
 @json_option
 def command(
     kubelet: bool,
@@ -41,7 +60,7 @@ def command(
 ) -> None:
     """Print what was promised to every container, as a claims file for `pinproof watch --claims`.
 
-    What could not be read, and what cannot be known without it, is said on standard error. Changes nothing.
+    What could not be read, and what is unknown because of that, is reported on standard error. Changes nothing.
 
     Exit code: 0 claims printed, 2 no source can be read.
     """
@@ -58,6 +77,6 @@ def command(
     if as_json:
         print_json(claims_data(node))
     elif as_table:
-        say(tabulate(claims_rows(node), headers=COLUMNS, disable_numparse=True) + "\n")
+        say(table(claims_rows(node), COLUMNS) + "\n")
     else:
         say(claims_yaml(node))

@@ -27,9 +27,7 @@ SHOWN_CHARACTERS = 300
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Compare with each scenario's 'expect'; exit code 1 if one differs.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"results": {"<scenario id>": <as "expect">}}.')
-@click.option(
-    "--quirks", is_flag=True, help="Reproduce the defects of kubelet v1.36.2 instead of doing the sane thing."
-)
+@click.option("--quirks", is_flag=True, help="Reproduce the defects of kubelet v1.36.2 instead of correcting them.")
 def command(files: tuple[Path, ...], check: bool, as_json: bool, quirks: bool) -> None:
     """Replay allocation scenarios through the model of kubelet v1.36.2.
 
@@ -122,7 +120,7 @@ def _short(value: object) -> str:
 
 
 def describe(scenario: VectorScenario, outcome: dict[str, Any]) -> str:
-    """Tell in lines what happened in a scenario."""
+    """Return lines that report what happened in a scenario."""
     title = f"{scenario.id}: {scenario.description}" if scenario.description else scenario.id
     if "startup_error" in outcome:
         error = outcome["startup_error"]

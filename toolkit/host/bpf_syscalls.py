@@ -27,8 +27,10 @@ TRACE_FEXIT = 25
 """Expected attach type of a tracing program: the return of a kernel function."""
 _MAP_TYPE_ARRAY, _MAP_TYPE_RINGBUF = 2, 27
 _ATTR_BYTES = 128
+"""More than the fields set here: every kernel accepts a longer ``bpf_attr`` whose rest is zero."""
 _INFO_BYTES = 256
 _NAME_BYTES = 15
+"""``BPF_OBJ_NAME_LEN`` without its NUL."""
 _LOG_BYTES = 1 << 24  # the most that every kernel takes is UINT_MAX >> 8
 _RETURN_ZERO = bytes.fromhex("b700000000000000 9500000000000000")
 """``r0 = 0; exit``: all other bits are zero, so both byte orders look alike."""

@@ -29,6 +29,7 @@ _MODIFIERS = frozenset((8, 9, 10, 11, 18))  # typedef, volatile, const, restrict
 _FIXED_BYTES = {1: 4, 3: 12, 14: 4, 17: 4}  # int, array, var, declaration tag
 _BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, enum, prototype, data section, enum64
 _LAST_KIND = 19
+"""``BTF_KIND_ENUM64``: the size of an item of a later kind is not known, so nothing behind it can be read."""
 _MAX_DEPTH = 32
 
 
@@ -78,7 +79,7 @@ class Btf:
         return None if data is None else Btf(data, str(root / KERNEL_BTF))
 
     def has_struct(self, name: str) -> bool:
-        """Say whether a struct or union of this name is defined."""
+        """Return whether a struct or union of this name is defined."""
         return name.encode() in self._structs
 
     def member(self, struct_name: str, member: str) -> BtfMember | None:
@@ -118,7 +119,7 @@ class Btf:
         return None
 
     def has_member(self, struct_name: str, member: str) -> bool:
-        """Say whether the struct exists and has the member."""
+        """Return whether the struct exists and has the member."""
         return self.member(struct_name, member) is not None
 
     def function_id(self, name: str) -> int | None:

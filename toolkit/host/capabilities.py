@@ -38,7 +38,7 @@ _VARIANTS = ("run --runtime runc", "run --runtime crun")
 class Capability:
     """One fact.
 
-    :param detail: what was found, or the cause of the "no". :param remedy: how to get it, empty where it is there.
+    :param detail: what was found, or the cause of the "no". :param remedy: how to get it, empty where it exists.
     :param needed_by: verbs that cannot work without it; empty: it only makes things better.
     """
 

@@ -75,7 +75,7 @@ class Hierarchy:
         return None
 
     def is_v2(self, name: str) -> bool:
-        """Say whether the controller lives in the unified hierarchy."""
+        """Return whether the controller lives in the unified hierarchy."""
         return all(controller != name for controller, _ in self.legacy)
 
 
@@ -145,7 +145,7 @@ def v1_number(controller: str, root: Path = Path("/")) -> int:
 
 
 def read_control(path: Path) -> str | None:
-    r"""Read a whole control file; ``None`` if it is not there (any more) or not readable in this kind of cgroup.
+    r"""Read a whole control file; ``None`` if it does not exist (any more) or is not readable in this kind of cgroup.
 
     Bytes that are no UTF-8 are kept (``surrogateescape``). A name in it is spelt by
     :func:`toolkit.model.names.from_text` before it goes anywhere. Lines end with ``\n`` alone: ``splitlines`` would let

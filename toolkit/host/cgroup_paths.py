@@ -75,7 +75,7 @@ def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
 
 
 def exists(hierarchy: Hierarchy, cgroup: str) -> bool:
-    """Say whether any hierarchy that matters has the cgroup."""
+    """Return whether any hierarchy that matters has the cgroup."""
     path = relative(cgroup)
     return any((mount / path).is_dir() for mount in _mounts(hierarchy))
 

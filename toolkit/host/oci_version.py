@@ -17,7 +17,7 @@ DEADLINE_S = 10.0
 
 
 def read_runtime(name: str) -> Runtime:
-    """Return a runtime and its version; the version is empty where the tool does not tell one.
+    """Return a runtime and its version; the version is empty where the tool does not print one.
 
     :param name: ``cgroupfs`` (we write the cgroups ourselves), ``runc`` or ``crun``.
     """

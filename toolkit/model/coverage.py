@@ -27,7 +27,7 @@ class Coverage:
     switches_kernel: int = 0
     switches_skew: int = 0
     switches_untraced: int = 0
-    """Switches in the kernel's count that its tracepoint never tells: of threads without a claim that it never named,
+    """Switches in the kernel's count that its tracepoint never reports: of threads without a claim that it never named,
     by their own counters in /proc. ``switches_judged + switches_untraced`` compares with ``switches_kernel``."""
     lost_events: int = 0
     map_full: int = 0
@@ -51,7 +51,7 @@ class Coverage:
     changed and put back meanwhile was not seen. 0 in runs from before it was measured."""
     cgroup_moves_dropped: int = 0
     affinity_changes_dropped: int = 0
-    """Events that were not told, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""
+    """Events lost, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""
     softirqs_judged: int = 0
     softirqs_kernel: int = 0
     softirqs_skew: int = 0

@@ -171,7 +171,7 @@ class CpuSet:
         return self <= other and self.mask != other.mask
 
     def isdisjoint(self, other: CpuSet) -> bool:
-        """Say whether the two sets share no id."""
+        """Return whether the two sets share no id."""
         return not self.mask & other.mask
 
     def first(self) -> int:

@@ -26,7 +26,7 @@ from toolkit.model.verdict import Offender
 
 
 class OwnerClass(StrEnum):
-    """Who a task that runs on a watched CPU belongs to (docs/facts.md K9)."""
+    """The class of a task on a watched CPU, by its owner (docs/facts.md K9)."""
 
     CLAIM = "claim"
     FOREIGN_POD = "foreign-pod"
@@ -123,7 +123,7 @@ class CgroupFiles:
     shares: int | None = None
     memory_max_bytes: int | None = None
     manager: CgroupManager = CgroupManager.UNKNOWN
-    """Who wrote them, where that was read."""
+    """The manager that wrote them, where that was read."""
 
 
 @stage_value
@@ -231,7 +231,7 @@ class Environment:
     cpus_isolated: CpuSet = field(default_factory=CpuSet)
     cpus_nohz_full: CpuSet = field(default_factory=CpuSet)
     hz: int | None = None
-    """Timer ticks a second, where the kernel tells (CONFIG_HZ)."""
+    """Timer ticks per second (CONFIG_HZ), where the kernel reports it."""
     bandwidth_slice_us: int | None = None
     """``kernel.sched_cfs_bandwidth_slice_us``"""
     idle_exit_us: int | None = None
@@ -290,7 +290,7 @@ class Evidence:
     steal_by_cpu_ns: dict[int, int] | None = None
     standstill_by_cpu_ns: dict[int, int] | None = None
     """For how long somebody ran on a CPU that took no timer interrupt, of CPUs with a sampler; ``None``: not observed.
-    It stood still, whoever was the cause; steal tells only of hypervisors that had another task to run."""
+    It stood still, whatever the cause; steal counts only the time in which the hypervisor ran another task."""
     cgroup_moves: tuple[CgroupMove, ...] = ()
     """Moves of tasks of claims, the first of each CPU."""
     affinity_changes: tuple[AffinityChange, ...] | None = None

@@ -69,7 +69,7 @@ def canaries(
 
 
 def alive(pair: CanaryPair) -> bool:
-    """Say whether both canaries still run."""
+    """Return whether both canaries still run."""
     return all(cgroupfs.pids(pair.hierarchy, claim.cgroup) for claim in pair.claims)
 
 
