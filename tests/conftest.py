@@ -29,9 +29,9 @@ def shared() -> Path:
     return folder
 
 
-def pytest_report_header() -> str:
-    """Print the seed: it must be known of a run that was cut short, too."""
-    return f"seed: {SEED} (PINPROOF_SEED={SEED} repeats it)"
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seed at the end (``-q`` has no header)."""
+    terminalreporter.write_line(f"seed: {SEED} (PINPROOF_SEED={SEED} repeats it)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
