@@ -12,9 +12,8 @@ from pathlib import Path
 
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
-from toolkit.errors import HostUnsupportedError
 from toolkit.host import cgroupfs
-from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.host.cgroupfs import Hierarchy
 
 
 @contextmanager
@@ -44,9 +43,5 @@ def unified_hierarchy(root: Path) -> Hierarchy:
     :raises HostUnsupportedError: it has no v2 part, so that BPF cannot tell cgroups apart.
     """
     hierarchy = cgroupfs.detect(root)
-    if hierarchy.mode is Mode.V1 or hierarchy.unified is None:
-        raise HostUnsupportedError(
-            "this host has cgroup v1 only: BPF cannot tell cgroups apart; boot with cgroup v2, or mount a cgroup2 "
-            "hierarchy that the container runtime joins (hybrid)"
-        )
+    hierarchy.identity_root()
     return hierarchy

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from toolkit.model.cgroup_manager import systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import bandwidth, file_history, view
 from validators.rule import Rule, RuleDoc, prose
-from validators.weights import weights_of_shares
 from validators.witness import Witness
 
 ID = "applied"

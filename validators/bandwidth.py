@@ -41,6 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.evidence import UsageBin
 from validators.wording import plural
 
@@ -193,12 +194,6 @@ def burst_ns(limit: Limit, bins: Iterable[UsageBin]) -> tuple[float, int]:
     return worst, worst_at
 
 
-def rounded_quota_us(quota_us: int, period_us: int) -> int:
-    """Return the quota as the systemd cgroup driver writes it: rounded up to 1 % of a CPU (docs/failures.md F61)."""
-    step = max(1, period_us // 100)
-    return -(-quota_us // step) * step
-
-
 def same_limit(
     claimed_quota_us: int,
     claimed_period_us: int,
@@ -217,7 +212,7 @@ def same_limit(
         return False
     if found_quota_us == claimed_quota_us:
         return True
-    return by_systemd and found_quota_us == rounded_quota_us(claimed_quota_us, claimed_period_us)
+    return by_systemd and found_quota_us == systemd_quota(claimed_quota_us, claimed_period_us)
 
 
 def shown(quota_us: int | None, period_us: int | None) -> str:

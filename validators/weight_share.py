@@ -7,12 +7,13 @@ from __future__ import annotations
 import re
 
 from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.evidence import Evidence, Runtime
+from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import view
 from validators.competition import Child, families
 from validators.rule import Rule, RuleDoc, prose
-from validators.weights import weights_of_shares
 from validators.witness import Witness
 
 ID = "weight-share"
@@ -23,7 +24,6 @@ IMBALANCE = 1.25
 """Loads of two CPUs may differ by this ratio before the balancer acts (``imbalance_pct``, at most 125)."""
 FOREIGN_RATIO = 0.05
 """Of the CPUs' time: more of it spent by others, and a deviation is not the scheduler's doing for certain."""
-LOGARITHMIC_SINCE = {"runc": (1, 3, 2), "crun": (1, 23, 0)}
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -162,9 +162,10 @@ def _formula_problem(claim: Claim, evidence: Evidence, measures: dict[str, Measu
 
 def runtime_formula(runtime: Runtime) -> str | None:
     """Return which formula a runtime uses: ``linear`` (old runtimes, and cgroupfs itself) or ``logarithmic``."""
-    if runtime.name == "cgroupfs":
+    kind = RUNTIMES.get(runtime.name)
+    since = None if kind is None else kind.logarithmic_since
+    if kind is not None and since is None:
         return "linear"
-    since = LOGARITHMIC_SINCE.get(runtime.name)
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", runtime.version, re.ASCII)
     if since is None or found is None:
         return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
 
 from toolkit.apply.runs import CleanupReport, cleanup
 from toolkit.cli.common import say
-from toolkit.errors import ApplyError, HostUnsupportedError
+from toolkit.errors import ApplyError
+from toolkit.host.privileges import require_root
 from toolkit.model.names import printable
 from toolkit.model.serde import to_json
 
@@ -23,8 +23,7 @@ def command(as_json: bool) -> None:
 
     Exit code: 0 everything was undone, 4 something could not be undone.
     """
-    if os.geteuid() != 0:
-        raise HostUnsupportedError("cleanup needs root: sudo pinproof cleanup")
+    require_root("cleanup")
     report = cleanup()
     if as_json:
         click.echo(to_json(report, indent=2))

@@ -16,6 +16,7 @@ from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
@@ -47,8 +48,8 @@ SCHEMA = "pinproof.conformance/1"
 )
 @click.option(
     "--runtime",
-    type=click.Choice(["cgroupfs", "runc", "crun"]),
-    default="cgroupfs",
+    type=click.Choice(tuple(RUNTIMES)),
+    default=CGROUPFS,
     show_default=True,
     help="Runtime that makes the containers.",
 )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 
 import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, say, say_line
 from toolkit.cli.ending import leave
-from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.errors import InputError
 from toolkit.faults.consent import CONSENT
 from toolkit.faults.fault import Fault
 from toolkit.faults.injection import Injection
 from toolkit.faults.planting import planted
 from toolkit.faults.registry import INJECTABLE, fault_named
 from toolkit.faults.torn import Tear
+from toolkit.host.privileges import require_root
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
@@ -111,8 +111,7 @@ def _entry(fault: Fault) -> str:
 
 
 def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:
-    if os.geteuid() != 0:
-        raise HostUnsupportedError("planting faults needs root: run it with sudo")
+    require_root("planting faults")
     with stop_on_signals() as stopped, planted(injection, run_id=new_run_id("inject")) as made:
         if as_json:
             planted_now = {"fault": fault.id, "changes": [to_data(change) for change in made.changes]}

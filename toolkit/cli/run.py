@@ -21,6 +21,7 @@ from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, 
 from toolkit.errors import InputError, PinproofError
 from toolkit.host.topology import read_topology
 from toolkit.model import names
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
@@ -37,8 +38,8 @@ from toolkit.scenario_file import load_scenario
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @click.option(
     "--runtime",
-    type=click.Choice(["cgroupfs", "runc", "crun"]),
-    default="cgroupfs",
+    type=click.Choice(tuple(RUNTIMES)),
+    default=CGROUPFS,
     show_default=True,
     help="Runtime that makes the containers.",
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from toolkit.allocation.admission import does_not_start
 from toolkit.allocation.simulate import differences, simulate
 from toolkit.allocation.vectors import VectorScenario, read_vectors
 from toolkit.cli.common import say, say_line
@@ -124,7 +125,7 @@ def describe(scenario: VectorScenario, outcome: dict[str, Any]) -> str:
     title = f"{scenario.id}: {scenario.description}" if scenario.description else scenario.id
     if "startup_error" in outcome:
         error = outcome["startup_error"]
-        return f"{printable(title)}\n  the kubelet does not start ({error['stage']}): {printable(error['message'])}"
+        return f"{printable(title)}\n  {printable(does_not_start(error['stage'], error['message']))}"
     lines = [title]
     startup = outcome["startup"]
     lines.append(f"  start: allocatable CPUs {startup['allocatable_cpus'] or 'none'}")
@@ -140,7 +141,7 @@ def _event_lines(title: str, result: dict[str, Any]) -> Iterable[str]:
         yield f"{title}: the kubelet crashes: {result['panic']}"
     elif "startup_error" in result:
         error = result["startup_error"]
-        yield f"{title}: the kubelet does not start ({error['stage']}): {error['message']}"
+        yield f"{title}: {does_not_start(error['stage'], error['message'])}"
     elif result.get("admitted") is False:
         yield f"{title}: refused, {result['reason']}: {result['message']}{pool}"
     else:

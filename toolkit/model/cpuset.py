@@ -102,6 +102,10 @@ class CpuSet:
             value = value << 32 | int(word, 16)
         return cls(value)
 
+    def within_one(self, masks: Iterable[int]) -> bool:
+        """Say whether one of these masks has all of the set."""
+        return any(not self.mask & ~mask for mask in masks)
+
     def to_mask(self) -> str:
         """Write the mask format, 32 bits a word."""
         words = []

@@ -14,6 +14,7 @@ from toolkit.faults.registry import word_of
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import NegativeControl, Requirements, Scenario, Tier
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
@@ -71,12 +72,12 @@ def unstartable(scenario: Scenario, topology: Topology) -> str | None:
 
 def unsupported(scenario: Scenario, runtime: str) -> str | None:
     """Return what a runtime cannot do for a scenario; ``None`` if it can do everything."""
-    if runtime != "cgroupfs" and scenario.restarts:
-        return f"{runtime} makes a new cgroup for each restart, which has no claim: needs --runtime cgroupfs"
+    if scenario.restarts and not RUNTIMES[runtime].keeps_cgroup:
+        return f"{runtime} makes a new cgroup for each restart, which has no claim: needs --runtime {CGROUPFS}"
     return None
 
 
-def why_not(scenario: Scenario, topology: Topology, runtime: str = "cgroupfs", *, full: bool = True) -> str | None:
+def why_not(scenario: Scenario, topology: Topology, runtime: str = CGROUPFS, *, full: bool = True) -> str | None:
     """Return why a scenario is not run here; ``None`` if it is. :param full: not only the core of the catalogue."""
     lacking = unmet(scenario.requires, topology) or unstartable(scenario, topology) or unsupported(scenario, runtime)
     if lacking is None and not full and scenario.tier is not Tier.CORE:
