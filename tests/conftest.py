@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.seeds import SEED
+
 # Time is measured in benchmarks; on a busy machine a deadline per example would only fail by chance.
 settings.register_profile("pinproof", deadline=None)
 # What CI says of a commit must not depend on the day: there the same examples are tried each time. New ones are looked
@@ -25,6 +27,11 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("further recorded vectors, topologies and captures are not beside this checkout")
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seed at the end (``-q`` has no header)."""
+    terminalreporter.write_line(f"seed: {SEED} (PINPROOF_SEED={SEED} repeats it)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

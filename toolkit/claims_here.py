@@ -5,7 +5,6 @@ Every observer checks it first: a wrong path would otherwise be missed silently.
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from toolkit.errors import InputError
@@ -63,6 +62,8 @@ def nearest(missing: Path, top: Path) -> str:
     except OSError:
         return ""
     place = f"/{missing.parent.relative_to(top)}".removesuffix("/.").rstrip("/") + "/"
+    import difflib  # not at the top: a refusal alone needs it
+
     close = difflib.get_close_matches(missing.name, found, n=MAX_NAMES, cutoff=0.6)
     close = close or [name for name in found if missing.name in name or name in missing.name][:MAX_NAMES]
     named = close or found[:MAX_NAMES]

@@ -15,6 +15,7 @@ from tests.integration.lost_support import CLAIMS
 from tests.integration.membership_lab import compile_mover
 from tests.integration.probe_lab import cgroup, compile_planter, compile_program
 from toolkit.model.claims import ClaimSet
+from toolkit.pipeline.standing import Standing, standing
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,6 +41,13 @@ def observer(ledger: Ledger) -> Iterator[Observer]:
     """One observer for all windows of this module."""
     with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Standing]:
+    """Loaded probes and running canaries for all observations of this module, one after the other."""
+    with standing(f"kept-{os.getpid()}") as one:
+        yield one
 
 
 @pytest.fixture(scope="session")

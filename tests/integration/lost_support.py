@@ -36,7 +36,7 @@ durationSeconds: SECONDS
 """
 
 
-def watch(claims: Path, output: Path, *, seconds: float = 1.0, host: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+def watch(claims: Path, output: Path, *, seconds: float = 0.3, host: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     """Start ``watch``; it prints JSON."""
     return subprocess.Popen(
         [*host, *PINPROOF, "watch", "--claims", claims, "--duration", str(seconds), "--output", output, "--json"],
@@ -58,7 +58,7 @@ def watching(done: subprocess.Popen[str]) -> None:
     wait_for(sampled, "the window", 60)
 
 
-def scenario(tmp_path: Path, name: str, kind: str, seconds: float = 1.0) -> Path:
+def scenario(tmp_path: Path, name: str, kind: str, seconds: float = 0.3) -> Path:
     """Write a scenario: ``spin`` can be run everywhere, ``switch`` needs stress-ng."""
     path = tmp_path / f"{name}.yaml"
     path.write_text(SCENARIO.replace("NAME", name).replace("KIND", kind).replace("SECONDS", str(seconds)))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.apply_support import container, online, request, traces, wait_until
+from tests.seeds import SEED
 from toolkit.apply import kill, runs
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs, procfs
@@ -20,7 +21,7 @@ from toolkit.model.sandbox import SandboxRequest, WorkloadKind
 
 pytestmark = pytest.mark.integration
 LAST = CpuSet.of([max(online())])
-BUDGET_S = 60.0
+BUDGET_S = 120.0
 
 
 def _busy_life(run_id: str, runtime: str) -> None:
@@ -48,8 +49,7 @@ def _in_child(run_id: str, runtime: str) -> int:
 
 def test_kill_at_fifty_random_instants() -> None:
     """Killed anywhere in its life, with either runtime, a run is undone to the last cgroup, process and mount."""
-    seed = int(time.time())
-    choose = random.Random(seed)
+    choose = random.Random(SEED)
     lengths: dict[str, float] = {}
     for runtime in ("cgroupfs", "runc"):
         began = time.monotonic()
@@ -72,12 +72,12 @@ def test_kill_at_fifty_random_instants() -> None:
         os.close(descriptor)
         os.waitpid(child, 0)
         report = runs.cleanup()
-        where = f"seed {seed}, shot {number}, {runtime}, {instant:.4f} s"
+        where = f"seed {SEED}, shot {number}, {runtime}, {instant:.4f} s"
         assert not [problem for problem in report.problems if run_id in problem], where
         # A task that had not joined its cgroup yet finds it gone, and ends.
         assert wait_until(lambda name=run_id: traces(name) == []), f"{where}: {traces(run_id)}"  # type: ignore[misc]
     assert [trace for number in range(50) for trace in _cgroups(f"k-{number}")] == []
-    assert time.monotonic() - began < 2 * BUDGET_S
+    assert time.monotonic() - began < BUDGET_S
 
 
 def _cgroups(run_id: str) -> Iterator[str]:

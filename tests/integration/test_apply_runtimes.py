@@ -92,9 +92,9 @@ def _cycle(runtime: str, times: int) -> None:
     assert wait_until(lambda: traces(run_id) == [])
 
 
-def test_a_hundred_containers_come_and_go(runtime: str) -> None:
-    """100 starts and stops in a row, each complete when the call returns."""
-    _cycle(runtime, 100)
+def test_containers_come_and_go(runtime: str) -> None:
+    """Starts and stops in a row, each complete when the call returns."""
+    _cycle(runtime, 20)
 
 
 def test_a_hundred_plain_containers_come_and_go() -> None:

@@ -33,7 +33,7 @@ from toolkit.model.cpuset import CpuSet
 pytestmark = pytest.mark.integration
 
 CPU_UEVENT = Path("/sys/devices/system/cpu/cpu0/uevent")
-STOPPED_S = 3.0
+STOPPED_S = 2.0
 FLOOD = 30_000
 """Messages of about 1 KiB in the socket's account, many times what the monitor's buffer holds (1 MiB, doubled)."""
 
@@ -159,7 +159,7 @@ def test_what_happens_while_the_observer_is_stopped_cannot_pass(tmp_path: Path, 
 def test_an_observer_that_is_starved_says_so(tmp_path: Path, sleeper: tuple[str, int]) -> None:
     """It runs for a tenth of a second in every one and a half: each gap is long, and the longest is told."""
     with watch(tmp_path, sleeper[0]) as one:
-        for _ in range(4):
+        for _ in range(2):
             one.stop()
             time.sleep(1.4)
             one.go_on()

@@ -253,12 +253,12 @@ def samples(pid: int) -> bool:
     return False
 
 
-def watch(place: str, folder: Path, seconds: float, act: Callable[[subprocess.Popen[str]], None]) -> tuple[int, str]:
+def watch(place: str, folder: Path, act: Callable[[subprocess.Popen[str]], None]) -> tuple[int, str]:
     """Run the real command and do something while its window is open."""
     file = folder / "claims.yaml"
     claim = f"  - {{name: a, cgroup: {place}, cpus: '{IN}'}}"
     file.write_text("\n".join(("apiVersion: pinproof/v1", "kind: Claims", "claims:", claim, "")))
-    command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(file), "--duration", str(seconds)]
+    command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(file), "--duration", "60"]
     with subprocess.Popen(
         [*command, "--output", str(folder / "runs"), "--json"],
         stdout=subprocess.PIPE,
@@ -268,6 +268,7 @@ def watch(place: str, folder: Path, seconds: float, act: Callable[[subprocess.Po
         wait_for(lambda: samples(process.pid), "the sampler runs", 60)
         time.sleep(1)  # the window opens some milliseconds later, and nothing outside shows when
         act(process)
+        process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=120)
     return process.returncode, out
 
@@ -285,7 +286,7 @@ def test_watch_that_was_stopped_meanwhile_still_judges_the_new_cgroup(
         finally:
             process.send_signal(signal.SIGCONT)
 
-    code, out = watch(place, tmp_path, 8, act)
+    code, out = watch(place, tmp_path, act)
 
     result = json.loads(out)
     (said,) = [one for one in result["verdicts"] if one["rule"] == "cpuset-containment"]

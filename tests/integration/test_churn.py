@@ -5,22 +5,19 @@
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.integration.apply_support import traces
+from tests.seeds import SEED, SOAK
 from toolkit.model.cpuset import CpuSet
 from toolkit.pipeline.churn import churn
 
 pytestmark = pytest.mark.integration
 
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
-SOAK = os.environ.get("PINPROOF_SOAK") == "1"
-SECONDS = 1800.0 if SOAK else 25.0
-SEED = int(os.environ.get("PINPROOF_SEED") or time.time_ns() // 1_000_000_000)
+SECONDS = 1800.0 if SOAK else 12.0
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Runtime
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.pipeline.standing import Standing
 from toolkit.store import load_run
 from validators.registry import judge
 
@@ -23,12 +24,12 @@ def on_hardware(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     return judge(claims, replace(evidence, environment=replace(evidence.environment, virtualization="none")))
 
 
-def test_no_exclusive_cpu_is_without_any_noise(tmp_path: Path) -> None:
+def test_no_exclusive_cpu_is_without_any_noise(tmp_path: Path, kept: Standing) -> None:
     """Without a budget noise is measured; a budget of nothing fails about the exclusive CPU, with what took time.
 
     In a virtual machine the rule says nothing, so the control is skipped with its reason.
     """
-    result = run("exclusive-and-shared", tmp_path)
+    result = run("exclusive-and-shared", tmp_path, kept)
     control = next(control for control in result.controls if control.rule == "noise")
     honest, broken = load_run(Path(result.run)), load_run(Path(control.run))
     own = honest.claims.exclusive_cpus
@@ -43,23 +44,9 @@ def test_no_exclusive_cpu_is_without_any_noise(tmp_path: Path) -> None:
     assert Outcome.FAILED not in {verdict.outcome for verdict in kept}
 
 
-def test_a_restart_has_a_window_and_a_limit(tmp_path: Path) -> None:
-    """The restart is a transition that is held to a limit; no machine restarts anything in no time."""
-    result = run("restart", tmp_path)
-
-    saved = load_run(Path(result.run))
-    assert [(change.claim, change.what) for change in saved.evidence.transitions] == [("db/main", "restart")]
-    verdict = next(v for v in result.verdicts if v.rule == "transition-window")
-    assert verdict.outcome is Outcome.PASSED
-    assert verdict.measures["limit_ms"] == 60_000
-    tight = next(c for c in result.controls if c.fault == "tight-limit")
-    assert tight.outcome is Outcome.PASSED
-    assert "the limit is 0 ms" in tight.reason
-
-
-def test_state_files_speak_as_a_layer(tmp_path: Path) -> None:
+def test_state_files_speak_as_a_layer(tmp_path: Path, kept: Standing) -> None:
     """Model, state file, claim, cgroup and tasks agree; a torn file and a foreign writer differ in other pairs."""
-    result = run("state-files", tmp_path)
+    result = run("state-files", tmp_path, kept)
 
     layers = {view.layer for view in load_run(Path(result.run)).evidence.layers}
     assert layers == {Layer.MODEL, Layer.CHECKPOINT}
@@ -68,9 +55,9 @@ def test_state_files_speak_as_a_layer(tmp_path: Path) -> None:
     assert told["widen-cpuset"].startswith("claim and cgroup differ")
 
 
-def test_a_refused_resize_changes_nothing(tmp_path: Path) -> None:
+def test_a_refused_resize_changes_nothing(tmp_path: Path, kept: Standing) -> None:
     """The node says that it is infeasible, with the kubelet's words, and the pod keeps its CPU."""
-    result = run("resize-refused", tmp_path)
+    result = run("resize-refused", tmp_path, kept)
 
     saved = load_run(Path(result.run))
     answer = next(v for v in result.verdicts if v.subject == "db (resize)")
@@ -80,9 +67,9 @@ def test_a_refused_resize_changes_nothing(tmp_path: Path) -> None:
     assert saved.evidence.runtime == Runtime(name="cgroupfs")
 
 
-def test_a_growing_container_gets_its_cpus_after_the_pool_has_left_them(tmp_path: Path) -> None:
+def test_a_growing_container_gets_its_cpus_after_the_pool_has_left_them(tmp_path: Path, kept: Standing) -> None:
     """KEP-5554: two changes, the pool's first; who ignores its resize is told."""
-    result = run("resize-grow", tmp_path)
+    result = run("resize-grow", tmp_path, kept)
 
     changes = [change for change in load_run(Path(result.run)).evidence.transitions if change.what == "mask-change"]
     assert [change.claim for change in changes] == ["web/app", "db/main"]

@@ -16,6 +16,7 @@ from toolkit.model.conformance import ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import conformance
 from toolkit.pipeline.execute import Settings
+from toolkit.pipeline.standing import Standing
 from toolkit.scenario_file import load_catalogue
 from toolkit.store import load_run
 
@@ -24,13 +25,13 @@ pytestmark = pytest.mark.integration
 SCENARIOS = {scenario.name: scenario for scenario in load_catalogue()}
 
 
-def run(name: str, tmp_path: Path) -> ScenarioResult:
+def run(name: str, tmp_path: Path, kept: Standing) -> ScenarioResult:
     """Run one scenario of the catalogue with short windows."""
     topology = read_topology()
     reason = conformance.why_not(SCENARIOS[name], topology)
     if reason is not None:
         pytest.skip(reason)
-    result = conformance.run_one(SCENARIOS[name], topology, Settings(runs=tmp_path, duration_s=1.0))
+    result = conformance.run_one(SCENARIOS[name], topology, Settings(runs=tmp_path, duration_s=1.0, standing=kept))
     wrong = [f"{v.rule} {v.subject}: {v.reason}" for v in result.verdicts if v.outcome is Outcome.FAILED]
     missed = [f"{c.rule} {c.subject}: {c.reason}" for c in result.controls if c.outcome is Outcome.FAILED]
     assert (wrong, missed) == ([], [])
@@ -40,9 +41,9 @@ def run(name: str, tmp_path: Path) -> ScenarioResult:
     return result
 
 
-def test_init_container_runs_first_on_the_same_cpu(tmp_path: Path) -> None:
+def test_init_container_runs_first_on_the_same_cpu(tmp_path: Path, kept: Standing) -> None:
     """The init container is judged in a stage of its own, before its pod's app container has the same CPU."""
-    result = run("init-reuse", tmp_path)
+    result = run("init-reuse", tmp_path, kept)
 
     first, last = load_run(Path(result.run) / "init-1"), load_run(Path(result.run))
     cpus = {claim.name: claim.cpus for stage in (first, last) for claim in stage.claims.claims}
@@ -54,9 +55,9 @@ def test_init_container_runs_first_on_the_same_cpu(tmp_path: Path) -> None:
     assert any(verdict.subject == "db/setup (init 1)" for verdict in result.verdicts)
 
 
-def test_cpus_of_a_pod_that_left_go_to_the_next(tmp_path: Path) -> None:
+def test_cpus_of_a_pod_that_left_go_to_the_next(tmp_path: Path, kept: Standing) -> None:
     """Two stages: the same CPU belongs to the first pod, then to the second."""
-    result = run("pod-level-sequential", tmp_path)
+    result = run("pod-level-sequential", tmp_path, kept)
 
     first, last = load_run(Path(result.run) / "first"), load_run(Path(result.run))
     assert [claim.name for claim in first.claims.claims] == ["first/main"]
@@ -66,18 +67,28 @@ def test_cpus_of_a_pod_that_left_go_to_the_next(tmp_path: Path) -> None:
     assert first.claims.claims[0].cpus <= last.claims.claims[0].cpus
 
 
-def test_a_restart_under_observation_is_no_violation(tmp_path: Path) -> None:
-    """The container's tasks die and come back while the window is open; both widened containers are noticed."""
-    result = run("restart", tmp_path)
+def test_a_restart_under_observation_is_no_violation(tmp_path: Path, kept: Standing) -> None:
+    """The container's tasks die and come back while the window is open; both widened containers are noticed.
+
+    It is a transition that is held to a limit; no machine restarts anything in no time.
+    """
+    result = run("restart", tmp_path, kept)
 
     evidence = load_run(Path(result.run)).evidence
     pids = {mask.pid for mask in evidence.thread_masks if mask.claim == "db/main"}
     assert len(pids) > 2
+    assert [(change.claim, change.what) for change in evidence.transitions] == [("db/main", "restart")]
+    verdict = next(v for v in result.verdicts if v.rule == "transition-window")
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.measures["limit_ms"] == 60_000
+    tight = next(c for c in result.controls if c.fault == "tight-limit")
+    assert tight.outcome is Outcome.PASSED
+    assert "the limit is 0 ms" in tight.reason
 
 
-def test_an_emptied_pool_is_noticed_by_plan_and_switches(tmp_path: Path) -> None:
+def test_an_emptied_pool_is_noticed_by_plan_and_switches(tmp_path: Path, kept: Standing) -> None:
     """Once exclusive containers own all but the reserved CPUs, the shared container's escape is told three times."""
-    result = run("empty-pool", tmp_path)
+    result = run("empty-pool", tmp_path, kept)
 
     caught = {control.rule for control in result.controls if control.outcome is Outcome.PASSED}
     assert {"admission", "reserved-cpus", "exclusive-cpus"} == caught

@@ -26,7 +26,7 @@ from toolkit.model.cpuset import CpuSet
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
-WATCH_S = 3.0
+WATCH_S = 2.0
 V1_CPUSETS = not cgroupfs.detect().is_v2("cpuset")
 FOREVER = "ready times 1000000 {{ {} }}"
 

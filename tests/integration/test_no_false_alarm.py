@@ -14,6 +14,7 @@ import pytest
 
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
+from tests.seeds import SOAK
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
@@ -26,7 +27,6 @@ from validators.registry import judge
 
 pytestmark = pytest.mark.integration
 
-SOAK = os.environ.get("PINPROOF_SOAK") == "1"
 CHANGES = 1000 if SOAK else 100
 STARTS = 1000 if SOAK else 15
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
@@ -103,7 +103,7 @@ def test_container_starts_and_stops_raise_no_alarm(runtime: str, ledger: Ledger)
 
 def test_many_switches_are_all_judged(ledger: Ledger) -> None:
     """Switch-heavy load: nothing outside, nothing lost, and the evidence is good enough to pass."""
-    seconds = 600.0 if SOAK else 5.0
+    seconds = 600.0 if SOAK else 3.0
     loads = (Workload(kind=WorkloadKind.SWITCH, threads=2),)
     request = SandboxRequest(containers=(container("a", ONLINE, *loads),))
     with Observer(ClaimSet(claims=()), ledger=ledger) as observer, sandbox(request, run_id="alarm-switch") as live:

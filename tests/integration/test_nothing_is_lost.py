@@ -73,7 +73,7 @@ def test_a_directory_that_goes_while_we_watch(tmp_path: Path, empty_claims: Path
     """A file takes its place."""
     output = tmp_path / "there" / "runs"
     output.mkdir(parents=True)
-    done = watch(empty_claims, output, seconds=4)
+    done = watch(empty_claims, output, seconds=2)
     watching(done)
     output.rename(tmp_path / "moved")
     output.write_text("")
@@ -105,7 +105,7 @@ def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, empty_claims: Path, s
         os.close(read)
     try:
         done = subprocess.run(
-            [*PINPROOF, "watch", "--claims", empty_claims, "--duration", "1", "--output", tmp_path / "runs"],
+            [*PINPROOF, "watch", "--claims", empty_claims, "--duration", "0.3", "--output", tmp_path / "runs"],
             stdout=write,
             stderr=subprocess.PIPE,
             text=True,

@@ -20,7 +20,7 @@ from toolkit.model.sandbox import CgroupRequest
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="real-time tasks and watching need root")
 QUOTA_US, PERIOD_US = 20_000, 100_000
-NAME = "/realtime-test"
+ABOVE, WITHIN = "/realtime-test-above", "/realtime-test-within"
 LOAD = """
 import sys, time
 duty = float(sys.argv[1])
@@ -33,18 +33,18 @@ while True:
 
 
 @contextlib.contextmanager
-def quota_cgroup() -> Iterator[cgroupfs.Hierarchy]:
+def quota_cgroup(name: str) -> Iterator[cgroupfs.Hierarchy]:
     """A cgroup with 20 ms / 100 ms, where real-time tasks may run (CONFIG_RT_GROUP_SCHED)."""
     hierarchy = cgroupfs.detect()
     mounts = [mount for mount in cgroups.member_mounts(hierarchy, memory=False) if mount.name != "cpuset"]
-    places = [mount / NAME[1:] for mount in mounts]
+    places = [mount / name[1:] for mount in mounts]
     try:
         for place in places:
             place.mkdir()
-        if not hierarchy.controller_dir("cpu").joinpath(NAME[1:], "cpu.stat").exists():
+        if not hierarchy.controller_dir("cpu").joinpath(name[1:], "cpu.stat").exists():
             pytest.skip("the v2 root has no cpu controller turned on")
-        cgroups.set_limits(hierarchy, NAME, CgroupRequest(path="", quota_us=QUOTA_US, period_us=PERIOD_US))
-        budget = hierarchy.controller_dir("cpu") / NAME[1:] / "cpu.rt_runtime_us"
+        cgroups.set_limits(hierarchy, name, CgroupRequest(path="", quota_us=QUOTA_US, period_us=PERIOD_US))
+        budget = hierarchy.controller_dir("cpu") / name[1:] / "cpu.rt_runtime_us"
         if budget.exists():
             # What a removed cgroup had is free again only when the kernel has buried it.
             wait_for(lambda: accepted(budget, "450000"), "a share of real-time")
@@ -54,14 +54,14 @@ def quota_cgroup() -> Iterator[cgroupfs.Hierarchy]:
 
 
 @contextlib.contextmanager
-def load(hierarchy: cgroupfs.Hierarchy, policy: str, duty: float) -> Iterator[int]:
+def load(hierarchy: cgroupfs.Hierarchy, name: str, policy: str, duty: float) -> Iterator[int]:
     """A task of a policy that is busy for a part of each tenth of a second."""
     deadline = ["--sched-runtime", "45000000", "--sched-deadline", "100000000", "--sched-period", "100000000"]
     task = subprocess.Popen([sys.executable, "-c", LOAD, str(duty)])
     try:
         for mount in cgroups.member_mounts(hierarchy, memory=False):
-            if (mount / NAME[1:]).is_dir():
-                (mount / NAME[1:] / "cgroup.procs").write_text(str(task.pid))
+            if (mount / name[1:]).is_dir():
+                (mount / name[1:] / "cgroup.procs").write_text(str(task.pid))
         if policy != "other":
             options = [*deadline, "0"] if policy == "deadline" else ["1"]
             subprocess.run(["chrt", f"--{policy}", "-p", *options, str(task.pid)], check=True)
@@ -72,47 +72,53 @@ def load(hierarchy: cgroupfs.Hierarchy, policy: str, duty: float) -> Iterator[in
         task.wait()
 
 
-def watched(tmp_path: Path) -> dict[str, Any]:
-    """The verdict of ``pinproof watch`` about the quota."""
+def watched(tmp_path: Path, *names: str) -> dict[str, dict[str, Any]]:
+    """The verdicts of ``pinproof watch`` about the quotas, by cgroup."""
     claims = tmp_path / "claims.yaml"
-    claims.write_text(
-        "apiVersion: pinproof/v1\nkind: Claims\n"
-        f"claims: [{{name: rt, cgroup: {NAME}, quota: {{quotaUs: {QUOTA_US}, periodUs: {PERIOD_US}}}}}]\n"
+    rows = (
+        f"- {{name: {name[1:]}, cgroup: {name}, quota: {{quotaUs: {QUOTA_US}, periodUs: {PERIOD_US}}}}}\n"
+        for name in names
     )
+    claims.write_text("apiVersion: pinproof/v1\nkind: Claims\nclaims:\n" + "".join(rows))
     command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--duration", "3", "--json"]
     done = subprocess.run([*command, "--output", str(tmp_path)], capture_output=True, text=True, check=False)
     verdicts = json.loads(done.stdout)["verdicts"]
-    (found,) = [verdict for verdict in verdicts if verdict["rule"] == "quota-throttling"]
-    assert isinstance(found, dict)
+    found = {f"/{verdict['subject']}": verdict for verdict in verdicts if verdict["rule"] == "quota-throttling"}
+    assert set(found) == set(names)
     return found
 
 
 @pytest.mark.parametrize("policy", ["fifo", "rr", "deadline"])
-def test_above_the_rate_it_fails_and_the_bound_is_the_rates(policy: str, tmp_path: Path) -> None:
-    """35 % of a CPU under 20 ms / 100 ms: about 0.2 CPUs are allowed, and the task is named with its policy."""
-    with quota_cgroup() as hierarchy, load(hierarchy, policy, 0.35) as pid:
-        verdict = watched(tmp_path)
+def test_above_the_rate_it_fails_and_within_it_passes(policy: str, tmp_path: Path) -> None:
+    """20 ms / 100 ms allow about 0.2 CPUs: 35 % of a CPU fail, and the task is named with its policy.
 
-    assert verdict["outcome"] == "failed", verdict
-    assert 0.2 <= verdict["measures"]["bound_high_cpus"] <= 0.23
-    assert f"({pid}, {policy})" in verdict["reason"]
-    assert "whole periods in" in verdict["reason"]
+    A tenth of a CPU breaks no promise, though the quota's timer never fired for it.
+    """
+    with (
+        quota_cgroup(ABOVE) as hierarchy,
+        quota_cgroup(WITHIN),
+        load(hierarchy, ABOVE, policy, 0.35) as greedy,
+        load(hierarchy, WITHIN, policy, 0.1) as modest,
+    ):
+        verdicts = watched(tmp_path, ABOVE, WITHIN)
 
-
-@pytest.mark.parametrize("policy", ["fifo", "rr", "deadline"])
-def test_within_the_rate_it_passes(policy: str, tmp_path: Path) -> None:
-    """A tenth of a CPU breaks no promise, though the quota's timer never fired for it."""
-    with quota_cgroup() as hierarchy, load(hierarchy, policy, 0.1) as pid:
-        verdict = watched(tmp_path)
-
-    assert verdict["outcome"] == "passed", verdict
-    assert f"({pid}, {policy})" in verdict["reason"]
+    above, within = verdicts[ABOVE], verdicts[WITHIN]
+    assert above["outcome"] == "failed", above
+    assert 0.2 <= above["measures"]["bound_high_cpus"] <= 0.23
+    assert f"({greedy}, {policy})" in above["reason"]
+    assert "whole periods in" in above["reason"]
+    assert within["outcome"] == "passed", within
+    assert f"({modest}, {policy})" in within["reason"]
 
 
 def test_beside_a_throttled_task_what_the_quota_gave_is_not_known(tmp_path: Path) -> None:
     """A throttled CFS task at 20 % would pass alone; with a FIFO task's time in the sum nobody can say."""
-    with quota_cgroup() as hierarchy, load(hierarchy, "fifo", 0.001), load(hierarchy, "other", 1.0):
-        verdict = watched(tmp_path)
+    with (
+        quota_cgroup(ABOVE) as hierarchy,
+        load(hierarchy, ABOVE, "fifo", 0.001),
+        load(hierarchy, ABOVE, "other", 1.0),
+    ):
+        verdict = watched(tmp_path, ABOVE)[ABOVE]
 
     assert verdict["outcome"] == "undecided", verdict
     assert "how much of it was drawn from the quota is not known" in verdict["reason"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
 from toolkit.host.topology import read_topology
 from toolkit.model import names
+from toolkit.model.claims import ClaimSet
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
 from toolkit.pipeline import observe
@@ -20,7 +23,7 @@ from toolkit.pipeline.consecutive import WINDOW_S, Judged
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.session import session
 from toolkit.pipeline.stopping import stop_on_signals
-from toolkit.report.metrics import MetricsServer
+from toolkit.report.counters import Look
 from toolkit.report.table import render_table, render_window
 from toolkit.store import new_run_id, save_windows_result
 
@@ -76,7 +79,7 @@ def command(
         with session(claims, window, _Violations()) as open_session:
             windows = open_session.consecutive(path, window_s=window_s, duration_s=duration)
             with (
-                MetricsServer(claims, windows.look, metrics_address, metrics_port),
+                _served(claims, windows.look, metrics_address, metrics_port),
                 progress(duration or 1, "watching") as bar,
             ):
                 for judged in windows.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
@@ -87,6 +90,18 @@ def command(
         if not as_json and not any(codes):
             remark(f"\nRun saved in {names.from_path(path)}")
     leave(windows.outcome, *codes)
+
+
+def _served(
+    claims: ClaimSet, look: Callable[[], Look], address: str, port: int | None
+) -> AbstractContextManager[object]:
+    """Serve metrics if a port was asked for."""
+    if port is None:
+        return nullcontext()
+    # Not at the top: an HTTP server is a tenth of what a start imports, and most watches serve nothing.
+    from toolkit.report.metrics import MetricsServer
+
+    return MetricsServer(claims, look, address, port)
 
 
 def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:

@@ -36,6 +36,7 @@ from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.pipeline import observe
 from toolkit.pipeline.session import session
+from toolkit.pipeline.standing import Standing
 from toolkit.pipeline.stopping import go_on
 
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
@@ -82,11 +83,13 @@ def run(
     root: Path = Path("/"),
     loads: tuple[Workload, ...] = BUSY,
     stopped: Sequence[int] = (),
+    standing: Standing | None = None,
 ) -> PlantedRun:
     """Make the sandbox, watch it, plant the fault for ``duration_s``, judge. Everything is gone afterwards.
 
     :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
     :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
+    :param standing: as there: for many faults, one after the other.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
     """
     fault = fault_by_id(injection.fault)
@@ -106,7 +109,12 @@ def run(
         # Without a state file rule ``checkpoint`` has nothing to say.
         file = Path(injection.state_file) if fault.scope is Scope.FILE else None
         window = observe.Window(
-            run_id=run_id, duration_s=duration_s, root=root, stopped=stopped, word=partial(_word, file, online)
+            run_id=run_id,
+            duration_s=duration_s,
+            root=root,
+            standing=standing,
+            stopped=stopped,
+            word=partial(_word, file, online),
         )
         go_on(stopped)
         with (

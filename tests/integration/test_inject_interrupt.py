@@ -1,0 +1,73 @@
+"""A failure of the field about a device: its interrupt comes to a CPU that somebody owns."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from probes.observer import Observer
+from probes.switches.ledger import Ledger
+from toolkit.errors import HostUnsupportedError
+from toolkit.faults.injection import Injection
+from toolkit.faults.interrupts import interrupt_counts
+from toolkit.faults.planting import planted
+from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.interrupts import IrqKind
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.cpu_count() == 1, reason="an exclusive CPU and a shared one are needed"),
+]
+
+ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
+
+
+def test_an_interrupt_is_delivered_to_an_exclusive_cpu(tmp_path: Path, ledger: Ledger) -> None:
+    """F52: a device's interrupt, moved onto a watched CPU, is counted there by number while it is there, not before."""
+
+    def work() -> None:
+        descriptor = os.open(tmp_path / "data", os.O_CREAT | os.O_WRONLY | os.O_DSYNC)
+        for _ in range(20):
+            os.write(descriptor, os.urandom(4096))
+        os.close(descriptor)
+
+    counts = interrupt_counts(Path("/"))
+    refused = []
+    for irq in sorted(counts, key=lambda number: -counts[number]):
+        place = Path(f"/proc/irq/{irq}/effective_affinity_list")
+        used = CpuSet.parse(place.read_text()) if place.exists() else ONLINE
+        if not ONLINE - used:
+            continue
+        own = CpuSet.of([(ONLINE - used).first()])
+        try:
+            if _arrives(irq, own, work, ledger):
+                return
+            refused.append(f"{irq} did not come")
+        except HostUnsupportedError:
+            refused.append(f"{irq} cannot be moved")
+    pytest.skip(f"no interrupt of this machine can be moved and comes often: {', '.join(refused)}")
+
+
+def _arrives(irq: int, own: CpuSet, work: Callable[[], None], ledger: Ledger) -> bool:
+    """Watch a CPU, move the interrupt there, and say whether it came; it must not have come before."""
+
+    def seen(evidence: Evidence) -> int:
+        rows = evidence.irq_use or ()
+        return sum(row.count for row in rows if row.cpu in own and row.kind is IrqKind.HARD and row.vector == irq)
+
+    with Observer(ClaimSet(claims=(), reserved_cpus=own), ledger=ledger) as observer:
+        observer.open_window()
+        work()
+        assert seen(observer.close_window()) == 0
+        with planted(Injection(fault="irq-moved", cpus=own, irq=irq, consent=True), run_id="field-irq"):
+            observer.open_window()
+            deadline = time.monotonic() + 6.0
+            while not seen(observer.snapshot()) and time.monotonic() < deadline:
+                work()
+            return seen(observer.close_window()) > 0
