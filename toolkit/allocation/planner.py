@@ -130,6 +130,7 @@ def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:
         quota_us=values.quota_us,
         period_us=values.period_us,
         shares=values.shares,
+        memory_limit_bytes=values.memory_bytes,
         containers=tuple(_container_plan(node, pod, c, isolations[c.name]) for c in pod.containers),
         reasons=tuple(pod_reasons(node, pod, values, quota_disabled=disabled)),
     )

@@ -36,6 +36,13 @@ class SubjectKind(StrEnum):
     HELPER = "helper"
     POD = "pod"
     """A pod's own cgroup: it carries quota, weight and limits, no tasks of its own."""
+    QOS = "qos"
+    """The cgroup of a quality-of-service class (``burstable``, ``besteffort``): it carries a weight, and no quota."""
+
+    @property
+    def carries_tasks(self) -> bool:
+        """Whether tasks run in such a cgroup itself. Where none do, control files and counters are all of it."""
+        return self not in (SubjectKind.POD, SubjectKind.QOS)
 
 
 class ExclusivePolicy(StrEnum):
@@ -67,6 +74,16 @@ class HugepageLimit:
 
     page_bytes: int
     limit_bytes: int
+
+
+def pod_claim_name(pod: str) -> str:
+    """Return the name of the claim about a pod's own cgroup."""
+    return f"{pod}/(pod)"
+
+
+def qos_claim_name(cgroup: str) -> str:
+    """Return the name of the claim about the cgroup of a QoS class."""
+    return f"{cgroup}/(qos)"
 
 
 @stage_value
@@ -101,6 +118,8 @@ class Claim:
     """Quota of the pod's cgroup just above, where the plan says it (:data:`NO_QUOTA`: none); ``None`` if unknown."""
     demand_cpus: float | None = None
     """CPUs' worth of user-mode work that the workload offers, where pinproof started it; ``None`` if unknown."""
+    contended: bool = True
+    """Whether a part of contended CPU time is promised besides the weight; ``False``: nobody says that it competes."""
 
     @property
     def exclusive(self) -> bool:

@@ -21,6 +21,10 @@ class QosClass(StrEnum):
     BEST_EFFORT = "BestEffort"
 
 
+QOS_CGROUPS = {QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffort"}
+"""Cgroups that stand for a class, between the node's and the pods'; Guaranteed pods have none above them."""
+
+
 class ContainerRole(StrEnum):
     """When a container runs."""
 
@@ -75,6 +79,8 @@ class PodPlan:
     quota_us: int = -1
     period_us: int = 100_000
     shares: int = 2
+    memory_limit_bytes: int | None = None
+    """``memory.max`` of the pod's cgroup; ``None`` for none."""
     containers: tuple[ContainerPlan, ...] = ()
     reasons: tuple[str, ...] = ()
 
