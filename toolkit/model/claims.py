@@ -55,12 +55,33 @@ class ExclusivePolicy(StrEnum):
 
 
 class Alignment(StrEnum):
-    """A topology promise about the claim's CPUs."""
+    """What is guaranteed about where the claim's CPUs lie."""
 
     SMT = "smt"
+    """Whole cores, and no foreign workload on any thread of them."""
+    SMT_POD = "smt-pod"
+    """Cores that belong to its pod alone; containers of the pod may share one."""
     LLC = "llc"
     NUMA = "numa"
+    """One NUMA node."""
+    NUMA_POD = "numa-pod"
+    """What holds for its NUMA nodes (one, or ``max_numa_nodes``) holds for the CPUs of the pod together."""
+    NUMA_EVEN = "numa-even"
+    """Where one NUMA node is not enough, each that is used gives as much: differences are less than a CPU (a core)."""
     SOCKET = "socket"
+
+
+class Preference(StrEnum):
+    """What is preferred about where the claim's CPUs lie: reported, and only what was given must stay."""
+
+    LLC = "llc"
+    """One level 3 cache."""
+    SOCKET = "socket"
+    """One socket."""
+    CORES = "distinct-cores"
+    """As many different cores as possible."""
+    CLOSEST = "closest-nodes"
+    """Where one NUMA node is not enough, those that are nearest to each other."""
 
 
 NO_QUOTA = -1
@@ -113,6 +134,9 @@ class Claim:
     memory_bytes: int | None = None
     hugepages: tuple[HugepageLimit, ...] = ()
     alignments: tuple[Alignment, ...] = ()
+    preferences: tuple[Preference, ...] = ()
+    max_numa_nodes: int | None = None
+    """The most NUMA nodes that its CPUs may lie on; ``None``: nothing was promised about their number."""
     devices: tuple[str, ...] = ()
     pod_quota_us: int | None = None
     """Quota of the pod's cgroup just above, where the plan says it (:data:`NO_QUOTA`: none); ``None`` if unknown."""

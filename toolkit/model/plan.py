@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from toolkit.model.claims import Alignment, HugepageLimit, Isolation
+from toolkit.model.claims import Alignment, HugepageLimit, Isolation, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
@@ -57,6 +57,9 @@ class ContainerPlan:
     memory_limit_bytes: int | None = None
     hugepages: tuple[HugepageLimit, ...] = ()
     alignments: tuple[Alignment, ...] = ()
+    preferences: tuple[Preference, ...] = ()
+    max_numa_nodes: int | None = None
+    """The most NUMA nodes that its CPUs may lie on, by its request; ``None``: any."""
     reasons: tuple[str, ...] = ()
 
 

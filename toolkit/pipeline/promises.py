@@ -164,6 +164,8 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset
                 memory_bytes=container.memory_limit_bytes,
                 hugepages=container.hugepages,
                 alignments=container.alignments,
+                preferences=container.preferences,
+                max_numa_nodes=container.max_numa_nodes,
                 pod_quota_us=pod.quota_us,
                 demand_cpus=_demand(name, scenario, container.cpus) if whole else None,
                 contended=scenario.weights,

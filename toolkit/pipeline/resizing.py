@@ -109,6 +109,8 @@ def resized_claims(claims: ClaimSet, after: Plan) -> ClaimSet:
             claim = replace(
                 claim,
                 alignments=container.alignments,
+                preferences=container.preferences,
+                max_numa_nodes=container.max_numa_nodes,
                 shares=container.shares,
                 memory_bytes=container.memory_limit_bytes,
             )
