@@ -20,6 +20,7 @@ from toolkit.model.claims import (
     ExclusivePolicy,
     HugepageLimit,
     Isolation,
+    Preference,
     SubjectKind,
 )
 from toolkit.model.cpu_units import MAX_SHARES, MAX_WEIGHT, MIN_SHARES
@@ -71,6 +72,8 @@ class _Claim(_Entry):
     memory_bytes: int | None = Field(default=None, ge=0, le=MAX_NUMBER)
     hugepages: dict[PageBytes, Bytes] = Field(default_factory=dict)
     alignments: tuple[Alignment, ...] = ()
+    preferences: tuple[Preference, ...] = ()
+    max_numa_nodes: int | None = Field(default=None, ge=1, le=1024)
     devices: tuple[str, ...] = ()
     demand_cpus: float | None = Field(default=None, ge=0)
 
@@ -93,6 +96,8 @@ class _Claim(_Entry):
             memory_bytes=self.memory_bytes,
             hugepages=tuple(HugepageLimit(page_bytes=p, limit_bytes=n) for p, n in sorted(self.hugepages.items())),
             alignments=self.alignments,
+            preferences=self.preferences,
+            max_numa_nodes=self.max_numa_nodes,
             devices=self.devices,
             demand_cpus=self.demand_cpus,
         )

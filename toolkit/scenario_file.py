@@ -16,15 +16,18 @@ from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
 from toolkit.faults.registry import WORDS
-from toolkit.model.claims import ExclusivePolicy
+from toolkit.model.claims import ExclusivePolicy, pod_claim_name, qos_claim_name
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.documents import Part, absent, expected, needed, read_document
 from toolkit.model.node_config import FIELDS
+from toolkit.model.plan import QOS_CGROUPS
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.scenario import NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
 
+QOS_CLAIMS = {qos_claim_name(cgroup) for cgroup in QOS_CGROUPS.values()}
+"""What negative controls call the cgroups of QoS classes."""
 EXPECTED = "a scenario file (apiVersion: pinproof/v1, kind: Scenario)"
 DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """RFC 1123 label: what Kubernetes accepts as a name; it also keeps names harmless as cgroup path parts."""
@@ -207,7 +210,7 @@ def _check_names(scenario: Scenario, where: str) -> None:
         "workloads": (set(scenario.workloads), anywhere),
         "negativeControls": (
             {n for c in scenario.negative_controls for n in (c.target, c.subject) if "/" in n},
-            anywhere,
+            anywhere | {pod_claim_name(pod) for pods in (own, *added) for pod in pods} | QOS_CLAIMS,
         ),
         "restarts": (set(scenario.restarts), containers),
         "resizes": (set(resized) | {name for names in resized.values() for name in names}, containers | set(own)),

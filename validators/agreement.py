@@ -58,6 +58,8 @@ def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, .
     for claim in claims.claims:
         rows = use.get(claim.name, [])
         own = view.level(bandwidth.get(claim.name, []), 0)
+        if own is None and not claim.kind.carries_tasks:
+            continue  # The ledger counts nothing for it: its files and counters are the kernel's word alone.
         text = _cpu_time(evidence, rows, own) or _rows(claims, claim, own, use)
         if text:
             found.append(_of(claim, text, Witness.SWITCHES, Witness.BANDWIDTH))

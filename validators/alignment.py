@@ -7,8 +7,9 @@ Source: Kubernetes documentation "Control CPU Management Policies" (``docs/speci
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from toolkit.model.claims import Alignment, Claim, ClaimSet
+from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
@@ -16,13 +17,24 @@ from validators import groups, view
 
 Judge = Callable[[Claim], Verdict]
 NODE = "node"
+NOT_GIVEN = "preferred, not guaranteed"
+"""How the reason begins for which a preference that was not kept is skipped."""
 
 
-def judge_asked(rule: str, alignment: Alignment, claims: ClaimSet, judge: Judge) -> tuple[Verdict, ...]:
-    """Judge the claims that were promised the alignment; say once where none was."""
-    asked = [claim for claim in claims.claims if alignment in claim.alignments]
-    if asked:
-        return tuple(judge(claim) for claim in asked)
+def judge_asked(
+    rule: str,
+    alignment: Alignment,
+    claims: ClaimSet,
+    judge: Judge,
+    asked: Callable[[Claim], bool] | None = None,
+) -> tuple[Verdict, ...]:
+    """Judge the claims that were promised the alignment; say once where none was.
+
+    :param asked: which those are, where the alignment itself is not all of it.
+    """
+    found = [claim for claim in claims.claims if (asked(claim) if asked else alignment in claim.alignments)]
+    if found:
+        return tuple(judge(claim) for claim in found)
     reason = f"no claim was promised {alignment} alignment"
     return (Verdict(rule=rule, subject=NODE, outcome=Outcome.SKIPPED, reason=reason, measures={}),)
 
@@ -76,6 +88,39 @@ def within_one(
         if not cpus <= known:
             return verdict(Outcome.UNDECIDED, f"the {one} of CPUs {cpus - known} ({name}) is not known")
     return verdict(Outcome.PASSED, f"CPUs {claim.cpus or sets[-1][1]} lie on one {one}")
+
+
+def within_one_if_possible(
+    rule: str,
+    preference: Preference,
+    claim: Claim,
+    evidence: Evidence,
+    machine: tuple[CpuSet, ...] | None,
+    what: tuple[str, str],
+) -> Verdict:
+    """Judge a group that is guaranteed, or preferred: then what was given decides, and must stay as it was given.
+
+    That it was not given is reported, and breaks nothing.
+    """
+    if preference not in claim.preferences:
+        return within_one(rule, claim, evidence, machine, what)
+    own = claim.cpus or CpuSet()
+    spread = [group for group in machine or () if group & own]
+    if len(spread) > 1:
+        return not_given(rule, claim, f"CPUs {own} lie on {len(spread)} {what[1]}", {"groups_count": len(spread)})
+    verdict = within_one(rule, claim, evidence, machine, what)
+    return replace(verdict, measures={**verdict.measures, "preferred": True})
+
+
+def not_given(rule: str, claim: Claim, found: str, measures: dict[str, Measure]) -> Verdict:
+    """Return the verdict about a preference that the node did not keep: reported apart, nothing is broken."""
+    return Verdict(
+        rule=rule,
+        subject=claim.name,
+        outcome=Outcome.SKIPPED,
+        reason=f"{NOT_GIVEN}: {found}",
+        measures={**measures, "preferred": True},
+    )
 
 
 def not_in_a_guest(rule: str, claim: Claim, evidence: Evidence, what: str) -> Verdict | None:

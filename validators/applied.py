@@ -47,7 +47,8 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
         if found is None:
             reading.unread.append(f"the files of {claim.cgroup} were not read {when} the window")
             continue
-        _compare(reading, claim, found, view.set_at_epoch(claim, changes, epoch), when)
+        earlier = when == "before" and _since(claim, evidence) > 0
+        _compare(reading, claim, found, view.set_at_epoch(claim, changes, epoch), when, earlier=earlier)
     reading.measures["files_compared_count"] = reading.compared
     drifts = _drifts(reading, claim, evidence)
     lives = file_history.lives(claim, evidence)
@@ -74,18 +75,28 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
     return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before{between} and after{lives}")
 
 
+def _since(claim: Claim, evidence: Evidence) -> int:
+    """Return since when the promise is what it is; 0: since the window opened."""
+    return max((change.at_ns for change in evidence.claim_changes if change.claim.name == claim.name), default=0)
+
+
 def _drifts(reading: _Reading, claim: Claim, evidence: Evidence) -> tuple[file_history.Deviation, ...]:
     """Return when a value was another one between the two ends of the window."""
+    since = _since(claim, evidence)
+    first = evidence.files_before if since else ()
 
     def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
-        found = [f"{name} was {what}" for name, what in _problems(reading, claim, files, cpus) if what]
+        problems = _problems(reading, claim, files, cpus, earlier=files.at_ns < since or files in first)
+        found = [f"{name} was {what}" for name, what in problems if what]
         return "; ".join(found)
 
     return file_history.deviations(claim, evidence, problem)
 
 
-def _compare(reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None, when: str) -> None:
-    for name, problem in _problems(reading, claim, files, cpus):
+def _compare(
+    reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None, when: str, *, earlier: bool
+) -> None:
+    for name, problem in _problems(reading, claim, files, cpus, earlier=earlier):
         reading.compared += 1
         if problem is None:
             reading.unread.append(f"{name} of {claim.cgroup} was not read {when} the window")
@@ -94,9 +105,13 @@ def _compare(reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet |
 
 
 def _problems(
-    reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None
+    reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None, *, earlier: bool
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield each promised value: its file, and what is wrong (``""`` nothing, ``None`` not read)."""
+    """Yield each promised value: its file, and what is wrong (``""`` nothing, ``None`` not read).
+
+    :param earlier: it was read before the promise became what it is. CPU sets have epochs; weights and memory limits
+        are compared from then on only.
+    """
     if cpus is not None:
         yield from _set_problems(reading, "cpuset.cpus", cpus, files.cpus, files.cpus_effective)
     if claim.mems is not None:
@@ -105,9 +120,9 @@ def _problems(
         yield "the quota", _quota_problem(reading, claim, files)
         if claim.quota_us >= 0 and (claim.burst_us or files.burst_us is not None):
             yield "the burst", _equal(claim.burst_us, files.burst_us)
-    if claim.weight is not None or claim.shares is not None:
+    if (claim.weight is not None or claim.shares is not None) and not earlier:
         yield "the weight", _weight_problem(reading, claim, files)
-    if claim.memory_bytes is not None:
+    if claim.memory_bytes is not None and not earlier:
         yield "the memory limit", _memory_problem(claim.memory_bytes, files.memory_max_bytes)
 
 
@@ -173,16 +188,13 @@ RULE = Rule(
         id=ID,
         claim="The cgroup's control files hold what was promised, requested and effective, before and after.",
         how=prose("""
-            The control files are read when the window opens, about once a second while it is open, and when it closes:
-            cpuset.cpus and cpuset.mems (what was requested and what the kernel grants), the CFS quota, period and
-            burst, the weight or shares, and the memory limit.
-
-            A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
-            the time of the readings that differed. A value that could not be read is undecided. Readings more than 3 s
-            apart leave the rule undecided.
-
-            A change that pinproof or the kubelet makes changes the promise as well. Nothing is compared while such a
-            change is under way, or in the first 2 s of a cgroup, while the runtime sets it up.
+            Reads back cpuset.cpus and cpuset.mems (the request and what the kernel grants), the CFS quota, period and
+            burst, the weight or shares, and the memory limit, when the window opens, about once a second while
+            it is open, and when it closes. A value that differs is a failure, also one that another program changed and
+            put back while we watched, with the time of the readings that differed. A value that could not be read is
+            undecided. A change that pinproof or the kubelet made in between moves the promise with it; while it is
+            under way, and for 2 s after a cgroup was made, when a runtime sets it up, nothing is compared. A weight
+            or a memory limit that is promised anew is compared from then on. Readings more than 3 s apart are a doubt.
         """),
         tolerance=prose("""
             None but for these roundings, which are reported as measures:

@@ -65,6 +65,7 @@ def _child(cgroup: str, below: list[Claim], evidence: Evidence) -> Child:
     def no(problem: str) -> Child:
         return Child(cgroup=cgroup, claims=names, problem=problem)
 
+    below = [claim for claim in below if claim.kind.carries_tasks] or below
     sets = {_granted(claim, evidence) for claim in below}
     if None in sets or len(sets) != 1:
         return no(f"the CPUs of {cgroup} are not known, or not the same for all in it")

@@ -12,6 +12,7 @@ from toolkit.model.evidence import Evidence
 
 CORES, L3, SOCKETS = "core_cpus", "l3_cpus", "socket_cpus"
 NODES = "numa_nodes"
+DISTANCES = "numa_distances"
 
 
 def cpu_groups(evidence: Evidence, name: str) -> tuple[CpuSet, ...] | None:
@@ -33,6 +34,21 @@ def nodes(evidence: Evidence) -> dict[int, CpuSet] | None:
     try:
         return {int(name): CpuSet.parse(cpus) for name, cpus in found.items()}
     except (InputError, AttributeError, TypeError, ValueError):
+        return None
+
+
+def distances(evidence: Evidence) -> dict[int, dict[int, int]] | None:
+    """Return the distance from each NUMA node to each; ``None``: not known."""
+    found = evidence.environment.topology.get(DISTANCES)
+    if not isinstance(found, dict):
+        return None
+    ids, matrix = found.get("ids"), found.get("matrix")
+    if not isinstance(ids, list | tuple) or not isinstance(matrix, list | tuple) or len(ids) != len(matrix):
+        return None
+    try:
+        rows = [dict(zip(map(int, ids), map(int, row), strict=True)) for row in matrix]
+        return dict(zip(map(int, ids), rows, strict=True))
+    except (TypeError, ValueError):
         return None
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from toolkit.model.claims import Alignment, Claim, ClaimSet
+from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
 from validators import groups
-from validators.alignment import judge_asked, not_in_a_guest, within_one
+from validators.alignment import judge_asked, not_in_a_guest, within_one_if_possible
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -15,7 +15,11 @@ ID = "llc-alignment"
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised one last-level cache."""
-    return judge_asked(ID, Alignment.LLC, claims, lambda claim: _judge(claim, evidence))
+    return judge_asked(ID, Alignment.LLC, claims, lambda claim: _judge(claim, evidence), _asked)
+
+
+def _asked(claim: Claim) -> bool:
+    return Alignment.LLC in claim.alignments or Preference.LLC in claim.preferences
 
 
 def _judge(claim: Claim, evidence: Evidence) -> Verdict:
@@ -23,7 +27,8 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     if skipped is not None:
         return skipped
     machine = groups.cpu_groups(evidence, groups.L3)
-    return within_one(ID, claim, evidence, machine, ("level 3 cache", "level 3 caches"))
+    what = ("level 3 cache", "level 3 caches")
+    return within_one_if_possible(ID, Preference.LLC, claim, evidence, machine, what)
 
 
 RULE = Rule(
@@ -33,10 +38,10 @@ RULE = Rule(
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
             closed) is compared with the CPUs that share a level 3 cache as sysfs reports them. The option
-            prefer-align-cpus-by-uncorecache is a preference: it is promised only where the allocator could keep it.
-
-            Skipped in a virtual machine, whose cache ids prove nothing. If a set or the topology was not read the
-            verdict is undecided.
+            prefer-align-cpus-by-uncorecache is a preference: where the node did not keep it that is reported, and the
+            verdict is skipped; where it did, the CPUs must stay there.
+            Skipped in a virtual machine, whose cache ids prove nothing. A set or a topology that was not read is
+            undecided.
         """),
         tolerance="None.",
         source=prose("""

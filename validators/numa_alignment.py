@@ -1,30 +1,79 @@
-"""Rule ``numa-alignment``: the claim's CPUs lie on one NUMA node, and its memory on the same one."""
+"""Rule ``numa-alignment``: CPUs lie on as few NUMA nodes, as evenly and as near as was promised, and so does memory."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from toolkit.model.claims import Alignment, Claim, ClaimSet
+from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators import groups
+from validators import groups, node_spread
 from validators.alignment import judge_asked, within_one
+from validators.node_spread import Found
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "numa-alignment"
+ORDER = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED, Outcome.SKIPPED)
+"""What decides where several things were promised about one claim."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
-    """Judge every claim that was promised one NUMA node."""
-    return judge_asked(ID, Alignment.NUMA, claims, lambda claim: _judge(claim, evidence))
+    """Judge every claim that was promised something about its NUMA nodes."""
+    return judge_asked(ID, Alignment.NUMA, claims, lambda claim: _judge(claim, claims, evidence), _asked)
 
 
-def _judge(claim: Claim, evidence: Evidence) -> Verdict:
+def _asked(claim: Claim) -> bool:
+    kinds = {Alignment.NUMA, Alignment.NUMA_EVEN, Alignment.NUMA_POD}
+    return bool(
+        kinds & set(claim.alignments) or claim.max_numa_nodes is not None or Preference.CLOSEST in claim.preferences
+    )
+
+
+def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     machine = groups.nodes(evidence)
-    owners = None if machine is None else tuple(cpus for cpus in machine.values() if cpus)
+    if machine is None:
+        return Verdict(
+            rule=ID,
+            subject=claim.name,
+            outcome=Outcome.UNDECIDED,
+            reason="the machine's NUMA nodes are not known",
+            measures={"cpus": str(claim.cpus or "")},
+        )
+    one = _one_node(claim, evidence, machine) if Alignment.NUMA in claim.alignments else None
+    found = [] if one is None else [(one.outcome, one.reason)]
+    found += _parts(claim, claims, evidence, machine)
+    measures = {} if one is None else dict(one.measures)
+    measures.setdefault("cpus", str(claim.cpus or ""))
+    if claim.max_numa_nodes is not None:
+        measures["max_numa_nodes"] = claim.max_numa_nodes
+    if not found:
+        found = [(Outcome.SKIPPED, "it is promised with others of its pod only")]
+    outcome = next(outcome for outcome in ORDER if any(outcome is part for part, _ in found))
+    # What is preferred and was not given is said beside what is guaranteed and kept.
+    shown = (outcome, Outcome.SKIPPED) if outcome is Outcome.PASSED else (outcome,)
+    reason = "; ".join(text for part, text in found if part in shown)
+    return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
+
+
+def _parts(claim: Claim, claims: ClaimSet, evidence: Evidence, machine: node_spread.Nodes) -> list[Found]:
+    found = []
+    most = 1 if Alignment.NUMA in claim.alignments else claim.max_numa_nodes
+    if claim.max_numa_nodes is not None:
+        found.append(node_spread.at_most(claim, evidence, machine, claim.max_numa_nodes))
+    if Alignment.NUMA_POD in claim.alignments and most is not None:
+        found.append(node_spread.of_pod(claim, claims, evidence, machine, most))
+    if Alignment.NUMA_EVEN in claim.alignments:
+        found.append(node_spread.even(claim, evidence, machine))
+    if Preference.CLOSEST in claim.preferences:
+        found.append(node_spread.closest(claim, evidence, machine))
+    return found
+
+
+def _one_node(claim: Claim, evidence: Evidence, machine: node_spread.Nodes) -> Verdict:
+    owners = tuple(cpus for cpus in machine.values() if cpus)
     verdict = within_one(ID, claim, evidence, owners, ("NUMA node", "NUMA nodes"))
-    if machine is None or claim.cpus is None or claim.mems is None or verdict.outcome is not Outcome.PASSED:
+    if claim.cpus is None or claim.mems is None or verdict.outcome is not Outcome.PASSED:
         return verdict
     node = groups.nodes_of(claim.cpus, machine)
     if claim.mems == node:
@@ -39,16 +88,22 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
 RULE = Rule(
     RuleDoc(
         id=ID,
-        claim="CPUs that were promised on one NUMA node lie on one, and the memory nodes are the same one.",
+        claim="CPUs lie on as few NUMA nodes, as evenly and as near as was promised; memory on the node of the CPUs.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the CPUs of each node as sysfs reports them. Where memory nodes were promised, they
-            must be exactly that node. If a set or the topology was not read the verdict is undecided.
+            closed) is compared with the CPUs of each node as sysfs reports them. single-numa-node: one node, and
+            where memory nodes were promised exactly that one. restricted: at most as many nodes as the request needs
+            on this machine. In pod scope that holds for the CPUs of the pod's containers together.
+            distribute-cpus-across-numa: every node that is used gives as many CPUs (whole cores with full-pcpus-only)
+            as the others. prefer-closest-numa-nodes is a preference: nodes that are not the nearest are reported, and
+            the verdict is skipped if nothing else was promised; nodes that are the nearest must stay. A set or a
+            topology that was not read is undecided.
         """),
-        tolerance="None.",
+        tolerance="An even spread: one CPU (one core), where the number cannot be divided. Else none.",
         source=prose("""
-            Kubernetes documentation, Topology Manager (single-numa-node) and Memory Manager;
-            Documentation/ABI/stable/sysfs-devices-node; docs/failures.md F37, F38
+            Kubernetes documentation, Topology Manager (policies, scopes, prefer-closest-numa-nodes), static policy
+            options (distribute-cpus-across-numa) and Memory Manager; Documentation/ABI/stable/sysfs-devices-node;
+            docs/failures.md F37, F38
         """),
         negative_control="Give the cgroup CPUs of two nodes: `echo 0,8 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),

@@ -164,9 +164,13 @@ def conditions_of(evidence: Evidence, window_ns: int, cpus: int, rows: Iterable[
 
 
 def make_case(
-    claim: Claim, evidence: Evidence, levels: list[BandwidthUse], rows: list[CpuUse], bins: list[UsageBin]
+    claim: Claim, names: frozenset[str], evidence: Evidence, rows: list[CpuUse], bins: list[UsageBin]
 ) -> Case | str:
-    """Put a claim's case together, or say which counters are missing."""
+    """Put a claim's case together, or say which counters are missing.
+
+    :param names: claims whose tasks run in its cgroup. :param rows: the ledger's, of these.
+    """
+    levels = view.levels_of(claim, evidence)
     own = view.level(levels, 0)
     if own is None or own.window_ns <= 0:
         return "its bandwidth counters were not read"
@@ -178,7 +182,9 @@ def make_case(
         quota_us, claim.period_us, own.quota_us, own.period_us, by_systemd=rounds
     ):
         quota_us = own.quota_us  # The stated rounding is what is in force, and what usage is judged by.
-    cpus = len({row.cpu for row in rows if row.run_ns > 0}) or len(claim.cpus or view.online(evidence)) or 1
+    # Where only claims below are counted, others may have run on any CPU.
+    seen = {row.cpu for row in rows if row.run_ns > 0} if claim.kind.carries_tasks else ()
+    cpus = len(seen) or len(claim.cpus or view.online(evidence)) or 1
     return Case(
         claim=claim,
         evidence=evidence,
@@ -190,16 +196,16 @@ def make_case(
         usage_ns=own.usage_ns,
         nr_periods=own.nr_periods,
         nr_throttled=own.nr_throttled,
-        unbound=unbound(evidence, claim.name),
+        unbound=unbound(evidence, names),
     )
 
 
-def unbound(evidence: Evidence, claim: str) -> tuple[str, ...]:
-    """Name what runs in a claim's cgroup and is outside CFS bandwidth (docs/facts.md K22)."""
+def unbound(evidence: Evidence, names: frozenset[str]) -> tuple[str, ...]:
+    """Name what runs in a cgroup and is outside CFS bandwidth (docs/facts.md K22). :param names: claims in it."""
     threads = {
         (row.tid, row.comm): f"{row.comm} ({row.tid}, {row.policy})"
         for row in evidence.thread_masks
-        if row.policy in UNBOUND_POLICIES and row.claim == claim
+        if row.policy in UNBOUND_POLICIES and row.claim in names
     }
     state = evidence.environment.sched_ext
     return (*(threads[key] for key in sorted(threads)), *(() if state == "disabled" else (f"sched_ext ({state})",)))

@@ -15,8 +15,7 @@ ID = "quota-free"
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every exclusive container, and every claim that was promised no quota."""
-    levels = view.by_claim(evidence.bandwidth)
-    return tuple(_judge(claim, claims, evidence, levels.get(claim.name, [])) for claim in claims.claims)
+    return tuple(_judge(claim, claims, evidence, view.levels_of(claim, evidence)) for claim in claims.claims)
 
 
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[BandwidthUse]) -> Verdict:

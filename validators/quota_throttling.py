@@ -18,7 +18,6 @@ PERIODS_BY_CHANCE = 2
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised a quota."""
-    levels = view.by_claim(evidence.bandwidth)
     use = view.by_claim(evidence.cpu_use)
     bins = view.by_claim(evidence.usage_bins)
     verdicts = []
@@ -27,8 +26,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         if claim.quota_us is None or claim.quota_us < 0:
             finding = Finding(Outcome.SKIPPED, "no quota was promised")
         else:
-            rows = levels.get(claim.name, [])
-            case = make_case(claim, evidence, rows, use.get(claim.name, []), bins.get(claim.name, []))
+            names = view.covered(claim, claims)
+            rows = [row for name in sorted(names) for row in use.get(name, [])]
+            case = make_case(claim, names, evidence, rows, bins.get(claim.name, []))
             if isinstance(case, str):
                 finding = undecided(case)
             else:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from toolkit.model.claims import Alignment, Claim, ClaimSet
+from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import foreign, groups, view
-from validators.alignment import judge_asked, sets_in_force
+from validators.alignment import judge_asked, not_given, sets_in_force
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import listed, plural
@@ -17,10 +17,17 @@ ID = "smt-alignment"
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised whole cores."""
-    return judge_asked(ID, Alignment.SMT, claims, lambda claim: _judge(claim, claims, evidence))
+    return judge_asked(ID, Alignment.SMT, claims, lambda claim: _judge(claim, claims, evidence), _asked)
+
+
+def _asked(claim: Claim) -> bool:
+    wanted = {Alignment.SMT, Alignment.SMT_POD}
+    return bool(wanted & set(claim.alignments)) or Preference.CORES in claim.preferences
 
 
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    if Preference.CORES in claim.preferences:
+        return _distinct(claim, evidence)
     cores = groups.cpu_groups(evidence, groups.CORES)
     sets = sets_in_force(claim, evidence)
     measures: dict[str, Measure] = {"cpus": str(claim.cpus or "")}
@@ -56,7 +63,9 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     )
     strangers += [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
     measures |= seen.measures()
-    for name, cpus in sets:
+    # Containers of a pod with a budget of its own share the pod's cores.
+    whole = Alignment.SMT in claim.alignments
+    for name, cpus in sets if whole else ():
         for core in cores:
             if core & cpus and not core <= cpus:
                 return verdict(Outcome.FAILED, f"CPUs {cpus} ({name}) have only {core & cpus} of the core {core}")
@@ -74,10 +83,34 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         return verdict(Outcome.UNDECIDED, seen.blurred[0])
     if seen.of(OwnerClass.UNKNOWN):
         return verdict(Outcome.UNDECIDED, f"it is not known whose task {seen.of(OwnerClass.UNKNOWN)[0].comm} is")
-    cores_text = plural(sum(1 for core in cores if core & own), "whole core", "whole cores")
+    kind = ("whole core", "whole cores") if whole else ("core of the pod", "cores of the pod")
+    cores_text = plural(sum(1 for core in cores if core & own), *kind)
     excused = seen.excused()
     but = f" but {listed(excused)}" if excused else ""
     return verdict(Outcome.PASSED, f"CPUs {own} are {cores_text}, where no foreign workload ran{but}")
+
+
+def _distinct(claim: Claim, evidence: Evidence) -> Verdict:
+    """Judge CPUs that are preferred on different cores: as many of these as there are CPUs, or cores."""
+    cores = groups.cpu_groups(evidence, groups.CORES)
+    sets = sets_in_force(claim, evidence)
+    measures: dict[str, Measure] = {"cpus": str(claim.cpus or ""), "preferred": True}
+
+    def verdict(outcome: Outcome, reason: str) -> Verdict:
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
+
+    if cores is None:
+        return verdict(Outcome.UNDECIDED, "the machine's cores are not known")
+    if isinstance(sets, str):
+        return verdict(Outcome.UNDECIDED, sets)
+    for name, cpus in sets:
+        used = sum(1 for core in cores if core & cpus)
+        if used < min(len(cpus), len(cores)):
+            text = f"CPUs {cpus} ({name}) are on {plural(used, 'core', 'cores')} only"
+            if name == "promised":
+                return not_given(ID, claim, text, measures)
+            return verdict(Outcome.FAILED, text)
+    return verdict(Outcome.PASSED, f"CPUs {claim.cpus or sets[-1][1]} lie on different cores")
 
 
 def _gained(claim: Claim, evidence: Evidence) -> CpuSet:
@@ -92,15 +125,18 @@ def _gained(claim: Claim, evidence: Evidence) -> CpuSet:
 RULE = Rule(
     RuleDoc(
         id=ID,
-        claim="A full-pcpus-only container has whole cores, and no foreign workload ran on a thread of them.",
+        claim=prose("""
+            A full-pcpus-only container has whole cores, and no foreign workload ran on a thread of them; CPUs that were
+            spread over different cores stay on different cores.
+        """),
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) must be a union of whole cores, of which the online threads count. Then every switch on these cores
-            is judged: a task of another pod on any of their threads is a failure; system tasks and kernel threads are
-            measured.
-
-            The verdict is undecided if a set or the topology was not read, if no switch was judged, or if the owner of
-            a task is unknown.
+            closed) must be a union of whole cores, counting the threads that are online. Then every switch on these
+            cores is looked at: a task of another pod on any thread of them is a failure, system tasks and kernel
+            threads are measured. A set or a topology that was not read, no judged switch, or a task whose owner is
+            unknown: undecided. In a pod with a budget of its own the cores are the pod's: its containers may share one.
+            distribute-cpus-across-cores is a preference: CPUs that were given on fewer cores than there are, are
+            reported and skipped; those that were given on different cores must stay on different cores.
         """),
         tolerance=prose("""
             None. On a CPU that changed hands during the window, time that cannot be dated makes the verdict undecided.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from toolkit.model.claims import Alignment, ClaimSet
+from toolkit.model.claims import Alignment, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
 from validators import groups
-from validators.alignment import judge_asked, within_one
+from validators.alignment import judge_asked, within_one_if_possible
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -16,8 +16,13 @@ ID = "socket-alignment"
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised one socket."""
     machine = groups.cpu_groups(evidence, groups.SOCKETS)
+    what = ("socket", "sockets")
     return judge_asked(
-        ID, Alignment.SOCKET, claims, lambda claim: within_one(ID, claim, evidence, machine, ("socket", "sockets"))
+        ID,
+        Alignment.SOCKET,
+        claims,
+        lambda claim: within_one_if_possible(ID, Preference.SOCKET, claim, evidence, machine, what),
+        lambda claim: Alignment.SOCKET in claim.alignments or Preference.SOCKET in claim.preferences,
     )
 
 
@@ -27,9 +32,9 @@ RULE = Rule(
         claim="CPUs that were promised within one socket lie within one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the packages as sysfs reports them. The option align-by-socket is a preference: it
-            is promised only where the allocator could keep it. If a set or the topology was not read the verdict is
-            undecided.
+            closed) is compared with the packages as sysfs reports them. The option align-by-socket is a preference:
+            where the node did not keep it that is reported, and the verdict is skipped; where it did, the CPUs must
+            stay there. A set or a topology that was not read is undecided.
         """),
         tolerance="None.",
         source=prose("""

@@ -6,6 +6,7 @@ Source: docs/principles.md ("Each claim has an epoch"), docs/facts.md K12.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
@@ -107,6 +108,29 @@ def claim_of_cgroup(claims: ClaimSet, cgroup: str) -> Claim | None:
     path = cgroup.rstrip("/") + "/"
     found = [claim for claim in claims.claims if path.startswith(claim.cgroup.rstrip("/") + "/")]
     return max(found, key=lambda claim: len(claim.cgroup), default=None)
+
+
+def levels_of(claim: Claim, evidence: Evidence) -> list[BandwidthUse]:
+    """Return a claim's bandwidth rows, its own level and those above.
+
+    Cgroups that run no tasks themselves are read as ancestors of the claims below them: the rows of one such claim,
+    from this level on.
+    """
+    own = [row for row in evidence.bandwidth if row.claim == claim.name]
+    if own or claim.kind.carries_tasks:
+        return own
+    found = next((row for row in evidence.bandwidth if row.cgroup == claim.cgroup), None)
+    if found is None:
+        return []
+    above = [row for row in evidence.bandwidth if row.claim == found.claim and row.level >= found.level]
+    return [replace(row, claim=claim.name, level=row.level - found.level, bpf_usage_ns=None) for row in above]
+
+
+def covered(claim: Claim, claims: ClaimSet) -> frozenset[str]:
+    """Return the names of the claims whose tasks are in the claim's cgroup: its own, and where it runs none, below."""
+    if claim.kind.carries_tasks:
+        return frozenset({claim.name})
+    return frozenset({claim.name, *(other.name for other in claims.claims if inside(other, claim))})
 
 
 def level(rows: Iterable[BandwidthUse], wanted: int) -> BandwidthUse | None:

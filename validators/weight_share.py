@@ -45,6 +45,8 @@ def _judge(claim: Claim, tree: dict[str, tuple[Child, ...]], evidence: Evidence)
     formula = _formula_problem(claim, evidence, measures)
     if formula:
         return verdict(Outcome.FAILED, formula)
+    if not claim.contended:
+        return verdict(Outcome.SKIPPED, "its weight was promised, not that anybody competes with it for CPU time")
     findings: list[tuple[Outcome, str]] = []
     problems: list[str] = []
     for parent, children in tree.items():
@@ -146,7 +148,8 @@ def _formula_problem(claim: Claim, evidence: Evidence, measures: dict[str, Measu
     formulas = weights_of_shares(claim.shares)
     used = [name for name, weight in formulas.items() if weight == files.weight]
     measures["weight_formula"] = " or ".join(used) or "none"
-    runtime = evidence.runtime
+    # The kubelet writes the cgroups of pods and QoS classes by itself, whatever makes the containers.
+    runtime = evidence.runtime if claim.kind.carries_tasks else Runtime(name="cgroupfs")
     wanted = None if runtime is None else runtime_formula(runtime)
     if runtime is None or wanted is None:
         measures["runtime"] = "unknown: the formula is not judged"

@@ -15,6 +15,7 @@ from toolkit.faults.controls import broken
 from toolkit.faults.escaper import ROUNDS
 from toolkit.host import procfs
 from toolkit.host.topology import read_topology
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.scenario import NegativeControl
@@ -37,7 +38,9 @@ def test_the_rounds_of_an_escaper_are_counted() -> None:
     )
     with contextlib.ExitStack() as stack:
         live = stack.enter_context(sandbox(request, run_id="test-escaper"))
-        escaper = stack.enter_context(broken(CONTROL, live, request, online))
+        (place,) = live.value.containers
+        claims = ClaimSet(claims=(Claim(name="web", cgroup=place.cgroup, cpus=CpuSet.of([online.first()])),))
+        escaper = stack.enter_context(broken(CONTROL, live, claims, online))
         assert escaper is not None
         first = escaper.rounds()
         assert first is not None

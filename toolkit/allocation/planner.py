@@ -17,10 +17,10 @@ from toolkit.allocation.node import Admission, Node, start_node
 from toolkit.allocation.plugins.policy import PluginPolicy
 from toolkit.allocation.plugins.registry import load_plugin
 from toolkit.allocation.plugins.static import StaticPlugin
+from toolkit.allocation.promised import promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
-from toolkit.allocation.topology.manager import SINGLE_NUMA_NODE
 from toolkit.errors import InputError
-from toolkit.model.claims import Alignment, HugepageLimit, Isolation
+from toolkit.model.claims import HugepageLimit, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.go_text import parse_cpu_list
 from toolkit.model.node_config import NodeConfig
@@ -124,6 +124,7 @@ def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:
         quota_us=values.quota_us,
         period_us=values.period_us,
         shares=values.shares,
+        memory_limit_bytes=values.memory_bytes,
         containers=tuple(_container_plan(node, pod, c, isolations[c.name]) for c in pod.containers),
         reasons=tuple(pod_reasons(node, pod, values, quota_disabled=disabled)),
     )
@@ -133,12 +134,12 @@ def _container_plan(node: Node, pod: Pod, container: Container, isolation: Isola
     disabled = container_quota_disabled(isolation, node.gates)
     values = container_values(pod, container, node.config, quota_disabled=disabled)
     mems = node.memory.numa_nodes(pod.uid, container.name)
-    assigned = node.cpu_state.assigned(pod.uid, container.name)
+    place = promised(node, pod, container)
     return ContainerPlan(
         name=container.name,
         role=container.role,
         cpus=node.cpu_state.cpus_of(pod.uid, container.name),
-        assigned=assigned,
+        assigned=node.cpu_state.assigned(pod.uid, container.name),
         isolation=isolation,
         mems=CpuSet.of(mems) if mems else None,
         quota_us=values.quota_us,
@@ -146,7 +147,9 @@ def _container_plan(node: Node, pod: Pod, container: Container, isolation: Isola
         shares=values.shares,
         memory_limit_bytes=values.memory_bytes,
         hugepages=tuple(_hugepages(container)),
-        alignments=alignments(node, assigned, isolation),
+        alignments=place.alignments,
+        preferences=place.preferences,
+        max_numa_nodes=place.max_numa_nodes,
         reasons=tuple(container_reasons(node, pod, container, isolation, values)),
     )
 
@@ -157,18 +160,3 @@ def _hugepages(container: Container) -> list[HugepageLimit]:
         for name, limit in sorted(container.resources.limits.items())
         if name.startswith(HUGEPAGES_PREFIX)
     ]
-
-
-def alignments(node: Node, cpus: CpuSet | None, isolation: Isolation) -> tuple[Alignment, ...]:
-    """Return what the node's options promise about CPUs that a container owns.
-
-    Caches and sockets are promised only as far as the allocator could keep to them: those options are preferences.
-    """
-    policy = node.cpu_policy
-    if not cpus or isolation is Isolation.HOST or not isinstance(policy, StaticPolicy):
-        return ()
-    exclusive = isolation is Isolation.CONTAINER
-    found = set(policy.options.promises(node.machine, cpus, exclusive=exclusive))
-    if node.topology.policy == SINGLE_NUMA_NODE and cpus.within_one(node.machine.numa_masks.values()):
-        found.add(Alignment.NUMA)
-    return tuple(alignment for alignment in Alignment if alignment in found)

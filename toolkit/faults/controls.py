@@ -13,20 +13,21 @@ from toolkit.faults.fault import Target
 from toolkit.faults.injection import Host
 from toolkit.faults.planting import planted
 from toolkit.faults.registry import word_of
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.sandbox import ContainerRequest, SandboxRequest, Workload
+from toolkit.model.sandbox import Workload
 from toolkit.model.scenario import NegativeControl
 
 
 @contextlib.contextmanager
 def broken(
-    control: NegativeControl, live: LiveSandbox, request: SandboxRequest, online: CpuSet, root: Path = Path("/")
+    control: NegativeControl, live: LiveSandbox, claims: ClaimSet, online: CpuSet, root: Path = Path("/")
 ) -> Iterator[Escaper | None]:
     """Break what the control says for as long as the block runs; the claims stay as they were promised.
 
     A fault that acts at another stage (:class:`toolkit.faults.fault.When`) changes nothing here.
 
-    :param request: what was put on the machine.
+    :param claims: of what was put on the machine: containers, pods and QoS classes can be aimed at.
     :returns: the task that makes the fault show, where one must.
     :raises InputError: the target is not there, or the control makes no sense for it.
     :raises ApplyError: the fault would change nothing on this machine, or the kernel refused it.
@@ -35,7 +36,7 @@ def broken(
     if word.aim is None:
         yield None
         return
-    injection = word.aim(control, _target(control, live, request, online, root))
+    injection = word.aim(control, _target(control, live, claims, online, root))
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(planted(injection, run_id=f"{live.value.run_id}-fault", root=root))
@@ -45,12 +46,11 @@ def broken(
         yield Escaper(live.spawn(control.target, Workload(kind=word.load)), root) if word.load else None
 
 
-def _target(control: NegativeControl, live: LiveSandbox, request: SandboxRequest, online: CpuSet, root: Path) -> Target:
-    wanted = _request(control, request).cgroup
-    place = next(container.cgroup for container in live.value.containers if container.claim == control.target)
+def _target(control: NegativeControl, live: LiveSandbox, claims: ClaimSet, online: CpuSet, root: Path) -> Target:
+    wanted = _claim(control, claims)
     return Target(
         claim=control.target,
-        cgroup=place,
+        cgroup=wanted.cgroup,
         cpus=wanted.cpus,
         mems=wanted.mems,
         online=online,
@@ -58,9 +58,9 @@ def _target(control: NegativeControl, live: LiveSandbox, request: SandboxRequest
     )
 
 
-def _request(control: NegativeControl, request: SandboxRequest) -> ContainerRequest:
-    for container in request.containers:
-        if container.claim == control.target:
-            return container
-    names = ", ".join(container.claim for container in request.containers)
+def _claim(control: NegativeControl, claims: ClaimSet) -> Claim:
+    for claim in claims.claims:
+        if claim.name == control.target:
+            return claim
+    names = ", ".join(claim.name for claim in claims.claims)
     raise InputError(f"negative control {control.rule}", f"target {control.target!r} does not run", f"one of {names}")

@@ -118,6 +118,9 @@ def summary(topology: Topology) -> dict[str, object]:
         "sockets": len(topology.sockets),
         "l3_domains": len(topology.l3_groups),
         "numa_nodes": {str(node.id): str(node.cpus) for node in topology.numa},
+        "numa_distances": None
+        if topology.distances is None
+        else {"ids": list(topology.distances.ids), "matrix": [list(row) for row in topology.distances.matrix]},
         "core_cpus": _lists(topology.cores),
         "l3_cpus": _lists(topology.l3_groups),
         "socket_cpus": _lists(topology.sockets),

@@ -36,6 +36,13 @@ class SubjectKind(StrEnum):
     HELPER = "helper"
     POD = "pod"
     """A pod's own cgroup: it carries quota, weight and limits, no tasks of its own."""
+    QOS = "qos"
+    """The cgroup of a quality-of-service class (``burstable``, ``besteffort``): it carries a weight, and no quota."""
+
+    @property
+    def carries_tasks(self) -> bool:
+        """Whether tasks run in such a cgroup itself. Where none do, control files and counters are all of it."""
+        return self not in (SubjectKind.POD, SubjectKind.QOS)
 
 
 class ExclusivePolicy(StrEnum):
@@ -48,12 +55,33 @@ class ExclusivePolicy(StrEnum):
 
 
 class Alignment(StrEnum):
-    """A topology promise about the claim's CPUs."""
+    """What is guaranteed about where the claim's CPUs lie."""
 
     SMT = "smt"
+    """Whole cores, and no foreign workload on any thread of them."""
+    SMT_POD = "smt-pod"
+    """Cores that belong to its pod alone; containers of the pod may share one."""
     LLC = "llc"
     NUMA = "numa"
+    """One NUMA node."""
+    NUMA_POD = "numa-pod"
+    """What holds for its NUMA nodes (one, or ``max_numa_nodes``) holds for the CPUs of the pod together."""
+    NUMA_EVEN = "numa-even"
+    """Where one NUMA node is not enough, each that is used gives as much: differences are less than a CPU (a core)."""
     SOCKET = "socket"
+
+
+class Preference(StrEnum):
+    """What is preferred about where the claim's CPUs lie: reported, and only what was given must stay."""
+
+    LLC = "llc"
+    """One level 3 cache."""
+    SOCKET = "socket"
+    """One socket."""
+    CORES = "distinct-cores"
+    """As many different cores as possible."""
+    CLOSEST = "closest-nodes"
+    """Where one NUMA node is not enough, those that are nearest to each other."""
 
 
 NO_QUOTA = -1
@@ -67,6 +95,16 @@ class HugepageLimit:
 
     page_bytes: int
     limit_bytes: int
+
+
+def pod_claim_name(pod: str) -> str:
+    """Return the name of the claim about a pod's own cgroup."""
+    return f"{pod}/(pod)"
+
+
+def qos_claim_name(cgroup: str) -> str:
+    """Return the name of the claim about the cgroup of a QoS class."""
+    return f"{cgroup}/(qos)"
 
 
 @stage_value
@@ -96,11 +134,16 @@ class Claim:
     memory_bytes: int | None = None
     hugepages: tuple[HugepageLimit, ...] = ()
     alignments: tuple[Alignment, ...] = ()
+    preferences: tuple[Preference, ...] = ()
+    max_numa_nodes: int | None = None
+    """The most NUMA nodes that its CPUs may lie on; ``None``: nothing was promised about their number."""
     devices: tuple[str, ...] = ()
     pod_quota_us: int | None = None
     """Quota of the pod's cgroup just above, where the plan says it (:data:`NO_QUOTA`: none); ``None`` if unknown."""
     demand_cpus: float | None = None
     """CPUs' worth of user-mode work that the workload offers, where pinproof started it; ``None`` if unknown."""
+    contended: bool = True
+    """Whether a part of contended CPU time is promised besides the weight; ``False``: nobody says that it competes."""
 
     @property
     def exclusive(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from toolkit.model.claims import Alignment, HugepageLimit, Isolation
+from toolkit.model.claims import Alignment, HugepageLimit, Isolation, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
@@ -19,6 +19,10 @@ class QosClass(StrEnum):
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
     BEST_EFFORT = "BestEffort"
+
+
+QOS_CGROUPS = {QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffort"}
+"""Cgroups that stand for a class, between the node's and the pods'; Guaranteed pods have none above them."""
 
 
 class ContainerRole(StrEnum):
@@ -53,6 +57,9 @@ class ContainerPlan:
     memory_limit_bytes: int | None = None
     hugepages: tuple[HugepageLimit, ...] = ()
     alignments: tuple[Alignment, ...] = ()
+    preferences: tuple[Preference, ...] = ()
+    max_numa_nodes: int | None = None
+    """The most NUMA nodes that its CPUs may lie on, by its request; ``None``: any."""
     reasons: tuple[str, ...] = ()
 
 
@@ -75,6 +82,8 @@ class PodPlan:
     quota_us: int = -1
     period_us: int = 100_000
     shares: int = 2
+    memory_limit_bytes: int | None = None
+    """``memory.max`` of the pod's cgroup; ``None`` for none."""
     containers: tuple[ContainerPlan, ...] = ()
     reasons: tuple[str, ...] = ()
 

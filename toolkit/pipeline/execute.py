@@ -88,15 +88,19 @@ def _run_stages(
     """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
     stages = promises.stages(work.plan, work.before)
     requests = [promises.sandbox_request(stage.plan, work.scenario, stage.containers) for stage in stages]
-    with apply.sandbox(
-        _union(requests), run_id=run_id, runtime=settings.runtime, root=settings.root, start=False
-    ) as live:
+    union = _union(requests)
+    with apply.sandbox(union, run_id=run_id, runtime=settings.runtime, root=settings.root, start=False) as live:
         present: dict[str, ContainerRequest] = {}
+        parents = {parent.path: parent for parent in union.parents}
         for number, (stage, request) in enumerate(zip(stages, requests, strict=True)):
             if done and settings.stopped:
                 break
             last = number == len(stages) - 1
             late = frozenset(work.scenario.arrivals) if last else frozenset[str]()
+            for parent in request.parents:
+                if parent != parents[parent.path]:
+                    live.set_parent(parent)
+                    parents[parent.path] = parent
             present = _enter(live, present, request, late)
             claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
             _narrow(work.scenario, live, present)
@@ -144,7 +148,7 @@ def run_controls(
         claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
         claims = word.promise(control, claims)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
-        escaper = stack.enter_context(broken(control, live, request, work.online, settings.root))
+        escaper = stack.enter_context(broken(control, live, claims, work.online, settings.root))
         _await_load(claims, settings.root)
         action = None
         if word.when in CHANGES:

@@ -1,7 +1,6 @@
 """Plan -> what to put on the machine (SandboxRequest) and what was thereby promised (ClaimSet). Pure.
 
-The cgroup tree has the kubelet's shape: Guaranteed pods directly below the root, the others below ``burstable`` and
-``besteffort``; quota and shares on pods, cpusets only on containers.
+The cgroups above the containers, and what is promised about these, are :mod:`toolkit.pipeline.tree`'s.
 Source: ``docs/facts.md`` K-pod; ``docs/facts.md``, "Normal on a healthy node".
 """
 
@@ -10,14 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
-from toolkit.model.cpu_units import MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan, QosClass
+from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Sandbox, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.scenario import Scenario
-
-QOS_PARENT = {QosClass.GUARANTEED: "", QosClass.BURSTABLE: "burstable/", QosClass.BEST_EFFORT: "besteffort/"}
-BEST_EFFORT_SHARES = MIN_SHARES
+from toolkit.pipeline.tree import BEST_EFFORT_SHARES, parent_claims, parent_requests, pod_path
 
 DEMAND = {WorkloadKind.SPIN: 1.0}
 """User-mode CPUs' worth that one thread of a workload asks for; kinds that are not here make no exact demand."""
@@ -87,22 +83,6 @@ def running(plan: Plan, names: frozenset[str] | None = None) -> tuple[tuple[PodP
 
 def sandbox_request(plan: Plan, scenario: Scenario, names: frozenset[str] | None = None) -> SandboxRequest:
     """Return the cgroups and processes that the plan asks for. :param names: the containers, see :func:`running`."""
-    pods = [pod for pod in plan.pods if pod.admitted]
-    parents = []
-    if any(pod.qos_class is QosClass.BURSTABLE for pod in pods):
-        shares = sum(pod.shares for pod in pods if pod.qos_class is QosClass.BURSTABLE)
-        parents.append(CgroupRequest(path="burstable", shares=max(shares, BEST_EFFORT_SHARES)))
-    if any(pod.qos_class is QosClass.BEST_EFFORT for pod in pods):
-        parents.append(CgroupRequest(path="besteffort", shares=BEST_EFFORT_SHARES))
-    parents += [
-        CgroupRequest(
-            path=QOS_PARENT[pod.qos_class] + pod.name,
-            quota_us=pod.quota_us,
-            period_us=pod.period_us,
-            shares=pod.shares,
-        )
-        for pod in pods
-    ]
     containers = []
     for pod, container in running(plan, names):
         name = claim_name(pod, container)
@@ -110,12 +90,13 @@ def sandbox_request(plan: Plan, scenario: Scenario, names: frozenset[str] | None
             ContainerRequest(
                 claim=name,
                 cgroup=CgroupRequest(
-                    path=f"{QOS_PARENT[pod.qos_class]}{pod.name}/{container.name}",
+                    path=f"{pod_path(pod)}/{container.name}",
                     cpus=container.cpus or None,
                     mems=container.mems,
                     quota_us=container.quota_us,
                     period_us=container.period_us,
                     shares=container.shares,
+                    memory_max_bytes=container.memory_limit_bytes,
                     hugepages=container.hugepages,
                 ),
                 workloads=scenario.workloads.get(name, (Workload(),)),
@@ -125,7 +106,7 @@ def sandbox_request(plan: Plan, scenario: Scenario, names: frozenset[str] | None
         ContainerRequest(
             claim=f"{pod.name}/{name}",
             cgroup=CgroupRequest(
-                path=f"{QOS_PARENT[pod.qos_class]}{pod.name}/{name}",
+                path=f"{pod_path(pod)}/{name}",
                 cpus=plan.default_cpus or None,
                 shares=BEST_EFFORT_SHARES,
             ),
@@ -135,7 +116,7 @@ def sandbox_request(plan: Plan, scenario: Scenario, names: frozenset[str] | None
     ]
     # Lightest first: a BestEffort container that starts beside busy neighbours waits seconds for its first CPU time.
     containers.sort(key=lambda container: container.cgroup.shares or 0)
-    return SandboxRequest(parents=tuple(parents), containers=tuple(containers))
+    return SandboxRequest(parents=parent_requests(plan), containers=tuple(containers))
 
 
 def ephemeral(plan: Plan, scenario: Scenario, names: frozenset[str] | None = None) -> tuple[tuple[PodPlan, str], ...]:
@@ -179,12 +160,15 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset
                 mems=container.mems,
                 quota_us=container.quota_us,
                 period_us=container.period_us,
-                shares=container.shares if scenario.weights else None,
-                memory_bytes=None,
+                shares=container.shares,
+                memory_bytes=container.memory_limit_bytes,
                 hugepages=container.hugepages,
                 alignments=container.alignments,
+                preferences=container.preferences,
+                max_numa_nodes=container.max_numa_nodes,
                 pod_quota_us=pod.quota_us,
                 demand_cpus=_demand(name, scenario, container.cpus) if whole else None,
+                contended=scenario.weights,
             )
         )
     claims += [
@@ -195,11 +179,13 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset
             cgroup=cgroups[f"{pod.name}/{name}"],
             kind=SubjectKind.EPHEMERAL,
             cpus=plan.default_cpus or None,
+            shares=BEST_EFFORT_SHARES,
+            contended=False,
         )
         for pod, name in ephemeral(plan, scenario, names)
     ]
     return ClaimSet(
-        claims=tuple(claims),
+        claims=(*claims, *parent_claims(plan, sandbox.root)),
         reserved_cpus=plan.reserved_cpus,
         strict_reservation=plan.strict_reservation,
         policy=scenario.policy,

@@ -19,10 +19,10 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.pod import Pod
-from toolkit.model.sandbox import CgroupRequest
 from toolkit.model.scenario import Scenario
 from toolkit.pipeline.observe import Observation
-from toolkit.pipeline.promises import QOS_PARENT, claim_name
+from toolkit.pipeline.promises import claim_name
+from toolkit.pipeline.tree import parent_claims, parent_requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,20 +88,33 @@ def containers(plan: Plan) -> dict[str, tuple[PodPlan, ContainerPlan]]:
 def resized_claims(claims: ClaimSet, after: Plan) -> ClaimSet:
     """Return what is promised once the resizes are done: how much a container asks for is not known any more."""
     new = containers(after)
+    parents = {claim.name: claim for claim in parent_claims(after, claims.pods_root or "")}
     pool = after.default_cpus or None
     changed = []
     for claim in claims.claims:
+        if not claim.kind.carries_tasks:
+            changed.append(parents.get(claim.name, claim))
+            continue
         cpus = (new[claim.name][1].cpus or None) if claim.name in new else pool
         if cpus != claim.cpus:
             claim = replace(claim, cpus=cpus, demand_cpus=None)
         if claim.name in new:
-            claim = replace(claim, alignments=new[claim.name][1].alignments)
+            container = new[claim.name][1]
+            claim = replace(
+                claim,
+                alignments=container.alignments,
+                preferences=container.preferences,
+                max_numa_nodes=container.max_numa_nodes,
+                shares=container.shares,
+                memory_bytes=container.memory_limit_bytes,
+            )
         changed.append(claim)
     return replace(claims, claims=tuple(changed))
 
 
 def carry_out(live: LiveSandbox, opened: Observation, claims: ClaimSet, after: Plan, ignored: str = "") -> None:
-    """Let the machine follow: shares, then cpusets, who loses CPUs first; what is promised then is written down.
+    """Let the machine follow: shares and memory limits, then cpusets, who loses CPUs first; then write down what is
+    promised.
 
     :param claims: what is promised now. :param ignored: a claim whose cpuset is told to change, but is not written.
     """
@@ -110,8 +123,10 @@ def carry_out(live: LiveSandbox, opened: Observation, claims: ClaimSet, after: P
     for name, (_, container) in new.items():
         if name in places:
             cgroups.set_weight(live.hierarchy, places[name], shares=container.shares, weight=None)
-    for pod in {pod.name: pod for pod, _ in new.values()}.values():
-        live.set_parent(CgroupRequest(path=QOS_PARENT[pod.qos_class] + pod.name, shares=pod.shares))
+            if container.memory_limit_bytes is not None:
+                cgroups.set_memory_max(live.hierarchy, places[name], container.memory_limit_bytes)
+    for parent in parent_requests(after):
+        live.set_parent(replace(parent, quota_us=None))  # no resize changes a quota, and other limits may come first
     then = {claim.name: claim for claim in resized_claims(claims, after).claims}
     promised = {name: claim.cpus for name, claim in then.items()}
     moves = [(claim, cpus) for claim in claims.claims if (cpus := promised[claim.name]) and cpus != claim.cpus]

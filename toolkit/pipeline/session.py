@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from probes.observer import Violation
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.plan import Plan
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
@@ -81,8 +82,22 @@ def session(
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     :raises InputError: claims that cannot be watched here.
     """
-    with observation(claims, window, report) as opened:
+    with observation(replace(claims, claims=ledgered(claims)), window, report) as opened:
         yield Session(opened, claims)
+
+
+def ledgered(claims: ClaimSet) -> tuple[Claim, ...]:
+    """Return the claims that the probes count tasks for.
+
+    A pod's or QoS class's own cgroup runs no tasks. If it were counted for, a task in a container that nobody claims
+    would be taken for its own, and not for a stranger's. Its files and counters are read as an ancestor's.
+    """
+    below = [claim.cgroup for claim in claims.claims if claim.kind.carries_tasks]
+    return tuple(
+        claim
+        for claim in claims.claims
+        if claim.kind.carries_tasks or not any(one.startswith(claim.cgroup.rstrip("/") + "/") for one in below)
+    )
 
 
 def watched(claims: ClaimSet, window: Window, path: Path) -> Record:

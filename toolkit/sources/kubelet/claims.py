@@ -14,7 +14,7 @@ from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_sta
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
+from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import from_text
@@ -201,7 +201,7 @@ class _Maker:
             values = self._pod_values(pod, isolations)
             name = mine[0].subject.pod
             found[name] = Claim(
-                name=f"{name}/(pod)",
+                name=pod_claim_name(name),
                 cgroup=from_text(path),
                 pod=name,
                 container="(pod)",

@@ -10,7 +10,7 @@ from toolkit.allocation.device.manager import read_devices
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
-from toolkit.model.claims import NO_QUOTA, Alignment, Isolation
+from toolkit.model.claims import NO_QUOTA, Alignment, Isolation, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.plan import Plan, QosClass
@@ -97,12 +97,13 @@ def test_an_empty_pool_is_warned_about() -> None:
 
 
 def test_alignments_that_the_options_promise() -> None:
-    """Whole cores under full-pcpus-only, one node under single-numa-node, a cache where one could hold it all."""
+    """Whole cores under full-pcpus-only, one node under single-numa-node; a cache is preferred, not promised."""
     options = {"full-pcpus-only": "true", "prefer-align-cpus-by-uncorecache": "true"}
     fields: dict[str, Any] = {"cpuManagerPolicyOptions": options, "topologyManagerPolicy": "single-numa-node"}
     made = plan([pod("db", both("4")), pod("web", both("500m"))], config(**fields), machine())
 
-    assert made.pods[0].containers[0].alignments == (Alignment.SMT, Alignment.LLC, Alignment.NUMA)
+    assert made.pods[0].containers[0].alignments == (Alignment.SMT, Alignment.NUMA)
+    assert made.pods[0].containers[0].preferences == (Preference.LLC,)
     assert made.pods[1].containers[0].alignments == ()
 
 

@@ -57,6 +57,7 @@ def v2(tmp_path: Path) -> Host:
             "sys/fs/cgroup/kubepods/pod1/db/cpuset.mems": "0\n",
             "sys/fs/cgroup/kubepods/pod1/db/cpu.max": "50000 100000\n",
             "sys/fs/cgroup/kubepods/pod1/db/cpu.weight": "39\n",
+            "sys/fs/cgroup/kubepods/pod1/db/memory.max": "67108864\n",
             "sys/fs/cgroup/kubepods/pod1/db/cgroup.procs": "",
         },
     )
@@ -80,6 +81,7 @@ def only(host: Host, **injection: object) -> list[tuple[str, str, str]]:
         ("quota-imposed", {}, [("cpu.max", "50000 100000", "1000 100000")]),
         ("period-changed", {}, [("cpu.max", "50000 100000", "50000 10000")]),
         ("weight-reset", {}, [("cpu.weight", "39", "100")]),
+        ("memory-raised", {}, [("memory.max", "67108864", "134217728")]),
     ],
 )
 def test_what_a_fault_writes_on_v2(v2: Host, fault: str, more: dict[str, object], expected: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
 from toolkit.allocation.machine import Machine
-from toolkit.model.claims import Alignment
+from toolkit.model.claims import Preference
 from toolkit.model.cpuset import CpuSet
 
 
@@ -33,14 +33,10 @@ def _sockets(machine: Machine, fewest_nodes: int) -> int:
     return -(-fewest_nodes // per_socket) if per_socket else 0
 
 
-def _holds(machine: Machine, cpus: CpuSet, exclusive: bool) -> bool:
-    return cpus.within_one(machine.socket_masks.values())
-
-
 OPTION = CpuOption(
     name="align-by-socket",
     maturity=Maturity.ALPHA,
-    promise=Promise(alignment=Alignment.SOCKET, holds=_holds),
+    promise=Promise(preference=Preference.SOCKET),
     refuse_machine=_refuse_machine,
     near=_near,
     sockets=_sockets,

@@ -7,8 +7,9 @@ Source: Kubernetes documentation "Static policy options"; KEP-4176.
 
 from __future__ import annotations
 
-from toolkit.allocation.cpu.options.option import CpuOption, Maturity
+from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
 from toolkit.allocation.cpu.packed import Steps, Walk, take_cores, take_single
+from toolkit.model.claims import Preference
 
 
 def _take_ascending(walk: Walk) -> None:
@@ -21,4 +22,9 @@ def _steps(steps: Steps) -> Steps:
     return (*(step for step in steps if step not in (take_cores, take_single)), _take_ascending)
 
 
-OPTION = CpuOption(name="distribute-cpus-across-cores", maturity=Maturity.ALPHA, steps=_steps)
+OPTION = CpuOption(
+    name="distribute-cpus-across-cores",
+    maturity=Maturity.ALPHA,
+    promise=Promise(preference=Preference.CORES),
+    steps=_steps,
+)

@@ -7,7 +7,8 @@ Source: Kubernetes documentation "Static policy options"; KEP-2902.
 from __future__ import annotations
 
 from toolkit.allocation.cpu.distributed import take_distributed
-from toolkit.allocation.cpu.options.option import Choice, CpuOption, Maturity
+from toolkit.allocation.cpu.options.option import Choice, CpuOption, Maturity, Promise
+from toolkit.model.claims import Alignment
 
 
 def _choose(choice: Choice) -> int:
@@ -26,5 +27,6 @@ OPTION = CpuOption(
     name="distribute-cpus-across-numa",
     maturity=Maturity.BETA,
     conflicts=("distribute-cpus-across-cores",),
+    promise=Promise(alignment=Alignment.NUMA_EVEN),
     choose=_choose,
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
 from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Alignment
-from toolkit.model.cpuset import CpuSet
 
 
 def _unit(machine: Machine) -> int:
@@ -27,15 +26,11 @@ def _refuse_request(machine: Machine, count: int, free: int | None) -> str:
     return ""
 
 
-def _holds(machine: Machine, cpus: CpuSet, exclusive: bool) -> bool:
-    return exclusive and machine.whole_cores(cpus) == cpus
-
-
 OPTION = CpuOption(
     name="full-pcpus-only",
     maturity=Maturity.STABLE,
     conflicts=("distribute-cpus-across-cores",),
-    promise=Promise(alignment=Alignment.SMT, holds=_holds),
+    promise=Promise(alignment=Alignment.SMT, in_budget=Alignment.SMT_POD),
     unit=_unit,
     refuse_request=_refuse_request,
 )

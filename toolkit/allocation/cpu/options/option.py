@@ -15,7 +15,7 @@ from typing import Protocol
 
 from toolkit.allocation.cpu.packed import Steps
 from toolkit.allocation.machine import Machine
-from toolkit.model.claims import Alignment
+from toolkit.model.claims import Alignment, Preference
 from toolkit.model.cpuset import CpuSet
 
 
@@ -57,13 +57,16 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What an option promises of the CPUs that a container owns.
+    """What an option promises about the CPUs of a container, whichever were chosen.
 
-    :param holds: whether it is promised to these CPUs of a container (``True``) or of a pod's pool (``False``).
+    :param alignment: what is guaranteed to a container with CPUs of its own.
+    :param in_budget: what is guaranteed to a container of a pod with a budget of its own; ``None``: nothing.
+    :param preference: what is done where it can be done, and reported where it could not.
     """
 
-    alignment: Alignment
-    holds: Callable[[Machine, CpuSet, bool], bool]
+    alignment: Alignment | None = None
+    in_budget: Alignment | None = None
+    preference: Preference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

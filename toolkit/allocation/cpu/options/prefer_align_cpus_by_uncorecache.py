@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
 from toolkit.allocation.cpu.packed import Steps, Walk, take_large_units
-from toolkit.allocation.machine import Machine
-from toolkit.model.claims import Alignment
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.claims import Preference
 
 
 def _take_caches(walk: Walk) -> None:
@@ -48,14 +46,10 @@ def _steps(steps: Steps) -> Steps:
     return (*steps[:after], _take_caches, *steps[after:])
 
 
-def _holds(machine: Machine, cpus: CpuSet, exclusive: bool) -> bool:
-    return cpus.within_one(machine.uncore_masks.values())
-
-
 OPTION = CpuOption(
     name="prefer-align-cpus-by-uncorecache",
     maturity=Maturity.STABLE,
     conflicts=("distribute-cpus-across-cores", "distribute-cpus-across-numa"),
-    promise=Promise(alignment=Alignment.LLC, holds=_holds),
+    promise=Promise(preference=Preference.LLC),
     steps=_steps,
 )

@@ -13,7 +13,7 @@ from toolkit.allocation.cpu.options.option import Choice, CpuOption, Maturity
 from toolkit.allocation.cpu.options.registry import OPTIONS
 from toolkit.allocation.cpu.packed import PACKED, Steps
 from toolkit.allocation.machine import Machine
-from toolkit.model.claims import Alignment
+from toolkit.model.claims import Alignment, Preference
 from toolkit.model.cpuset import CpuSet
 
 _BY_MATURITY = list(Maturity)
@@ -113,10 +113,21 @@ class CpuPolicyOptions:
             return ""
         return f'not all reserved cpus: "{reserved}" are present in defaultCpuSet: "{pool}"'
 
-    def promises(self, machine: Machine, cpus: CpuSet, *, exclusive: bool) -> tuple[Alignment, ...]:
-        """Return what is promised about CPUs of a container (``exclusive``) or of a pod's pool."""
+    @property
+    def widens_to_sockets(self) -> bool:
+        """Whether a hint may be preferred that has more nodes than needed."""
+        return any(option.sockets for option in self.on)
+
+    def guarantees(self, *, budget: bool) -> tuple[Alignment, ...]:
+        """Return what is guaranteed to a container. :param budget: its pod has a budget of its own."""
         made = [option.promise for option in self.on if option.promise is not None]
-        return tuple(promise.alignment for promise in made if promise.holds(machine, cpus, exclusive))
+        found = [promise.in_budget if budget else promise.alignment for promise in made]
+        return tuple(alignment for alignment in found if alignment is not None)
+
+    def preferences(self) -> tuple[Preference, ...]:
+        """Return what is done for a container where it can be done."""
+        made = [option.promise.preference for option in self.on if option.promise is not None]
+        return tuple(preference for preference in made if preference is not None)
 
 
 NO_OPTIONS = CpuPolicyOptions()

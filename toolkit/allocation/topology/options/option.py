@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.merge import MaskKey
+from toolkit.model.claims import Preference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class TopologyOption:
     :param refuse_machine: returns the message with which the kubelet does not start on the machine, or nothing.
     :param most_nodes: takes the value; returns on how many NUMA nodes a kubelet starts.
     :param order: takes the machine and whether defects are reproduced; returns which of two masks with as many nodes is
-        the better one.
+        the better one. :param preference: what is done for a container where it can be done, and reported where not.
     """
 
     name: str
@@ -35,3 +36,4 @@ class TopologyOption:
     refuse_machine: Callable[[Machine], str] | None = None
     most_nodes: Callable[[int], int] | None = None
     order: Callable[[Machine, bool], MaskKey] | None = None
+    preference: Preference | None = None

@@ -9,6 +9,7 @@ from toolkit.allocation.admission import KubeletPanic
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.merge import MaskKey
 from toolkit.allocation.topology.options.option import TopologyOption
+from toolkit.model.claims import Preference
 from toolkit.model.go_text import parse_bool
 
 FARTHEST = 255
@@ -53,4 +54,5 @@ OPTION = TopologyOption(
     misread="bad value for option",
     refuse_machine=_refuse_machine,
     order=_order,
+    preference=Preference.CLOSEST,
 )

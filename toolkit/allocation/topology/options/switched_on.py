@@ -15,6 +15,7 @@ from toolkit.allocation.topology.merge import MaskKey
 from toolkit.allocation.topology.options.max_allowable_numa_nodes import DEFAULT
 from toolkit.allocation.topology.options.option import TopologyOption
 from toolkit.allocation.topology.options.registry import OPTIONS
+from toolkit.model.claims import Preference
 from toolkit.model.go_text import GoError, quote
 
 STAGE = "topology-manager"
@@ -41,6 +42,10 @@ class TopologyOptions:
             if option.order is not None:
                 return option.order(machine, quirks)
         return by_id
+
+    def preferences(self) -> tuple[Preference, ...]:
+        """Return what is done for a container where it can be done."""
+        return tuple(option.preference for option, _ in self.on if option.preference is not None)
 
 
 def by_id(mask: int) -> tuple[float, ...]:

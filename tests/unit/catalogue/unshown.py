@@ -1,0 +1,95 @@
+"""Settings of scenarios that change no decision when they are turned round. This list may only shrink.
+
+``CONTEXT``: the setting is where the scenario takes place; that nothing depends on it is what it shows, or no matter.
+``UNSHOWN``: the scenario claims to show it, and its node decides the same without: it must be rewritten.
+"""
+
+from __future__ import annotations
+
+CONTEXT: dict[str, tuple[str, ...]] = {
+    # Pods that own nothing, whatever the node would give to others: gates, policies and scopes do not reach them.
+    "PodLevelResourceManagers=True": (
+        "container-scope-burstable",
+        "container-scope-shared",
+        "memory-container-scope-burstable",
+        "memory-container-scope-shared",
+        "memory-pod-level-burstable",
+        "pod-level-burstable",
+    ),
+    "topologyManagerScope=container": ("container-scope-burstable", "memory-container-scope-burstable"),
+    "topologyManagerScope=pod": ("memory-pod-level-burstable", "pod-level-burstable"),
+    # No pod gets memory there: refused, not Guaranteed, or the gate is off.
+    "memoryManagerPolicy=Static": (
+        "memory-container-scope-burstable",
+        "memory-container-scope-shared",
+        "memory-pod-level-burstable",
+        "memory-pod-level-empty-pool",
+        "memory-pod-level-empty-pool-restricted",
+        "memory-pod-level-gate-off",
+        "memory-pod-level-gate-off-reserved",
+    ),
+    # Pod-level managers need some policy other than none; which one is another scenario's matter.
+    "topologyManagerPolicy=best-effort": (
+        "container-scope-burstable",
+        "container-scope-exclusive",
+        "container-scope-full-budget",
+        "container-scope-init",
+        "container-scope-mixed",
+        "container-scope-shared",
+        "memory-container-scope-burstable",
+        "memory-container-scope-exclusive",
+        "memory-container-scope-refused",
+        "memory-pod-level-burstable",
+        "pod-level-burstable",
+        "align-by-socket",
+    ),
+    # Shows memory, and the limit on the number of nodes.
+    "topologyManagerPolicy=single-numa-node": ("memory-app", "memory-init-and-app", "memory-pods", "numa-max-nodes"),
+    # The gates hide options; that pods get the same without them is what is shown.
+    "CPUManagerPolicyAlphaOptions=False": (
+        "gates-off-four-and-two",
+        "gates-off-one",
+        "gates-off-one-and-two",
+        "gates-off-pods",
+        "gates-off-three",
+        "gates-off-three-and-two",
+        "gates-off-two",
+    ),
+    "CPUManagerPolicyBetaOptions=False": (
+        "gates-off-four-and-two",
+        "gates-off-one",
+        "gates-off-one-and-two",
+        "gates-off-pods",
+        "gates-off-three",
+        "gates-off-three-and-two",
+        "gates-off-two",
+    ),
+    # What is refused or taken is the answer to a resize, which is no part of what the node decides about places.
+    "InPlacePodVerticalScalingExclusiveCPUs=False": ("resize-refused",),
+    "InPlacePodVerticalScalingExclusiveCPUs=True": ("resize-unmoved",),
+    # Distribution is what differs there: with whole cores or without, nodes are filled.
+    "full-pcpus-only=true": ("numa-packed",),
+}
+
+UNSHOWN: dict[str, tuple[str, ...]] = {
+    "align-by-socket=true": ("align-by-socket",),
+    "max-allowable-numa-nodes=16": ("numa-max-nodes",),
+    "prefer-align-cpus-by-uncorecache=true": ("uncore-odd",),
+    "prefer-align-cpus-by-uncorecache=false": ("uncore-off",),
+    "topologyManagerPolicy=none": ("topology-none", "topology-none-many"),
+    "topologyManagerPolicy=best-effort": ("topology-best-effort", "topology-best-effort-many"),
+    "topologyManagerPolicy=restricted": ("topology-restricted", "topology-restricted-many"),
+    "topologyManagerPolicy=single-numa-node": (
+        "memory-reject",
+        "numa-pod-scope-apart",
+        "numa-pod-scope-sidecar",
+        "numa-sidecar",
+        "numa-sidecars",
+        "numa-two-containers",
+        "numa-two-pods",
+        "numa-whole",
+        "topology-single-numa-node",
+        "topology-single-numa-node-many",
+    ),
+    "topologyManagerScope=pod": ("numa-pod-scope-apart", "numa-pod-scope-sidecar"),
+}
