@@ -198,8 +198,8 @@ if [ ! -x $venv/bin/pip ]; then
 	$python -m venv --system-site-packages $venv || cannot "$python -m venv failed (see above)"
 fi
 case $level in
-run) what=. ;;
-test) what='.[test,dev]' ;;
+run) what='.[kubelet]' ;;
+test) what='.[test,dev,kubelet]' ;;
 esac
 say "installing pinproof and its Python dependencies"
 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore \
