@@ -91,7 +91,7 @@ class _Node:
         self.missing.append({"part": part, "reason": printable(reason)})
 
     def _file(self, part: str, path: Path, name: str) -> bytes | None:
-        data, problem = live_files.read_bytes(path)
+        data, problem = live_files.read_bytes(self.places.target(path))
         if data is None:
             self._miss(part, f"{self.places.of_node(path)}: {problem}")
         else:
@@ -161,7 +161,7 @@ class _Node:
         self.files |= found
         if problem:
             self._miss("containers", problem)
-        found, problem = pod_resources_files(self.kubelet_root / SOCKET, deadline_s)
+        found, problem = pod_resources_files(self.places.target(self.kubelet_root / SOCKET), deadline_s)
         self.files |= found
         if problem:
             self._miss("pod_resources", problem)

@@ -33,9 +33,9 @@ _CPU_LINES = ("cpu[0-9]*/topology/*", "cpu[0-9]*/cache/index*/*", "cpu[0-9]*/onl
 
 
 def read_bytes(path: Path) -> tuple[bytes | None, str]:
-    """Read a regular file without waiting on it; else ``None`` and why."""
+    """Read a regular file without waiting on it, never through a link; else ``None`` and why."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 return None, "no regular file"

@@ -5,6 +5,7 @@ Source: Kubernetes documentation "Local Files And Paths Used By The Kubelet"; ku
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +33,28 @@ class Places:
     cri: str | None = None
 
     def below(self, path: str) -> Path:
-        """Return where a path of the node is on this machine; a relative one starts at its root."""
+        """Return where a path of the node leads on this machine; a relative one starts at its root.
+
+        What is not there is named all the same. No link is left in what is returned below another root than ``/``.
+        """
         if str(self.root) == "/":
             return Path("/", path)
-        return SysTree(self.root).resolved(path) or Path(self.root, path.lstrip("/"))
+        found = SysTree(self.root).resolved(path)
+        if found is not None:
+            return found
+        folder, _, name = path.rstrip("/").rpartition("/")
+        if not name:
+            return self.root.absolute()
+        place = self.below(folder) / name
+        # It would lead out of this root, to a file of this machine.
+        return place.with_name(f"{name} (a link to nothing)") if place.is_symlink() else place
+
+    def target(self, path: Path) -> Path:
+        """Return a path of this machine without its links, which stay below the root."""
+        root = self.root.absolute()
+        if str(root) == "/" or not path.is_relative_to(root):
+            return Path(os.path.realpath(path))
+        return self.below(str(path.relative_to(root)))
 
     def of_node(self, path: Path) -> str:
         """Return a path of this machine as the node has it, spelt for people."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import threading
 import time
@@ -24,6 +25,9 @@ from tests.unit.toolkit.sources.socket_server import (
 from toolkit.errors import InputError
 from toolkit.sources.cri import Cri
 from toolkit.sources.kubelet import runtime_json
+from toolkit.sources.kubelet.bundle import reading_of
+from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet.document import claims_data
 from toolkit.sources.kubelet.kept import MAX_TEXT
 from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
 from toolkit.sources.pod_resources import PodResources
@@ -206,3 +210,33 @@ def test_labels_of_users_and_endless_texts_are_left_out(tmp_path: Path) -> None:
     assert b"hunter2" not in b"".join(files.values())
     (one,) = runtime_json.from_cri(json.loads(files["node.json"]))
     assert (one.pod_uid, one.pod_name) == ("u-1", "")
+
+
+def test_damaged_answers_are_findings_or_one_line(tmp_path: Path) -> None:
+    """Answers with bytes changed or cut: claims of what can be read, a line for the rest, nothing raised."""
+    rng = random.Random(7)
+
+    def damaged(data: bytes) -> bytes:
+        changed = bytearray(data)
+        if rng.random() < 0.4:
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        return bytes(changed[: rng.randrange(len(changed))] if rng.random() < 0.1 else changed)
+
+    whole = {
+        "Version": field(2, "containerd"),
+        "RuntimeConfig": field(1, field(1, 1)),
+        "ListContainers": field(1, ENTRY) * 2,
+        "ListPodSandbox": field(1, sandbox("s1", "u-1", "p")),
+        "ContainerStatus": status("c1", "/kubepods/podu-1/c1", "2-3"),
+    }
+    answers = {name: (lambda _, data=data: damaged(data)) for name, data in whole.items()}
+    read = 0
+    with served(tmp_path / "x.sock", CRI, **answers) as endpoint:
+        for _ in range(200):
+            files, problem = runtime_files([endpoint])
+            assert problem.isprintable()
+            assert files or problem
+            node = node_claims(reading_of(files))
+            json.dumps(claims_data(node))
+            read += bool(node.promises)
+    assert read > 20, "some of them could be read"
