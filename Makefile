@@ -40,8 +40,9 @@ conformance: root setup ## judge this machine: every scenario that fits it, with
 .PHONY: test
 test: root setup-test ## all tests that need no other machine: unit and integration (root)
 	@if [ -n '$(subst ','\'',$(ARGS))' ]; then $(BIN)/python -m pytest -m "not slow" tests/unit tests/integration $(ARGS); \
-	else $(BIN)/python -m pytest -n auto tests/unit; unit=$$?; \
-		$(BIN)/python -m pytest -m "not slow" tests/integration && exit $$unit; fi
+	else $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and (beside or not integration)" \
+			tests/unit tests/integration; beside=$$?; \
+		$(BIN)/python -m pytest -m "not slow and not beside" tests/integration && exit $$beside; fi
 
 # ---------------------------------------------------------------- parts
 

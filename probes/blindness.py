@@ -1,8 +1,8 @@
 """What an observer did not see in a window, each with the witnesses whose evidence is incomplete by it.
 
-The complete list: what the parts of the observer note themselves (:class:`Blindness`), and what the readings of a
-window show (:func:`probes.coverage.window_spots`). Loss that is a number of its own in the coverage (events, map
-entries, program runs, switches, CPUs never seen) is not repeated here; ``validators.trust`` weighs both.
+The complete list: what the parts of the observer note themselves (:class:`Blindness`), and what each witness's reading
+of a window shows (its ``decode``, composed by :mod:`probes.build`). Loss that is a number of its own in the coverage
+(events, map entries, program runs, switches, CPUs never seen) is not repeated here; ``validators.trust`` weighs both.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from probes.node.untraced import Hidden
-from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot, ScanGap, Witness
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot, Witness
 
 SAME_NS = 1_000_000_000
 MAX_NOTES = 256
-MAX_GAPS = 8
-"""Claims of which a gap is told by name; more are told together."""
 
 
 @dataclass(slots=True)
@@ -78,49 +74,3 @@ def _touch(old: _Note, start_ns: int | None) -> bool:
     if old.end_ns is None:
         return True
     return start_ns is not None and start_ns - old.end_ns <= SAME_NS
-
-
-def hidden_spots(threads: tuple[Hidden, ...], watched: CpuSet, pods_root: str | None) -> list[BlindSpot]:
-    """Say whose evidence threads are missing in that the kernel hides from its tracepoints.
-
-    They have no claim, and the kernel's own count of their switches accounts for the switch count. What remains is
-    where they ran: on a watched CPU they would have been told, if their mask allows one. One in the pods' cgroup, or
-    one that is gone, may be a pod's.
-    """
-    root = None if pods_root is None else "/" + pods_root.strip("/")
-    weak: dict[tuple[Witness, ...], list[str]] = {}
-    for thread in threads:
-        kinds: tuple[Witness, ...] = ()
-        if watched and (thread.cpus is None or thread.cpus & watched):
-            foreign = thread.cgroup is None or (root is not None and (thread.cgroup + "/").startswith(root + "/"))
-            kinds = (Witness.SWITCHES, Witness.SYSTEM_TASKS) if foreign else (Witness.SYSTEM_TASKS,)
-        weak.setdefault(kinds, []).append(thread.name)
-    return [
-        BlindSpot(
-            text=f"this kernel hides threads from its tracepoints: {', '.join(names[:8])}"
-            + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-            + ("" if kinds else " (their switches are counted from /proc, and no watched CPU is theirs)"),
-            witnesses=kinds,
-            cpus=watched if kinds else None,
-        )
-        for kinds, names in sorted(weak.items())
-    ]
-
-
-def gap_spots(gaps: tuple[ScanGap, ...]) -> list[BlindSpot]:
-    """Name the claims whose threads went unread for longer than the stated resolution."""
-    late = sorted(
-        (gap for gap in gaps if gap.longest_ns > gap.allowed_ns), key=lambda gap: (-gap.longest_ns, gap.claim)
-    )
-    together = len(late) > MAX_GAPS
-    return [
-        BlindSpot(
-            text=f"thread masks of {f'{len(late)} claims' if together else gap.claim} were not read for "
-            f"{gap.longest_ns / 1e9:.2f} s (from {gap.at_ns / 1e9:.2f} s on; stated: {gap.allowed_ns / 1e9:.2f} s)",
-            witnesses=(Witness.MASKS,),
-            claim=None if together else gap.claim,
-            start_at_ns=gap.at_ns,
-            end_at_ns=gap.at_ns + gap.longest_ns,
-        )
-        for gap in (late[:1] if together else late)
-    ]

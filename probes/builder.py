@@ -19,38 +19,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from probes import compiler
+from probes import compiler, unit
+from probes.program import Program, load_all
 from toolkit.errors import HostUnsupportedError
-from toolkit.host import bpf_syscalls
-from toolkit.host.btf import Btf
 
-KINDS = {"raw_tracepoint": bpf_syscalls.RAW_TRACEPOINT, "perf_event": bpf_syscalls.PERF_EVENT}
 MAX_MESSAGE = 1 << 17
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """A program to load.
-
-    :param kind: ``raw_tracepoint`` or ``perf_event``; ignored where ``returns_from`` is set.
-    :param returns_from: kernel function at whose return it is to run.
-    :param optional: a kernel may refuse it: then the answer says why, and the rest goes on.
-    """
-
-    name: str
-    kind: str = "raw_tracepoint"
-    returns_from: str = ""
-    optional: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to compile and load. ``settings``: names and values of ``-D``."""
+    """What to compile and load. ``settings``: names and values of ``-D``.
+
+    :param keep_as: the name under which the compiled unit is kept for the next start; empty: it is not.
+    :param root: below which it is kept.
+    """
 
     sources: tuple[str, ...]
     settings: dict[str, int]
     programs: tuple[Program, ...]
+    keep_as: str = ""
+    root: str = "/"
 
     def encode(self) -> bytes:
         """Return it as JSON."""
@@ -64,6 +53,8 @@ class Request:
             sources=tuple(plain["sources"]),
             settings=plain["settings"],
             programs=tuple(Program(**one) for one in plain["programs"]),
+            keep_as=plain["keep_as"],
+            root=plain["root"],
         )
 
 
@@ -92,21 +83,15 @@ def _serve(peer: socket.socket) -> tuple[dict[str, Any], list[int]]:
         peer.send(json.dumps({"step": what}).encode())
 
     step("importing bcc")
-    bcc = compiler.import_bcc()  # while the observer still reads the kernel's types
+    bcc = compiler.import_bcc()
     request = Request.decode(peer.recv(MAX_MESSAGE))
     step(f"compiling the probes with bcc {getattr(bcc, '__version__', 'of unknown version')}")
     module = compile_unit(request)
-    programs: dict[str, int] = {}
-    left_out: dict[str, str] = {}
-    for program in request.programs:
-        step(f"loading the program {program.name}")
-        try:
-            programs[program.name] = load(module, program)
-        except HostUnsupportedError as error:
-            if not program.optional:
-                raise
-            left_out[program.name] = str(error)
+    programs, left_out = load_all(request.programs, lambda name: compiler.code(module, name), step)
     maps = compiler.maps(module)
+    if request.keep_as:
+        made = {one.name: code for one in request.programs if (code := compiler.code(module, one.name))}
+        unit.keep(Path(request.root), request.keep_as, unit.unit_of(made, maps))
     answer = {"programs": list(programs), "maps": list(maps), "left_out": left_out}
     return answer, [*programs.values(), *maps.values()]
 
@@ -124,45 +109,6 @@ def compile_unit(request: Request) -> Any:
         said = _own_stderr().splitlines()
         first = next((line for line in said if "error:" in line), str(error))
         raise HostUnsupportedError(f"the probes do not compile: {first}") from None
-
-
-def load(module: Any, program: Program) -> int:
-    """Load one program; returns its descriptor.
-
-    :raises HostUnsupportedError: the kernel refuses it; with the end of the verifier's log.
-    """
-    code = compiler.code(module, program.name)
-    if not code:
-        raise HostUnsupportedError(f"the compiler made no program {program.name}")
-    if program.returns_from:
-        return _load_return(code, program)
-    try:
-        return bpf_syscalls.load_program(KINDS[program.kind], code, name=program.name)
-    except bpf_syscalls.ProgramRefusedError as error:
-        raise HostUnsupportedError(f"the kernel refuses the program {program.name}: {_reason(error)}") from None
-
-
-def _load_return(code: bytes, program: Program) -> int:
-    where = f"a program at the return of {program.returns_from}()"
-    btf = Btf.of_kernel()
-    function = btf.function_id(program.returns_from) if btf is not None else None
-    if function is None:
-        raise HostUnsupportedError(f"the kernel refuses {where}: its type information has no such function")
-    try:
-        return bpf_syscalls.load_program(
-            bpf_syscalls.TRACING,
-            code,
-            name=program.name,
-            attach_type=bpf_syscalls.TRACE_FEXIT,
-            attach_btf_id=function,
-        )
-    except bpf_syscalls.ProgramRefusedError as error:
-        raise HostUnsupportedError(f"the kernel refuses {where}: {_reason(error)}") from None
-
-
-def _reason(error: bpf_syscalls.ProgramRefusedError) -> str:
-    end = [line for line in error.log.strip().splitlines() if line][-3:]
-    return " / ".join([error.strerror or str(error), *end])
 
 
 def _own_stderr() -> str:

@@ -6,25 +6,31 @@ whatever an observer keeps in user space ends with it. So nothing that one saw o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from probes.composition import WITNESSES, new_ledger
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
-from toolkit.errors import HostUnsupportedError
+from probes.witness import Witness
 from toolkit.host import cgroupfs
-from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.host.cgroupfs import Hierarchy
 
 
 @contextmanager
-def loaded(root: Path = Path("/"), options: ObserveOptions | None = None) -> Iterator[Ledger]:
+def loaded(
+    root: Path = Path("/"),
+    options: ObserveOptions | None = None,
+    witnesses: Sequence[type[Witness[Any]]] = WITNESSES,
+) -> Iterator[Ledger]:
     """Compile, load and attach the programs; give the ledger to one :class:`probes.observer.Observer` after the other.
 
     :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     """
     unified_hierarchy(root)
-    with attached(Ledger(root, options or ObserveOptions())) as ledger:
+    with attached(new_ledger(root, options, witnesses)) as ledger:
         yield ledger
 
 
@@ -44,9 +50,5 @@ def unified_hierarchy(root: Path) -> Hierarchy:
     :raises HostUnsupportedError: it has no v2 part, so that BPF cannot tell cgroups apart.
     """
     hierarchy = cgroupfs.detect(root)
-    if hierarchy.mode is Mode.V1 or hierarchy.unified is None:
-        raise HostUnsupportedError(
-            "this host has cgroup v1 only: BPF cannot tell cgroups apart; boot with cgroup v2, or mount a cgroup2 "
-            "hierarchy that the container runtime joins (hybrid)"
-        )
+    hierarchy.identity_root()
     return hierarchy

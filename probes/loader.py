@@ -1,7 +1,8 @@
-"""The observer's side of the helper process: start it, hear its steps, take the descriptors, or say where it died.
+"""Loads the probes: those that an earlier start compiled, or by the helper process that compiles.
 
-Nothing is written to any file system: what the compiler says goes to a file in memory. Descriptors that were handed
-over live as long as this process holds them, so nothing is left when it ends.
+The observer's side of the helper: start it, hear its steps, take the descriptors, or say where it died. What the
+compiler says goes to a file in memory. Descriptors that were handed over live as long as this process holds them, so
+nothing is left in the kernel when it ends.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from probes import compiler, unit
 from probes.builder import MAX_MESSAGE, Request
+from probes.program import load_all
 from toolkit.errors import HostUnsupportedError
 
 MAX_DESCRIPTORS = 250
@@ -48,8 +51,38 @@ class LoadedPrograms:
         self.maps.clear()
 
 
-def load(make_request: Callable[[], Request]) -> LoadedPrograms:
-    """Compile and load in a process of its own. ``make_request`` is called while the helper starts.
+def load(request: Request, root: Path) -> LoadedPrograms:
+    """Load what an earlier start has compiled from the same request, else compile it and keep it.
+
+    :param root: the unit is kept below ``root/var/cache/pinproof``.
+    :raises HostUnsupportedError: as :func:`compile_and_load`.
+    """
+    names = tuple(program.name for program in request.programs)
+    key = unit.key(compiler.source_text(request.sources), request.settings, names)
+    kept = unit.read(root, key)
+    if kept is not None:
+        try:
+            return _load_kept(kept, request)
+        except (HostUnsupportedError, OSError):  # whatever is wrong with it: a new one says so, or is right
+            unit.forget(root, key)
+    return compile_and_load(replace(request, keep_as=key, root=str(root)))
+
+
+def _load_kept(kept: unit.Unit, request: Request) -> LoadedPrograms:
+    loaded = LoadedPrograms(maps=unit.make_maps(kept))
+    try:
+        fds = loaded.maps.values()
+        loaded.programs, loaded.left_out = load_all(
+            request.programs, lambda name: unit.bound(kept.programs.get(name, b""), fds)
+        )
+    except BaseException:
+        loaded.close()
+        raise
+    return loaded
+
+
+def compile_and_load(request: Request) -> LoadedPrograms:
+    """Compile and load in a process of its own.
 
     :raises HostUnsupportedError: what the helper says, or that it died and while doing what.
     """
@@ -59,7 +92,7 @@ def load(make_request: Callable[[], Request]) -> LoadedPrograms:
         with theirs:
             helper = _start(theirs.fileno(), log)
         try:
-            return _converse(helper, ours, make_request, lambda: _tail(said.fileno()))
+            return _converse(helper, ours, request, lambda: _tail(said.fileno()))
         finally:
             if helper.poll() is None:
                 helper.kill()
@@ -82,12 +115,12 @@ def _start(socket_fd: int, log: int) -> subprocess.Popen[bytes]:
 
 
 def _converse(
-    helper: subprocess.Popen[bytes], peer: socket.socket, make_request: Callable[[], Request], said: Callable[[], str]
+    helper: subprocess.Popen[bytes], peer: socket.socket, request: Request, said: Callable[[], str]
 ) -> LoadedPrograms:
     peer.settimeout(STEP_S)
     step = "starting"
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it ended already: why comes next
-        peer.send(make_request().encode())
+        peer.send(request.encode())
     while True:
         try:
             data, fds, _, _ = socket.recv_fds(peer, MAX_MESSAGE, MAX_DESCRIPTORS)

@@ -1,35 +1,34 @@
 """The observer: claims in, evidence out. Watches every context switch, every thread's mask and every cgroup's CPU time.
 
-Does not judge: what it returns says who ran where for how long, how complete that is, and nothing about right or wrong
-beyond the arithmetic of sets. Calls may come from any thread; two threads of its own do the listening.
+Does not judge: what it returns says nothing about right or wrong beyond the arithmetic of sets. Calls may come from any
+thread; threads of its own listen and read.
 
-The upper layer of three: :mod:`probes.state` (the lock, the claims), :mod:`probes.windows` (who gets what is told), and
-this, which puts the parts together. The parts know the lowest layer that serves them, never this one.
+The upper layer of three: :mod:`probes.state` (the lock, the claims), :mod:`probes.windows` (the windows), and this. It
+calls the witnesses in the order of their list and knows none by name.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from probes import gather, lifecycle, loaded
-from probes.cgroups.file_reader import FileReader
-from probes.cgroups.identity import Identities
-from probes.listener import Listener
-from probes.node.presence import Presence
+from probes.build import build
+from probes.composition import WITNESSES, new_ledger
+from probes.listener import listening
 from probes.options import ObserveOptions
+from probes.readings import Readings
 from probes.subjects import ALL_CPUS, Subject, Violation, check_place
 from probes.switches.ledger import Ledger
-from probes.switches.members import record_members
-from probes.switches.owners import CgroupNames
-from probes.switches.records import FOREVER_NS, PODS_IDENT
+from probes.switches.records import FOREVER_NS
 from probes.window import Window
 from probes.windows import Windows
+from probes.witness import Witness
 from toolkit.errors import InputError
-from toolkit.host import cgroup_mounts, cgroupfs
-from toolkit.host.hotplug import HotplugMonitor
+from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -40,8 +39,9 @@ __all__ = ["ObserveOptions", "Observer", "Violation"]
 class Observer(Windows):
     """Watches a node's claims from ``__enter__`` to ``__exit__``; evidence is about one window inside at a time.
 
-    :param ledger: loaded already, by :func:`probes.loaded.loaded`: observers that use it one after the other compile
-        nothing and know nothing of each other. ``None``: this observer loads one for itself.
+    :param ledger: loaded already, for ``witnesses`` (:func:`probes.loaded.loaded`): observers that use it one after the
+        other compile nothing and know nothing of each other. ``None``: this observer loads one for itself.
+    :param witnesses: what it is composed of, in the order in which they read (:mod:`probes.composition`).
     :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     :raises InputError: a claim's cgroup does not exist, or is the root.
     """
@@ -54,35 +54,34 @@ class Observer(Windows):
         options: ObserveOptions | None = None,
         on_violation: Callable[[Violation], None] | None = None,
         ledger: Ledger | None = None,
+        witnesses: Sequence[type[Witness[Any]]] = WITNESSES,
     ) -> None:
         if ledger is not None and options not in (None, ledger.options):
             raise ValueError("the programs were compiled for other options")
-        super().__init__(claims, root, options, ledger, on_violation)
+        super().__init__(claims, root, ledger or new_ledger(root, options, witnesses), on_violation)
         self._borrowed = ledger is not None
-        self.identities = Identities(self)
+        self._composition = tuple(witnesses)
         self._free = list(range(self.options.max_claims))
         self._stack = ExitStack()
 
     def __enter__(self) -> Observer:
         """Load and attach the programs, publish the claims, start listening."""
         self.hierarchy = loaded.unified_hierarchy(self.root)
-        assert self.hierarchy.unified is not None
-        for claim in self.claims.claims:  # before anything is compiled
-            check_place(claim)
-        self.cgroups = CgroupNames(self.hierarchy.unified)
+        for claim in self.claims.claims:
+            check_place(claim)  # before anything is compiled
         with ExitStack() as stack:
             if not self._borrowed:
                 stack.enter_context(loaded.attached(self.ledger))
-            stack.enter_context(self.ledger.lent(self._event))
-            self._publish_node()
+            stack.enter_context(self.ledger.lent())
+            self.witnesses = tuple(make(self) for make in self._composition)
+            self.publish_node()
             self._watch()
             for claim in self.claims.claims:
                 self.add_claim(claim)
             self.start_sampler()
-            self.presence = Presence(self.ledger.online())
-            self.hotplug = stack.enter_context(HotplugMonitor(root=self.root))
-            stack.enter_context(Listener(self))
-            stack.enter_context(FileReader(self, self.identities))
+            for witness in self.witnesses:
+                stack.enter_context(witness.running())
+            stack.enter_context(listening(self))
             self._stack = stack.pop_all()
         return self
 
@@ -100,16 +99,20 @@ class Observer(Windows):
             for subject in self.subjects.values():
                 subject.epoch = 0
             self.published.forget_before(time.monotonic_ns())
-            self.window = Window.open(self)
+            self.window = Window.open(self, self.witnesses)
 
     def close_window(self) -> Evidence:
         """End the window now and return everything observed in it."""
+        return build(self.end_window())
+
+    def end_window(self) -> Readings:
+        """End the window now and return what every witness read of it: evidence is built of that without a kernel."""
         window = self._window()
-        lifecycle.last_look_for_cpus(self)
+        self.catch_up()
         with self.lock:
-            self.identities.look()
+            self.look()
             window.close()
-        return self.finish(window)
+        return self.read_ended(window)
 
     def turn_window(self) -> Window:
         """End the window now and open the next at the same moment; :meth:`finish` returns what the ended one saw.
@@ -120,38 +123,47 @@ class Observer(Windows):
         :raises RuntimeError: a claim's CPUs are just being changed, or the window before has not been finished.
         """
         old = self._window()
-        lifecycle.last_look_for_cpus(self)
+        self.catch_up()
         with self.lock:
             if self.closing is not None or any(subject.changing for subject in self.subjects.values()):
                 raise RuntimeError("the window before is not finished, or a claim is being changed")
-            self.identities.look()
+            self.look()
             old.close()
             for subject in self.subjects.values():
                 subject.epoch = 0
             # What the ended window still has to cut is judged by what bound then.
             self.published.forget_before(old.start_ns)
-            self.closing, self.window = old, Window.open(self, old.last)
+            self.closing, self.window = old, Window.open(self, self.witnesses, old.last)
         return old
 
     def finish(self, window: Window) -> Evidence:
         """Wait for what was sent while a window was open that has ended, and return everything observed in it."""
-        # Where a task was just being moved, the kernel's word may still be on its way. However long the counting took:
-        # the patience begins when it has ended.
-        self._wait_for_events(window)
-        lifecycle.last_look_for_cpus(self)  # one that went or came just before the end may have been told after it
+        return build(self.read_ended(window))
+
+    def read_ended(self, window: Window) -> Readings:
+        """Like :meth:`finish`; returns what every witness read of the window."""
+        for witness in self.witnesses:
+            # Where a task was just being moved, the kernel's word may still be on its way.
+            witness.wait_for(window)
+        self.catch_up()  # a CPU that went or came just before the end may have been told after it
         with self.lock:
-            evidence = gather.evidence(self, window)
-            self._drop_old_entries()
-            self.blindness.forget(window.end().at_ns)
+            readings = gather.readings(self, window)
+            for witness in self.witnesses:
+                witness.forget_old()
+            self.blindness.forget(window.end_ns)
             self.closing = None
             if self.window is window:
                 self.window = None
-        return evidence
+        return readings
 
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open. Intervals that run now are counted to the last tick."""
+        return build(self.read_so_far())
+
+    def read_so_far(self) -> Readings:
+        """Like :meth:`snapshot`; returns what every witness has read of the window so far."""
         with self.lock:
-            return gather.evidence(self, self._window())
+            return gather.readings(self, self._window())
 
     def add_claim(self, claim: Claim) -> None:
         """Watch one more claim from now on. A claim inside another's cgroup is judged instead of the outer one."""
@@ -179,14 +191,15 @@ class Observer(Windows):
                 watched_ns=since,
             )
             self.publish(subject, cpus)
-            self.ledger.claimed.claim(claim.cgroup, slot, subject.ident, in_cpuset=cpuset_id is not None)
+            for witness in self.witnesses:
+                witness.claiming(subject)
             self.ledger.add_root(number, slot, subject.ident, cpuset_id)
             self.names[subject.ident] = claim.name
             self.subjects[claim.name] = subject
             self.found_members(subject)
             self._watch()
             subject.checked_ns = since
-            self.identities.verify(subject)  # it may have been made anew since its id was read
+            self.verify(subject)  # its cgroup may have been made anew since its id was read
             if self.window is not None:
                 self.window.claim_added(subject, since)
 
@@ -194,11 +207,12 @@ class Observer(Windows):
         """Stop watching a claim; what it did in the open window stays in the evidence."""
         with self.lock:
             subject = self.require(name)
-            self.identities.look()
+            self.look()
             if self.window is not None:
                 self.window.last_look(subject)
             start = time.monotonic_ns()
-            self.ledger.claimed.forget(subject.claim.cgroup)
+            for witness in self.witnesses:
+                witness.unclaiming(subject)
             self.ledger.remove_root(subject.cgroup_id, subject.ident)
             self.ledger.forget_ident(subject.ident)
             if self.window is not None:
@@ -256,7 +270,7 @@ class Observer(Windows):
     def restarting(self, name: str, cause: str = "toolkit") -> AbstractContextManager[None]:
         """Let a claim's tasks end and begin anew inside the block, in the same cgroup or in a new one of its name."""
         self.require(name)
-        return lifecycle.restarting(self, self.identities, name, cause)
+        return lifecycle.restarting(self, name, cause)
 
     @contextmanager
     def ending(self, name: str, cause: str = "toolkit") -> Iterator[None]:
@@ -264,18 +278,6 @@ class Observer(Windows):
         with lifecycle.ending(self, name, cause):
             yield
         self.remove_claim(name)
-
-    def _publish_node(self) -> None:
-        self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
-        pods = self.claims.pods_root
-        if pods is None or self.hierarchy.unified is None:
-            return
-        directory = cgroupfs.identity_dir(self.hierarchy, pods)
-        if directory.is_dir():
-            self.ledger.add_pods_root(directory.stat().st_ino, cgroupfs.cpuset_id(self.hierarchy, pods))
-            tids = cgroupfs.tids(self.hierarchy, pods)
-            if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
-                self.ledger.members_lost += 1
 
     def _watch(self) -> None:
         """Record tasks without a claim on the CPUs that are exclusive or reserved now, from now on."""

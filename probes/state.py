@@ -11,19 +11,16 @@ import time
 from pathlib import Path
 
 from probes.blindness import Blindness
-from probes.node.presence import Presence
-from probes.options import ObserveOptions
 from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from probes.switches.members import record_members
-from probes.switches.owners import CgroupNames
 from probes.switches.published import Bound, Published
+from probes.switches.records import PODS_IDENT
 from probes.switches.trails import Trails
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroup_mounts, cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
-from toolkit.host.hotplug import HotplugMonitor
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import EMPTY, CpuSet
@@ -33,13 +30,10 @@ class State:
     """What is watched at present, and how; everything that changes is changed under ``lock``."""
 
     hierarchy: Hierarchy
-    cgroups: CgroupNames
-    presence: Presence
-    hotplug: HotplugMonitor
 
-    def __init__(self, claims: ClaimSet, root: Path, options: ObserveOptions | None, ledger: Ledger | None) -> None:
+    def __init__(self, claims: ClaimSet, root: Path, ledger: Ledger) -> None:
         self.claims, self.root = claims, root
-        self.ledger = ledger or Ledger(root, options or ObserveOptions())
+        self.ledger = ledger
         self.options = self.ledger.options
         self.trails = Trails(self.options.pending_ms * 1_000_000)
         self.published = Published()
@@ -49,6 +43,19 @@ class State:
         self.sampled = CpuSet()
         self.watched = CpuSet()
         self.blindness = Blindness()
+
+    def publish_node(self) -> None:
+        """Say which hierarchy the cpusets are in, and below which cgroup everything without a claim is a pod's."""
+        self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
+        pods = self.claims.pods_root
+        if pods is None or self.hierarchy.unified is None:
+            return
+        directory = cgroupfs.identity_dir(self.hierarchy, pods)
+        if directory.is_dir():
+            self.ledger.add_pods_root(directory.stat().st_ino, cgroupfs.cpuset_id(self.hierarchy, pods))
+            tids = cgroupfs.tids(self.hierarchy, pods)
+            if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
+                self.ledger.members_lost += 1
 
     def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
         """Let a claim's tasks be held to these CPUs from now on; parameters as for ``Ledger.publish``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from probes.options import MAX_LEVEL
-from probes.switches.records import Row
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
@@ -62,8 +61,6 @@ class Subject:
     """When its cgroup was last looked at and was the known one."""
     cause: str = "host"
     """Who makes and deletes its cgroup at present."""
-    rows: list[Row] | None = field(default=None)
-    """Final counters of a claim that was removed while the window was open."""
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ from toolkit.model.claims import (
     Isolation,
     SubjectKind,
 )
+from toolkit.model.cpu_units import MAX_SHARES, MAX_WEIGHT, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import canonical, printable, raw
 from toolkit.model.serde import first_problem, read_text
@@ -65,8 +66,8 @@ class _Claim(_Entry):
     isolation: Isolation = Isolation.HOST
     mems: CpuList | None = None
     quota: Literal["none"] | _Quota | None = None
-    weight: int | None = Field(default=None, ge=1, le=10_000)
-    shares: int | None = Field(default=None, ge=2, le=262_144)
+    weight: int | None = Field(default=None, ge=1, le=MAX_WEIGHT)
+    shares: int | None = Field(default=None, ge=MIN_SHARES, le=MAX_SHARES)
     memory_bytes: int | None = Field(default=None, ge=0, le=MAX_NUMBER)
     hugepages: dict[PageBytes, Bytes] = Field(default_factory=dict)
     alignments: tuple[Alignment, ...] = ()
@@ -183,7 +184,7 @@ def check_claims(claims: ClaimSet, where: str) -> None:
 
 
 def _is_place(cgroup: str) -> bool:
-    """Say whether a path names one cgroup below the root, in the one way that it can be written."""
+    """Return whether a path names one cgroup below the root, in the one way that it can be written."""
     path = raw(cgroup)
     return cgroup.isprintable() and b"\0" not in path and not {b"", b".", b".."} & set(path.strip(b"/").split(b"/"))
 

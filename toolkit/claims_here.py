@@ -1,6 +1,6 @@
 """Claims against this machine's cgroups: what they name must be here, and within what the ledger can see.
 
-Whoever observes checks it first: what is wrong would otherwise be overlooked without a word.
+Every observer checks it first: a wrong path would otherwise be missed silently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_NAMES = 5
 
 
 def check_limits(claims: ClaimSet, where: str, *, max_claims: int, max_level: int) -> None:
-    """Refuse more claims, or deeper ones, than the ledger can tell apart. Pure.
+    """Refuse more claims, or deeper ones, than the ledger can distinguish. Pure.
 
     :param max_level: levels below the cgroup root in which a claim may sit; what is below a claim may be deeper.
     :raises InputError: names the claim, what was found and the limit.
@@ -55,7 +55,7 @@ def _require(cgroup: str, hierarchy: cgroupfs.Hierarchy, where: str, what: str, 
 
 
 def nearest(missing: Path, top: Path) -> str:
-    """Say what is there instead of a directory that is missing: the names most like it, where its path still exists."""
+    """Return what exists instead of a missing directory: the names most like it, where its path still exists."""
     while missing.parent != top and not missing.parent.is_dir():
         missing = missing.parent
     try:

@@ -100,7 +100,7 @@ def write_output(path: Path, text: str) -> Path:
 
 
 def why_not_writable(path: Path, *, exists: bool = False) -> InputError | None:
-    """Say why a directory cannot be written, as far as can be seen without making anything; ``None`` if it can.
+    """Return why a directory cannot be written, as far as can be seen without making anything; ``None`` if it can.
 
     :param exists: it must be there already; else it may be made, below the nearest parent that is there.
     """
@@ -122,7 +122,7 @@ def _make_parent(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        # "File exists" would be told of a file or a dangling link: what is wrong with it is another thing.
+        # mkdir would report "File exists" for a file or a dangling link, which is not what is wrong with it.
         raise NotADirectoryError(None, f"{path} is not a directory") from None
 
 

@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from toolkit.errors import InputError
 from toolkit.faults.registry import WORDS
 from toolkit.model.claims import ExclusivePolicy
+from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.documents import Part, absent, expected, needed, read_document
 from toolkit.model.node_config import FIELDS
 from toolkit.model.sandbox import Workload, WorkloadKind
@@ -92,7 +93,7 @@ class _Control(_Part):
     subject: str = ""
     quota_us: int | None = None
     period_us: int | None = None
-    shares: int | None = Field(default=None, ge=2, le=262_144)
+    shares: int | None = Field(default=None, ge=MIN_SHARES, le=MAX_SHARES)
     transition_limit_ms: float | None = Field(default=None, ge=0, le=86_400_000)
     noise_budget_ns_per_s: int | None = Field(default=None, ge=0, le=1_000_000_000)
     kubelet: dict[str, Any] = Field(default_factory=dict)

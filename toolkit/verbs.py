@@ -1,4 +1,4 @@
-"""The one list of verbs: what ``pinproof --help`` offers is what ``pinproof doctor`` speaks of."""
+"""The one list of verbs: what ``pinproof --help`` offers is what ``pinproof doctor`` lists."""
 
 from __future__ import annotations
 

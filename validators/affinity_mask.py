@@ -86,16 +86,19 @@ RULE = Rule(
         id=ID,
         claim="Every thread of the claim may run only on the claim's CPUs.",
         how=prose("""
-            Cpus_allowed of every thread below the claim's cgroup, read from /proc again and again; each distinct mask
-            is compared with the set that was promised at that time. A mask that reaches outside is a failure, also if
-            the thread never ran there. A mask narrower than the set is legal (a thread may narrow itself, and since
-            kernel 6.2 a change of the cpuset keeps that) and is counted apart. No thread read: undecided.
+            Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second. Each
+            distinct mask is compared with the set that was promised at that time. A mask that reaches outside is a
+            failure, even if the thread never ran there. If no thread was read the verdict is undecided.
+
+            A mask narrower than the set is legal and counted apart: a thread may narrow itself, and since kernel 6.2 a
+            change of the cpuset keeps that.
         """),
         tolerance=prose("""
-            None. Masks read while the set was being changed are not kept. A mask that was wide for less than the
-            longest time that a thread of the claim went unread (`longest_gap_ms`) may be missed; above the pause
-            between two scans (200 ms), four times their CPU time and 500 ms (our own wait for a CPU on a loaded host)
-            that time leaves the rule undecided.
+            None. Masks read while the set was being changed are discarded.
+
+            A mask that was too wide for less than `longest_gap_ms`, the longest time between two readings of a thread
+            of the claim, may be missed. The rule is undecided if that time exceeds the sum of the pause between two
+            scans (200 ms), four times the CPU time of a scan, and 500 ms (our own wait for a CPU on a loaded host).
         """),
         source="Documentation/filesystems/proc.rst; sched_setaffinity(2); docs/facts.md K10, K11, docs/failures.md F49",
         negative_control="Widen the cgroup's cpuset behind the claim's back: `echo 0-1 > cpuset.cpus`.",

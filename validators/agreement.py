@@ -8,10 +8,10 @@ long before is measured at both ends (a jammed host needs hundreds of millisecon
 ledger cuts intervals at the tracepoint, the kernel reads the run queue's clock at the start of the same
 ``__schedule()``: what one task gains there the next one loses, less than 1 µs a switch. A wake-up on an idle CPU is
 the exception, and only ever makes the cgroup's time the longer one: the run queue's clock was read when the task was
-put on the queue, ``wakeup_preempt()`` tells ``__schedule()`` to spare itself a second reading
+put on the queue, ``wakeup_preempt()`` lets ``__schedule()`` skip a second reading
 (``rq_clock_skip_update``), so the task pays for the way out of idle too. That is the idle state's exit latency and
 the interrupt, measured 7-20 µs in a quiet guest, where leaving idle goes through the hypervisor: 10 µs and the
-latency that the kernel tells on hardware, 50 µs in a guest, for each interval that began on an idle CPU. The task
+latency that the kernel reports on hardware, 50 µs in a guest, for each interval that began on an idle CPU. The task
 clock leaves out interrupt time and steal where the kernel accounts for them, the ledger's clock does not: 2 % and the
 steal that was measured.
 A task that is moved while it runs takes what it ran since the last tick with it (``cgroup_account_cputime`` charges the
@@ -74,7 +74,7 @@ def _of(claim: Claim, text: str, *witnesses: Witness) -> Disagreement:
 
 
 def idle_wakes_ns(evidence: Evidence, rows: list[CpuUse]) -> float:
-    """Return how much more than the ledger the cgroup may tell because its tasks woke idle CPUs; derivation above."""
+    """Return how much more than the ledger the cgroup may count because its tasks woke idle CPUs; derivation above."""
     guest = evidence.environment.virtualization != "none"
     each_ns = (IDLE_WAKE_GUEST_NS if guest else IDLE_WAKE_NS) + 1000 * (evidence.environment.idle_exit_us or 0)
     return float(each_ns * sum(row.idle_wakes for row in rows))

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from toolkit.model.cgroup_manager import systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import bandwidth, file_history, view
 from validators.rule import Rule, RuleDoc, prose
-from validators.weights import weights_of_shares
 from validators.witness import Witness
 
 ID = "applied"
@@ -173,20 +173,24 @@ RULE = Rule(
         id=ID,
         claim="The cgroup's control files hold what was promised, requested and effective, before and after.",
         how=prose("""
-            Reads back cpuset.cpus and cpuset.mems (the request and what the kernel grants), the CFS quota, period and
-            burst, the weight or shares, and the memory limit, when the window opens, about once a second while
-            it is open, and when it closes. A value that differs is a failure, also one that another program changed and
-            put back while we watched, with the time of the readings that differed. A value that could not be read is
-            undecided. A change that pinproof or the kubelet made in between moves the promise with it; while it is
-            under way, and for 2 s after a cgroup was made, when a runtime sets it up, nothing is compared. Readings
-            more than 3 s apart are a doubt.
+            The control files are read when the window opens, about once a second while it is open, and when it closes:
+            cpuset.cpus and cpuset.mems (what was requested and what the kernel grants), the CFS quota, period and
+            burst, the weight or shares, and the memory limit.
+
+            A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
+            the time of the readings that differed. A value that could not be read is undecided. Readings more than 3 s
+            apart leave the rule undecided.
+
+            A change that pinproof or the kubelet makes changes the promise as well. Nothing is compared while such a
+            change is under way, or in the first 2 s of a cgroup, while the runtime sets it up.
         """),
         tolerance=prose("""
-            Exact, but for stated roundings, which are reported as measures: a quota rounded up to 1 % of a CPU where
-            systemd wrote it (the cgroup is a scope, slice or service that systemd has marked as its own; nobody else
-            rounds); shares turned into a weight by the kubelet's linear or the runtimes' logarithmic formula; a memory
-            limit rounded down to whole pages (at most 64 KiB); on cgroup v2 an empty cpuset.cpus that inherits exactly
-            the promised CPUs.
+            None but for these roundings, which are reported as measures:
+
+            A quota rounded up to 1 % of a CPU where systemd wrote it (a scope, slice or service that carries systemd's
+            mark; no other writer rounds). Shares converted to a weight by the kubelet's linear or the runtimes'
+            logarithmic formula. A memory limit rounded down to whole pages (at most 64 KiB). On cgroup v2, an empty
+            cpuset.cpus that inherits exactly the promised CPUs.
         """),
         source=prose("""
             Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/cpusets.rst; scheduler/sched-bwc.rst; docs/failures.md

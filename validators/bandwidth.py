@@ -23,9 +23,9 @@ counts each of them as throttled: time for which a CPU stood still (a stopped vi
 Under a demand that is known to exceed the quota, the usage must reach k*Q less the same ``n*s + 2*n*t``. Steal does not
 lower that: time that the hypervisor took makes a verdict undecided, not easier to pass.
 
-A CPU that stands still takes no tick: who runs there overruns by as long as it stands, unless the hypervisor tells the
-guest in time (KVM tells what the virtual CPU's thread waited for a CPU, not what it slept for, a page of the guest's
-memory for example). The overrun is repaid in later periods, by which time the window may be over. The sampler's timer
+A CPU that stands still takes no tick: a task there overruns by as long as it stands, unless the hypervisor tells the
+guest in time (KVM reports how long the virtual CPU's thread waited for a CPU, not what it slept for, such as a page of
+its memory). The overrun is repaid in later periods, by which time the window may be over. The sampler's timer
 is late by as much, so how long the group ran on CPUs that stood still is measured (``CpuUse.standstill_ns``): usage
 above the bound by no more than that is not proof of a violation.
 
@@ -41,6 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.evidence import UsageBin
 from validators.wording import plural
 
@@ -193,12 +194,6 @@ def burst_ns(limit: Limit, bins: Iterable[UsageBin]) -> tuple[float, int]:
     return worst, worst_at
 
 
-def rounded_quota_us(quota_us: int, period_us: int) -> int:
-    """Return the quota as the systemd cgroup driver writes it: rounded up to 1 % of a CPU (docs/failures.md F61)."""
-    step = max(1, period_us // 100)
-    return -(-quota_us // step) * step
-
-
 def same_limit(
     claimed_quota_us: int,
     claimed_period_us: int,
@@ -207,9 +202,9 @@ def same_limit(
     *,
     by_systemd: bool,
 ) -> bool:
-    """Say whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
+    """Return whether a bandwidth read back is the claimed one, exactly or after the one stated rounding.
 
-    :param by_systemd: systemd wrote it, so that it may be rounded; nobody else rounds.
+    :param by_systemd: systemd wrote it, so that it may be rounded; no other writer rounds.
     """
     if claimed_quota_us < 0:
         return found_quota_us < 0
@@ -217,7 +212,7 @@ def same_limit(
         return False
     if found_quota_us == claimed_quota_us:
         return True
-    return by_systemd and found_quota_us == rounded_quota_us(claimed_quota_us, claimed_period_us)
+    return by_systemd and found_quota_us == systemd_quota(claimed_quota_us, claimed_period_us)
 
 
 def shown(quota_us: int | None, period_us: int | None) -> str:

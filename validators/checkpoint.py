@@ -117,19 +117,22 @@ RULE = Rule(
         id=ID,
         claim="The kubelet's state files are sound: it could start from them, and no CPU or byte is lost or shared.",
         how=prose("""
-            cpu_manager_state: checksum, version, policy (also against the configured one), then the sets: the shared
-            pool is not empty while CPUs are assigned and shares none with an assignment; no CPU has two owners (of
-            one pod: two that both run, unless they share the pod's pool); all of them together are the online CPUs,
-            less the reserved ones under strict reservation; reserved CPUs are never assigned; an entry without a
-            container that outlives two reconciles is leaked. memory_manager_state: checksum, version, policy, the
-            sums of every table, blocks against what is taken, as a whole and on the nodes that they name (nodes that
-            share a block by their sum), how many blocks each node counts, node totals against this boot's. The last
-            reading decides, because the kubelet saves in two steps; problems that went away are counted. Which
-            containers exist, not known: undecided where CPUs are assigned.
+            cpu_manager_state: checksum, version and policy (against the configured one, too) are checked, then the
+            sets. The shared pool is not empty while CPUs are assigned, and shares no CPU with an assignment. No CPU has
+            two owners (two containers of one pod: only if both run and do not share the pod's pool). Pool and
+            assignments together are the online CPUs, without the reserved ones under strict reservation; reserved CPUs
+            are never assigned. An entry without a container is leaked once it outlives two reconciles.
+
+            memory_manager_state: checksum, version and policy are checked, then the sums of every table; blocks against
+            what is allocated, in all and on the nodes that they name (nodes that share a block: their sum); the number
+            of blocks of each node; node totals against those of this boot.
+
+            The last reading decides, because the kubelet saves in two steps; problems that disappeared are counted. If
+            it is not known which containers exist, assigned CPUs make the verdict undecided.
         """),
         tolerance=prose("""
-            None for the files. Leaks: two reconcile periods (10 s each unless the claims say another), since an entry
-            may wait one for its turn and the list of containers was read apart from it.
+            Files: none. Leaks: two reconcile periods (10 s each unless the claims state another), since an entry may
+            wait one for its turn, and the list of containers was read at another moment.
         """),
         source=prose("""
             KEP-5526 "State File"; docs/facts.md K-kubelet-4, K-kubelet-5, docs/failures.md F2, F6, F21-F29, F41, F42;

@@ -17,7 +17,7 @@ Sets = list[tuple[CpuEntry, CpuSet]]
 
 
 def problems(file: CpuStateFile, reading: StateReading, claims: ClaimSet) -> Iterator[str]:
-    """Yield what is wrong with the file; nothing: a kubelet could start from it, and nobody shares or lacks a CPU."""
+    """Yield what is wrong with the file; nothing: a kubelet could start from it, and no CPU is lost or shared."""
     if file.problem:
         yield file.problem
         return
@@ -55,7 +55,7 @@ def name(entry: CpuEntry) -> str:
 
 
 def fresh(file: CpuStateFile) -> bool:
-    """Say whether the file is that of a manager that has not started yet."""
+    """Return whether the file is that of a manager that has not started yet."""
     return file.policy == "static" and not file.default and not file.entries and not file.pods
 
 

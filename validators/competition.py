@@ -21,7 +21,7 @@ class Child:
     """One child of a cgroup with the claims below it. ``problem``: why it cannot be compared; empty: it can.
 
     :param weight: the scheduler's own weight (v1 shares; v2 weight by the kernel's conversion).
-    :param halves_ns: CPU time in the first and second half of the window, where the ledger's slots tell.
+    :param halves_ns: CPU time in the first and second half of the window, where the ledger has slots.
     """
 
     cgroup: str

@@ -64,9 +64,9 @@ def _judge(
     outside = [row for row in rows if row.out_of_set_switches or row.out_of_set_ns or row.out_of_set_samples]
 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
-        who = _named(claim, outside, named) if outside or named else ()
+        shown = _named(claim, outside, named) if outside or named else ()
         reason += file_history.lives(claim, evidence)
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=who)
+        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=shown)
 
     if outside or named:
         offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online)
@@ -75,8 +75,8 @@ def _judge(
                 Outcome.UNDECIDED,
                 f"all its CPUs {claim.cpus} went offline: the kernel then lends the parent cgroup's CPUs",
             )
-        where = CpuSet.of([row.cpu for row in outside] or [who.cpu for who in named])
-        longest_ns = max([row.out_of_set_longest_ns for row in outside] + [who.longest_ns for who in named])
+        where = CpuSet.of([row.cpu for row in outside] or [one.cpu for one in named])
+        longest_ns = max([row.out_of_set_longest_ns for row in outside] + [one.longest_ns for one in named])
         return verdict(
             Outcome.FAILED,
             f"ran on CPUs {where} outside {claim.cpus}: {measures['out_of_set_switches']} switches, "
@@ -104,12 +104,12 @@ def _judge(
 
 
 def _counts_as(inner: Claim, outer: Claim) -> bool:
-    """Say whether a claim below another's cgroup must keep to its CPUs: all workload but ephemeral containers."""
+    """Return whether a claim below another's cgroup must keep to its CPUs: all workload but ephemeral containers."""
     return view.inside(inner, outer) and inner.kind is SubjectKind.CONTAINER
 
 
 def _but(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> str:
-    """Say what was outside and breaks nothing, for whoever reads the sentence word by word."""
+    """Return what was outside and breaks nothing, so that the sentence claims no more than what was seen."""
     parts = [f"{allowed} before a change"] if allowed != claim.cpus else []
     switches, ns = sum(row.transition_switches for row in rows), sum(row.transition_ns for row in rows)
     if switches or ns:
@@ -125,7 +125,7 @@ def _busiest(rows: list[CpuUse]) -> float:
 
 def _named(claim: Claim, outside: list[CpuUse], named: list[Offender]) -> tuple[Offender, ...]:
     """Offenders by name; a CPU whose offenders' details did not arrive is still listed, with thread id 0."""
-    known = {who.cpu for who in named}
+    known = {one.cpu for one in named}
     unnamed = [
         Offender(
             claim=claim.name,
@@ -148,19 +148,23 @@ RULE = Rule(
         id=ID,
         claim="No task of the claim's cgroup or its descendants ran outside the claim's CPUs.",
         how=prose("""
-            Every context switch is judged in the kernel: the interval that just ended, its cgroup, its CPU. A
-            CPU-clock sampler cuts the interval of a task that never switches, so it is seen as well. One interval
-            outside is a failure. A claim of which nothing was seen to run is undecided. A claim about a cgroup below
-            this one is counted by itself; its tasks must keep to both sets (ephemeral containers to their own).
-            Intervals that began before a task joined the cgroup, or before a change of the set was complete, are
-            reported as transition measures, not as violations. Tasks that all stay on one CPU of a wider set break no
-            promise; `used_cpus` and `busiest_cpu_ratio` report it. The ledger's CPU time must agree with the cgroup's
-            own, and its placement with the sampler and /proc.
+            The kernel judges every context switch: which task ran in the interval that just ended, in which cgroup, on
+            which CPU. A CPU-clock sampler cuts the interval of a task that never switches, so that it is seen as well.
+            One interval outside the set is a failure. A claim of which no task was seen to run is undecided.
+
+            An interval that began before its task joined the cgroup, or before a change of the set was complete, is no
+            violation; transition measures report it. A claim about a descendant cgroup is counted by itself, and its
+            tasks must keep to both sets (ephemeral containers to their own). Tasks that all stay on one CPU of a wider
+            set break no promise; `used_cpus` and `busiest_cpu_ratio` report it.
+
+            The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""
-            None for intervals outside. CPU time of the two witnesses: 2 ticks per CPU used (each read of the cgroup
-            may miss one), 1 us per switch (the two clocks are read at different points of the same switch), 2 % and
-            the measured steal (time that the task clock leaves out).
+            Intervals outside the set: none.
+
+            CPU time of the two witnesses may differ by 2 ticks per CPU used (each read of the cgroup may miss one), 1
+            us per switch (the two clocks are read at different points of the same switch), 2 %, and the measured steal
+            (the task clock leaves it out).
         """),
         source="docs/principles.md; cpuset(7); docs/facts.md K1, K3, K6, K11, K12, K14",
         negative_control=prose("""

@@ -76,9 +76,10 @@ RULE = Rule(
         id=ID,
         claim="The devices given to a container sit on the NUMA nodes of its CPUs.",
         how=prose("""
-            numa_node of each PCI device, as udev and sysfs report it, must be among the nodes of the claim's CPUs, of
-            the promised set and of what the kernel granted when the window opened and closed. A device that the
-            kernel does not have, or for which the firmware names no node (-1) on a machine with several, is undecided.
+            numa_node of each PCI device, as udev and sysfs report it, must be among the nodes of the claim's CPUs: of
+            the promised set, and of what the kernel granted when the window opened and closed. A device that the kernel
+            does not have is undecided; so is a device without a node in the firmware (-1) on a machine with several
+            nodes.
         """),
         tolerance="None.",
         source=prose("""

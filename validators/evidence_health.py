@@ -18,7 +18,7 @@ from validators.witness import Witness
 ID = "evidence-health"
 SUBJECT = "node"
 JUDGED_BY = tuple(witness for witness in Witness if witness is not Witness.ACTIONS)
-"""Nothing is judged by who moved whom."""
+"""Authors of moves explain; no rule judges by them."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -89,23 +89,24 @@ RULE = Rule(
         id=ID,
         claim="The evidence is complete, its witnesses agree, and the planted controls came out right.",
         how=prose("""
-            Switches judged against the kernel's own count (ctxt in /proc/stat); events, counts and
-            program runs lost; CPUs never seen; CPU hotplug; a canary with a deliberately false claim that
-            must be reported in time and a canary that keeps its claim and must not be; two witnesses of
-            CPU time and placement per claim. What is incomplete gives undecided, here and in every rule
-            that rests on it; what is proved wrong gives failed here.
+            The switches that were judged are compared with the kernel's own count (ctxt in /proc/stat). Events, counts
+            and program runs that were lost, CPUs that were never seen, and CPU hotplug are counted. A canary with a
+            deliberately false claim must be reported in time; a canary that keeps its claim must not be reported. Two
+            witnesses of CPU time and of placement are compared for each claim.
+
+            Incomplete evidence makes this rule, and every rule that rests on it, undecided. Evidence that is proved
+            wrong makes this rule failed.
         """),
         tolerance=prose("""
-            Switches: the measured read skew plus 1 in 10,000. Positive control: reported within 250 ms =
-            one sampler period (10 ms) + one look of user space (100 ms) + our own wait for a CPU behind
-            40 tasks of a 3 ms slice (120 ms), rounded up; 95 % of its switches (less 3), because /proc
-            and the ledger count them at slightly different times. CPU time of the two witnesses: see
-            cpuset-containment.
+            Switches: the measured read skew plus 1 in 10,000. CPU time of the two witnesses: see cpuset-containment.
+
+            Positive control: reported within 250 ms, which is one sampler period (10 ms), one poll of user space (100
+            ms), and our own wait for a CPU behind 40 tasks with a slice of 3 ms (120 ms), rounded up. At least 95 % of
+            its switches (less 3), because /proc and the ledger count them at slightly different times.
         """),
         source="docs/principles.md; docs/facts.md K25-K32, docs/principles.md",
         negative_control=prose("""
-            Let the canary that should keep its claim loose on another CPU: the reports about it prove the
-            fault.
+            Let the canary that should keep its claim run on another CPU: the reports about it prove the fault.
         """),
         witnesses=JUDGED_BY,
     ),

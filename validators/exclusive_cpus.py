@@ -104,9 +104,9 @@ def _ends(claim: Claim, evidence: Evidence) -> list[int]:
 
 def _names(stays: list[Offender]) -> str:
     totals: dict[str, int] = {}
-    for who in stays:
-        name = who.claim if who.claim != foreign.UNCLAIMED else f"{who.comm} ({who.tid})"
-        totals[name] = totals.get(name, 0) + who.total_ns
+    for stay in stays:
+        name = stay.claim if stay.claim != foreign.UNCLAIMED else f"{stay.comm} ({stay.tid})"
+        totals[name] = totals.get(name, 0) + stay.total_ns
     ranked = sorted(totals, key=lambda name: (-totals[name], name))
     return ", ".join(ranked[:3]) + (f" and {len(ranked) - 3} more" if len(ranked) > 3 else "")
 
@@ -122,25 +122,28 @@ RULE = Rule(
         id=ID,
         claim="Exclusive CPUs hosted no task of another pod; the policy decides on system tasks.",
         how=prose("""
-            Every switch on the claim's CPUs is attributed. Policy `k8s`: tasks of other pods, of other containers of
-            the same pod that do not own the CPU, and of pods without a claim (a cgroup below the pods' root) are
-            violations; system tasks, kernel threads and pause sandboxes are noise and measured, because the kubelet's
-            exclusivity extends to other pods only. Policy `strict-isolation`: anything but per-CPU kernel threads and
-            pinproof's own tasks is a violation. A task whose owner is unknown makes the verdict undecided. Ephemeral
-            containers may not touch exclusive CPUs of others. Claims about cgroups below this one are owners too.
-            What passed names the owners that ran there, and everything else that did, by class.
+            Every switch on the claim's CPUs is attributed to its owner.
+
+            Policy `k8s`: a task of another pod, of a pod without a claim (a cgroup below the pods' root), or of another
+            container of the same pod that does not own the CPU is a violation. System tasks, kernel threads and pause
+            sandboxes are measured as noise, because the kubelet's exclusivity covers pods only. Policy
+            `strict-isolation`: every task is a violation but per-CPU kernel threads and pinproof's own tasks.
+
+            A task whose owner is unknown makes the verdict undecided. Ephemeral containers may not use exclusive CPUs
+            of others. A claim about a descendant cgroup is an owner too. A verdict that passed names the owners that
+            ran there, and everything else that did, by class.
         """),
         tolerance=prose("""
-            None for violations. On a CPU that changed hands while we watched only intervals after the change count;
-            time that cannot be dated makes the verdict undecided.
+            Violations: none. On a CPU that changed hands during the window only intervals after the change count; time
+            that cannot be dated makes the verdict undecided.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;
             docs/facts.md K9, K13, K-kubelet-6, K-kubelet-8
         """),
         negative_control=prose("""
-            Pin a task of another cgroup below the pods' root to one of the CPUs: `taskset -c 2 sh -c
-            ...`.
+            Pin a task of another cgroup below the pods' root to one of the CPUs: `taskset -c 2 sh -c 'while :; do :;
+            done'`.
         """),
         witnesses=(Witness.SWITCHES, Witness.SYSTEM_TASKS),
     ),

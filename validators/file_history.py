@@ -93,7 +93,7 @@ def _explained(at_ns: int, transitions: Iterable[Transition], changes: Iterable[
 
 
 def lives(claim: Claim, evidence: Evidence) -> str:
-    """Say when the claim's cgroup was deleted and made, for the end of a sentence; empty where neither happened."""
+    """Return when the claim's cgroup was deleted and made, for the end of a sentence; empty where neither happened."""
     words = {"cgroup-gone": "deleted", "cgroup-made": "made again"}
     events = sorted(
         (change.start_at_ns, words[change.what])

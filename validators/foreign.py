@@ -1,4 +1,4 @@
-"""Who, besides the owners, ran on a set of CPUs: shared by ``exclusive-cpus`` and ``reserved-cpus``.
+"""Tasks other than the owners' that ran on a set of CPUs: shared by ``exclusive-cpus`` and ``reserved-cpus``.
 
 Takes the ledger's rows of claims and the intruders (tasks without a claim), and sorts their time by kind. Time of a
 transition is left out. It says what was seen; the rules say whether it was allowed.
@@ -24,7 +24,7 @@ NO_POD_KNOWN = "tasks without a claim"
 
 @dataclass(slots=True)
 class ForeignUse:
-    """Time on the watched CPUs of everyone who does not own them, by kind, with the stays behind it."""
+    """Time on the watched CPUs of tasks that do not own them, by kind, with the stays behind it."""
 
     workload: list[Offender] = field(default_factory=list)
     """Tasks of claimed containers that do not own the CPU."""
@@ -43,7 +43,7 @@ class ForeignUse:
 
     def of(self, *owners: OwnerClass) -> list[Offender]:
         """Return the stays of unclaimed tasks of these classes."""
-        return [who for owner in owners for who in self.unclaimed.get(owner, [])]
+        return [stay for owner in owners for stay in self.unclaimed.get(owner, [])]
 
     def measures(self) -> dict[str, Measure]:
         """Return the time of every kind."""
@@ -68,9 +68,9 @@ class ForeignUse:
         ]
 
     def hosted(self, *, pods_known: bool) -> str:
-        """Say who was there: ``hosted only `db` and 0.6 ms of kernel threads``. The one naming of these classes.
+        """Return what ran there: ``hosted only `db` and 0.6 ms of kernel threads``. The one naming of these classes.
 
-        :param pods_known: whether a pod without a claim would have been told from a system task.
+        :param pods_known: whether a pod without a claim would have been distinguished from a system task.
         """
         kernel = self.of(OwnerClass.KTHREAD, OwnerClass.PERCPU_KTHREAD)
         others = (
@@ -81,14 +81,14 @@ class ForeignUse:
             (self.canaries_ns, "pinproof's canaries"),
         )
         parts = [f"`{name}`" for name in sorted(self.owners)]
-        parts += [f"{milliseconds(ns)} of {who}" for ns, who in others if ns]
+        parts += [f"{milliseconds(ns)} of {kind}" for ns, kind in others if ns]
         parts += self.excused()
         return f"hosted only {listed(parts)}" if parts else "hosted no task"
 
 
 def total_ns(stays: list[Offender]) -> int:
     """Sum the time of stays."""
-    return sum(who.total_ns for who in stays)
+    return sum(stay.total_ns for stay in stays)
 
 
 def foreign_use(
@@ -99,7 +99,7 @@ def foreign_use(
     gained: CpuSet | None = None,
     owner: Claim | None = None,
 ) -> ForeignUse:
-    """Collect everyone who ran on ``cpus`` without owning the CPU.
+    """Collect the tasks that ran on ``cpus`` without owning the CPU.
 
     :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated. ``None``:
         the CPUs never change hands, so all time counts.
@@ -136,7 +136,7 @@ def _ran(row: CpuUse) -> bool:
 
 
 def _in_transition(found: ForeignUse, claim: Claim | None, row: CpuUse, is_owner: Callable[[Claim, int], bool]) -> None:
-    """Note whose time it was that belongs to a transition as a whole: nobody is blamed for it, and it was there."""
+    """Note time that belongs to a transition as a whole: it breaks no promise, but it was spent there."""
     if not (row.switches or row.run_ns or row.samples):
         return
     if claim is not None and is_owner(claim, row.cpu):
@@ -177,10 +177,10 @@ def _claimed(
         return
     _excuse(found, claim.name, row.run_ns - ns)
     stays = found.workload if view.is_workload(claim) else found.infra
-    known = [who for who in details if who.cpu == row.cpu]
+    known = [stay for stay in details if stay.cpu == row.cpu]
     stays.extend(known)
-    rest_ns = ns - sum(who.total_ns for who in known)
-    rest = switches - sum(who.switches for who in known)
+    rest_ns = ns - sum(stay.total_ns for stay in known)
+    rest = switches - sum(stay.switches for stay in known)
     if not known or rest_ns > 0 or rest > 0:
         stays.append(
             Offender(

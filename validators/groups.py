@@ -1,4 +1,4 @@
-"""The machine's cores, level 3 caches, NUMA nodes and sockets as evidence tells them: CPU sets, or nothing at all.
+"""The machine's cores, level 3 caches, NUMA nodes and sockets from the evidence: CPU sets, or nothing at all.
 
 Reads the summary in ``environment.topology``. It comes from a file: what is not a list of CPU lists is "not known".
 Source: docs/principles.md; Documentation/admin-guide/cputopology.rst.

@@ -96,12 +96,14 @@ RULE = Rule(
         id=ID,
         claim="The limit of each huge page size stands, usage keeps to it, and the pages are on the promised nodes.",
         how=prose("""
-            The hugetlb controller's limit and usage of the claim's cgroup are read when the window has closed; another
-            limit than promised, or more usage, is a failure. Where NUMA nodes were promised, huge pages on another
-            node are a failure, as the controller counts them (numa_stat) or as a process has them mapped (numa_maps).
-            Files that were not read are undecided, also where the kernel has no hugetlb controller.
+            The hugetlb controller's limit and usage of the claim's cgroup are read when the window has closed. A limit
+            other than the promised one, or usage above it, is a failure. Where NUMA nodes were promised, huge pages on
+            another node are a failure, as the controller counts them (numa_stat) or as a process maps them (numa_maps).
+            Files that were not read make the verdict undecided, a kernel without hugetlb controller as well.
         """),
-        tolerance="None; a limit that is not a multiple of the page size stands rounded down, as the kernel keeps it.",
+        tolerance=prose("""
+            None. The kernel rounds a limit down to a multiple of the page size.
+        """),
         source=prose("""
             Documentation/admin-guide/cgroup-v2.rst, HugeTLB; cgroup-v1/hugetlb.rst; Kubernetes documentation, Manage
             HugePages and Memory Manager; docs/failures.md F66

@@ -201,18 +201,21 @@ RULE = Rule(
         id=ID,
         claim="Model, checkpoint, pod-resources API, claim, cgroup and what was observed say the same.",
         how=prose("""
-            The layers that were given are compared in the order in which a decision travels: model, checkpoint,
+            The layers that exist are compared in the order in which a decision travels: model, checkpoint,
             pod-resources, claim, cgroup (effective), observed (thread masks, and CPUs where tasks ran). Each must
-            repeat the one before it, the cgroup in every reading (once a second); observed may be less. The first pair
-            that differs is named: the fault lies between the two. A layer that was not given or does not speak about
-            this is left out; cgroup files that were not read at both ends, no thread mask, or no task seen to run is
-            undecided.
+            repeat the one before it, the cgroup in every reading (once a second); observed may be a subset. The first
+            pair that differs is named: the fault lies between the two.
+
+            A layer that was not given, or that states nothing about the claim, is left out. The verdict is undecided if
+            the cgroup's files were not read at both ends, or if no thread mask was read or no task was seen to run.
         """),
         tolerance=prose("""
-            Without a kubelet none. With its reconcile period a difference must outlive two of them, by readings that
-            far apart: it writes cgroups at the end of a period, and the layers are read one after the other. A
-            cgroup that was right and became wrong while the promise stayed was not late: no tolerance. A claim
-            whose set changed while we watched is undecided where layers differ.
+            Without a kubelet: none.
+
+            With its reconcile period: a difference must last for two of them, between readings that far apart, because
+            the kubelet writes cgroups at the end of a period and the layers are read one after the other. A cgroup that
+            was right and became wrong while the promise stayed is not late, so it gets no tolerance. A claim whose set
+            changed during the window is undecided where layers differ.
         """),
         source=prose("""
             docs/principles.md, docs/failures.md F1-F7, F13-F15, docs/facts.md K-kubelet-1, "Normal on a healthy node"

@@ -34,8 +34,9 @@ RULE = Rule(
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
             closed) is compared with the CPUs that share a level 3 cache as sysfs reports them. The option
             prefer-align-cpus-by-uncorecache is a preference: it is promised only where the allocator could keep it.
-            Skipped in a virtual machine, whose cache ids prove nothing. A set or a topology that was not read is
-            undecided.
+
+            Skipped in a virtual machine, whose cache ids prove nothing. If a set or the topology was not read the
+            verdict is undecided.
         """),
         tolerance="None.",
         source=prose("""

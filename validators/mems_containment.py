@@ -13,7 +13,7 @@ from validators.witness import Witness
 
 ID = "mems-containment"
 JUDGED = (PageKind.ANON, PageKind.HEAP, PageKind.STACK, PageKind.HUGE)
-"""Pages of the process itself. A file's page lies where whoever read it first put it."""
+"""Pages of the process itself. A file's page lies where its first reader put it."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -86,14 +86,17 @@ RULE = Rule(
         id=ID,
         claim="Mems_allowed of every thread lies within the claim's NUMA nodes, and so do the processes' own pages.",
         how=prose("""
-            Mems_allowed of every thread below the claim's cgroup, read from /proc again and again: one that reaches
-            outside is a failure. When the window has closed the resident pages of every process are read from
-            numa_maps, by kind: anonymous, heap, stack and huge pages on another node are a failure, also if they were
-            touched before the process joined. Pages of files and shared memory are counted but not judged: they lie
-            where whoever used them first put them. On a machine with one node nothing can lie elsewhere. Pages or
-            masks not read: undecided.
+            Mems_allowed of every thread below the claim's cgroup is read from /proc several times a second; a mask that
+            reaches outside is a failure. When the window has closed, the resident pages of every process are read from
+            numa_maps, by kind: anonymous, heap, stack and huge pages on another node are a failure, even if they were
+            touched before the process joined the cgroup.
+
+            Pages of files and shared memory are counted but not judged: their first user placed them. On a machine with
+            one node no page can be on another. If pages or masks were not read the verdict is undecided.
         """),
-        tolerance="None. Of masks between two scans of a thread: as affinity-mask.",
+        tolerance=prose("""
+            None. Masks between two scans of a thread: see affinity-mask.
+        """),
         source=prose("""
             proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; docs/failures.md F66
         """),

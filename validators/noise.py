@@ -2,7 +2,7 @@
 
 Two bounds. Interrupts and steal fall into the interval of whatever task runs, the owner's or an intruder's, so the time
 lost is at least the greatest of the three sums (tasks, interrupts, steal), and at most their total. A CPU that took no
-timer interrupt may have been in firmware (an SMI), which nobody else tells of, or in a long section of the owner's own
+timer interrupt may have been in firmware (an SMI), which nothing else reports, or in a long section of the owner's own
 with interrupts off: that time counts for the upper bound only.
 """
 
@@ -68,14 +68,14 @@ def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
         measures["budget_ns_per_s"] = budget
 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
-        who = [_offender(row) for row in counted] if outcome is Outcome.FAILED else []
+        offenders = [_offender(row) for row in counted] if outcome is Outcome.FAILED else []
         return Verdict(
             rule=ID,
             subject=f"cpu {cpu}",
             outcome=outcome,
             reason=reason,
             measures=measures,
-            offenders=view.sorted_offenders(who),
+            offenders=view.sorted_offenders(offenders),
         )
 
     guest = groups.virtual(evidence)
@@ -132,16 +132,20 @@ RULE = Rule(
         id=ID,
         claim="System tasks, kernel threads, interrupts and the hypervisor keep to a budget on each exclusive CPU.",
         how=prose("""
-            Every switch on an exclusive CPU is attributed: time of system tasks, kernel threads, per-CPU kernel
-            threads and tasks of unknown owner is summed, with hard and soft interrupts by source and the steal of this
-            CPU where they were observed; pinproof's own tasks are reported apart and not counted. Time lost is at least
-            the greatest of tasks, interrupts and steal and at most their sum (an interrupt may hit a foreign task); in
-            that sum steal is at least the time for which the CPU took no timer interrupt (firmware, an SMI):
-            above noiseBudgetNsPerS by the lower bound is a failure, within it by the upper bound a pass, between them
-            undecided, as without interrupts observed. Without a budget it is measured only. Skipped in a virtual
-            machine.
+            Every switch on an exclusive CPU is attributed. The time of system tasks, kernel threads, per-CPU kernel
+            threads and tasks of unknown owner is summed; hard and soft interrupts by source, and the steal of this CPU,
+            are added where they were observed. pinproof's own tasks are reported apart and not counted.
+
+            The time lost is at least the greatest of tasks, interrupts and steal, and at most their sum (an interrupt
+            may hit a foreign task). In that sum steal is at least the time for which the CPU took no timer interrupt
+            (firmware, an SMI). Above noiseBudgetNsPerS by the lower bound is a failure; within it by the upper bound
+            passes; between them, or without observed interrupts, the verdict is undecided.
+
+            Without a budget noise is measured only. Skipped in a virtual machine.
         """),
-        tolerance="None beside the two bounds; a budget of 0 allows nothing.",
+        tolerance=prose("""
+            None besides the two bounds; a budget of 0 allows nothing.
+        """),
         source=prose("""
             Documentation/trace/osnoise-tracer.rst (the classes); docs/failures.md F50, F52, F54, docs/facts.md K13,
             K29, docs/principles.md

@@ -42,13 +42,13 @@ RULE = Rule(
         claim="CPUs that were promised on one NUMA node lie on one, and the memory nodes are the same one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the CPUs of each node as sysfs reports them. Where memory nodes were promised
-            too they must be exactly that node. A set or a topology that was not read is undecided.
+            closed) is compared with the CPUs of each node as sysfs reports them. Where memory nodes were promised, they
+            must be exactly that node. If a set or the topology was not read the verdict is undecided.
         """),
         tolerance="None.",
         source=prose("""
-            Kubernetes documentation, Topology Manager (single-numa-node) and Memory Manager; Documentation/ABI/stable/
-            sysfs-devices-node; docs/failures.md F37, F38
+            Kubernetes documentation, Topology Manager (single-numa-node) and Memory Manager;
+            Documentation/ABI/stable/sysfs-devices-node; docs/failures.md F37, F38
         """),
         negative_control="Give the cgroup CPUs of two nodes: `echo 0,8 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),

@@ -129,7 +129,7 @@ def _foreign(claim: Claim, claims: ClaimSet, held: CpuSet) -> tuple[CpuSet, str]
 
 
 def _drift(claim: Claim, words: _Words) -> Finding | None:
-    """What was asked for against what is: somebody else wrote, at once."""
+    """What was requested against what is: a difference is another program's write, at once."""
     found = _is(words)
     if not words.asked or found is None or found == words.asked:
         return None

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the conformance suite."""
+    from toolkit.model.runtimes import CGROUPFS, RUNTIMES
+
     group = parser.getgroup("pinproof", "pinproof: proof of CPU and memory isolation")
     group.addoption("--pinproof-full", action="store_true", help="run the whole catalogue, not only its core")
     group.addoption("--pinproof-duration", type=float, metavar="S", help="seconds to observe each run")
-    group.addoption(
-        "--pinproof-runtime", choices=["cgroupfs", "runc", "crun"], default="cgroupfs", help="what makes the containers"
-    )
+    group.addoption("--pinproof-runtime", choices=tuple(RUNTIMES), default=CGROUPFS, help="what makes the containers")
     group.addoption("--pinproof-runs", type=Path, metavar="DIR", help="keep the run directories here")
 
 

@@ -1,4 +1,4 @@
-"""Who was promised a CPU when, by the changes of claims: whether two claims ever had it at the same time.
+"""Which claim was promised a CPU when, by the changes of claims: whether two claims ever had it at the same time.
 
 The ledger's rows are sums over a window. But time outside a claim's set is counted apart, so that what is left was
 spent while the claim had the CPU; if that was never the owner's time, nothing needs to be dated.
@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 
 def apart(owner: Claim, other: Claim, cpu: int, transitions: Iterable[Transition]) -> bool:
-    """Say whether both were promised the CPU, but never at the same time; not known counts as no."""
+    """Return whether both were promised the CPU, but never at the same time; not known counts as no."""
     transitions = tuple(transitions)
     first, second = spans(owner, cpu, transitions), spans(other, cpu, transitions)
     if not first or not second:

@@ -65,7 +65,7 @@ def other_limit_for_a_time(case: Case) -> Finding | None:
 
 
 def changed(case: Case, row: BandwidthUse) -> bool:
-    """Say whether a level's bandwidth was not the same all the time: then no bound by one value holds."""
+    """Return whether a level's bandwidth was not the same all the time: then no bound by one value holds."""
     limits = {(files.quota_us, files.period_us) for _, files in file_history.readings(case.evidence, row.cgroup)}
     return len(limits) > 1
 
@@ -132,7 +132,7 @@ def ancestor_too_much(case: Case) -> Finding | None:
         limit = limit_of(row)
         if limit is None or row.usage_ns is None or row.window_ns <= 0 or changed(case, row):
             continue
-        # Tasks that nobody described run there as well: allow for one long kernel section on every CPU.
+        # Tasks that no claim describes run there as well: allow for one long kernel section on every CPU.
         cpus = max(1, len(view.online(case.evidence)))
         conditions = conditions_of(case.evidence, row.window_ns, cpus, case.evidence.cpu_use)
         # Nor is it known of which class they are: the count of periods binds those of one class only.

@@ -85,12 +85,13 @@ RULE = Rule(
         id=ID,
         claim="An exclusive container has no CPU quota and was never throttled, at its own level and every ancestor.",
         how=prose("""
-            The bandwidth file and nr_throttled of the claim's cgroup and, for exclusive containers, of every cgroup
-            above it. A quota, also one that was taken away again, or a throttled period is a failure. A container that
-            shares its node's or pod's CPUs and was promised no quota is judged at its own level only: it may share its
-            pod's quota. A pod with pod-level resources keeps its quota while some of its containers share the pod's
-            pool (in container scope: the node's pool, where the plan says so); then only throttling fails.
-            Levels that were not read make it undecided.
+            The bandwidth file and nr_throttled are read for the claim's cgroup and, for an exclusive container, for
+            every cgroup above it. A quota, even one that was removed again, or a throttled period is a failure. A level
+            that was not read makes the verdict undecided.
+
+            A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
+            its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share
+            the pod's pool (in container scope: the node's pool, where the plan says so); then only throttling fails.
         """),
         tolerance="None.",
         source=prose("""

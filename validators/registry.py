@@ -1,4 +1,4 @@
-"""The rules, in the order in which they are told, and :func:`judge`. An explicit tuple: nothing registers itself."""
+"""The rules, in the order of reports, and :func:`judge`. An explicit tuple: nothing registers itself."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         )
 
     if violations:
-        names = sorted({who.claim if who.claim != foreign.UNCLAIMED else who.comm for who in violations})
+        names = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in violations})
         return verdict(
             Outcome.FAILED,
             f"{', '.join(names[:3])} ran {foreign.total_ns(violations) / 1e6:.3f} ms on reserved CPUs {cpus}",
@@ -62,11 +62,12 @@ RULE = Rule(
         id=ID,
         claim="Under strict-cpu-reservation no workload ran on the reserved CPUs.",
         how=prose("""
-            Every switch on a reserved CPU is attributed: to a claimed container, to a pod without a claim
-            (a cgroup below the pods' root), to the system, to a kernel thread. Containers (also ephemeral
-            ones) and pods without a claim are violations. Pause sandboxes and runtime helpers are never
-            pinned, on healthy nodes too: they are measured. Without strict reservation shared workloads
-            may run there by design, so the rule is skipped.
+            Every switch on a reserved CPU is attributed: to a claimed container, to a pod without a claim (a cgroup
+            below the pods' root), to the system, or to a kernel thread. Containers (ephemeral ones as well) and pods
+            without a claim are violations. Pause sandboxes and runtime helpers are measured only: they are not pinned
+            on healthy nodes either.
+
+            Without strict reservation shared workloads may run there by design, so the rule is skipped.
         """),
         tolerance=prose("""
             None. Intervals that belong to a container's start or a change of its set (transition) do not

@@ -1,6 +1,6 @@
 """What a rule is: a pure check, the witnesses that it relies on, and the page that ``pinproof explain`` prints.
 
-Not the place where evidence is doubted: :mod:`validators.trust` does that, once, for every rule.
+:mod:`validators.trust` doubts evidence, once for every rule; no rule does it by itself.
 Source: docs/principles.md.
 """
 
@@ -18,7 +18,7 @@ from validators.witness import Witness
 
 Check = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
 Spared = Callable[[ClaimSet], frozenset[Witness]]
-"""Of a rule's witnesses those on which nothing rests with these claims: nobody was promised what they tell."""
+"""Of a rule's witnesses those on which nothing rests with these claims: no claim promises what they witness."""
 
 
 @stage_value
@@ -44,8 +44,8 @@ class RuleDoc:
 
 
 def prose(text: str) -> str:
-    """Write a paragraph over several source lines, read it as one."""
-    return " ".join(text.split())
+    """Join the source lines of each paragraph; an empty line separates paragraphs."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 def _none(_claims: ClaimSet) -> frozenset[Witness]:
@@ -54,7 +54,7 @@ def _none(_claims: ClaimSet) -> frozenset[Witness]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: call it with claims and evidence, get one verdict per subject, already weighed by the loss rule."""
+    """A rule: call it with claims and evidence, get one verdict per subject, after the loss rule."""
 
     doc: RuleDoc
     check: Check
@@ -66,7 +66,7 @@ class Rule:
         return self.doc.id
 
     def __call__(self, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
-        """Judge; incomplete evidence has already turned ``passed`` into ``undecided``."""
+        """Judge, and turn each ``passed`` that rests on incomplete evidence into ``undecided``."""
         return withhold_passes(self.check(claims, evidence), self.rests_on(claims), claims, evidence)
 
     def rests_on(self, claims: ClaimSet) -> frozenset[Witness]:

@@ -61,9 +61,9 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             if core & cpus and not core <= cpus:
                 return verdict(Outcome.FAILED, f"CPUs {cpus} ({name}) have only {core & cpus} of the core {core}")
     if strangers:
-        who = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in strangers})
+        strays = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in strangers})
         spent = foreign.total_ns(strangers) / 1e6
-        return verdict(Outcome.FAILED, f"{', '.join(who[:3])} ran {spent:.3f} ms on threads {threads} of its cores")
+        return verdict(Outcome.FAILED, f"{', '.join(strays[:3])} ran {spent:.3f} ms on threads {threads} of its cores")
     known = CpuSet.of(cpu for core in cores for cpu in core)
     for name, cpus in sets:
         if not cpus <= known:
@@ -95,13 +95,15 @@ RULE = Rule(
         claim="A full-pcpus-only container has whole cores, and no foreign workload ran on a thread of them.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) must be a union of whole cores, counting the threads that are online. Then every switch on these
-            cores is looked at: a task of another pod on any thread of them is a failure, system tasks and kernel
-            threads are measured. A set or a topology that was not read, no judged switch, or a task whose owner is
-            unknown: undecided.
+            closed) must be a union of whole cores, of which the online threads count. Then every switch on these cores
+            is judged: a task of another pod on any of their threads is a failure; system tasks and kernel threads are
+            measured.
+
+            The verdict is undecided if a set or the topology was not read, if no switch was judged, or if the owner of
+            a task is unknown.
         """),
         tolerance=prose("""
-            None. On a CPU that changed hands while we watched, time that cannot be dated makes the verdict undecided.
+            None. On a CPU that changed hands during the window, time that cannot be dated makes the verdict undecided.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only;

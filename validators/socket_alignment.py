@@ -27,13 +27,14 @@ RULE = Rule(
         claim="CPUs that were promised within one socket lie within one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the packages as sysfs reports them. The option align-by-socket is a preference:
-            it is promised only where the allocator could keep it. A set or a topology that was not read is undecided.
+            closed) is compared with the packages as sysfs reports them. The option align-by-socket is a preference: it
+            is promised only where the allocator could keep it. If a set or the topology was not read the verdict is
+            undecided.
         """),
         tolerance="None.",
         source=prose("""
-            Kubernetes documentation, Control CPU Management Policies, option align-by-socket; Documentation/
-            admin-guide/cputopology.rst
+            Kubernetes documentation, Control CPU Management Policies, option align-by-socket;
+            Documentation/admin-guide/cputopology.rst
         """),
         negative_control="Give the cgroup CPUs of two sockets: `echo 0,16 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),

@@ -67,11 +67,11 @@ def _judge(
     if limit_ms is not None and longest > limit_ms:
         stayed = late.get(slowest, [])
         offenders += [_offender(claim, mask, slowest) for mask in stayed]
-        who = f"; thread {stayed[0].tid} ({stayed[0].comm}) kept the old set" if stayed else ""
+        straggler = f"; thread {stayed[0].tid} ({stayed[0].comm}) kept the old set" if stayed else ""
         return verdict(
             Outcome.FAILED,
             f"{slowest.what} at {slowest.start_at_ns / 1e9:.3f} s did not hold for {longest:.3f} ms, "
-            f"the limit is {limit_ms:g} ms{who}",
+            f"the limit is {limit_ms:g} ms{straggler}",
         )
     backwards = [change for change in changes if change.end_at_ns < change.start_at_ns]
     if backwards:
@@ -101,7 +101,7 @@ def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask]) -> list
 
 
 def _held_later(late: ThreadMask, masks: list[ThreadMask]) -> bool:
-    """Say whether the same thread was read with another mask of that epoch, or a later one, afterwards."""
+    """Return whether the same thread was read with another mask of that epoch, or a later one, afterwards."""
     return any(
         (mask.pid, mask.tid) == (late.pid, late.tid) and mask.epoch >= late.epoch and mask.last_at_ns > late.last_at_ns
         for mask in masks
@@ -135,15 +135,16 @@ RULE = Rule(
         id=ID,
         claim="Each change of a claim (create, shrink, grow, resize, restart, delete) held within the limit.",
         how=prose("""
-            A change begins when its first file is written. It holds when the last file was written and read back, the
-            last task had left the old set (where that was followed), and no thread's mask read afterwards reaches
-            outside the new set: the latest of the three counts. With transitionLimitMs a longer window is a failure;
-            without, windows are measured only. A claim that ran outside its set after a change whose end was not
-            followed is undecided.
+            A change begins when its first file is written. It holds from the latest of three moments on: the last file
+            was written and read back; the last task had left the old set (where that was followed); no thread mask read
+            afterwards reaches outside the new set.
+
+            With transitionLimitMs a longer transition is a failure; without it transitions are measured only. A claim
+            that ran outside its set after a change whose end was not followed is undecided.
         """),
         tolerance=prose("""
-            None: begin and end are read from one clock (CLOCK_MONOTONIC); a mask is known only when it is read, so a
-            window may be up to one scan of /proc longer than measured.
+            None. Begin and end are read from one clock (CLOCK_MONOTONIC). A mask is known only when it is read, so the
+            true transition may be up to one scan of /proc longer than measured.
         """),
         source="docs/principles.md (epochs); docs/facts.md K12, docs/failures.md F1, F5, F8, F65, docs/principles.md",
         negative_control="Let a thread keep the old CPUs after the set has shrunk, longer than the limit.",

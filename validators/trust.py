@@ -23,7 +23,7 @@ LEDGER = frozenset({Witness.SWITCHES})
 FILES = frozenset({Witness.FILES})
 
 MISSING_SWITCHES_RATIO = 1e-4
-"""Judged/kernel switches must reach 0.9999 beyond the read skew (issue "main job", completeness)."""
+"""Judged/kernel switches must reach 0.9999 beyond the read skew (docs/principles.md, "Verdicts")."""
 POSITIVE_CONTROL_LIMIT_MS = 250.0
 """Stated latency of the positive control: one sampler period (10.1 ms at 99 Hz), one look of user space (at most
 100 ms at 10 looks a second), and the wait of our own process behind up to 40 runnable tasks of one 3 ms slice each on a
@@ -44,8 +44,9 @@ class Doubt:
 
 
 def is_still(evidence: Evidence) -> bool:
-    """Say whether evidence is one reading of a node's files and nothing else; that it says so of itself is not enough:
-    what a ledger has seen must not get rid of its doubts by that word.
+    """Return whether evidence is one reading of a node's files and nothing else.
+
+    The evidence's own statement is not enough: with it, what a ledger has seen could avoid every doubt.
     """
     coverage = evidence.coverage
     return (
@@ -187,7 +188,7 @@ def _controls(evidence: Evidence) -> list[str]:
 
 
 def clean_canary_reported(canary: Canary) -> bool:
-    """Say whether a canary that keeps its claim was reported all the same."""
+    """Return whether a canary that keeps its claim was reported all the same."""
     return not canary.positive and (
         canary.out_of_set_switches > 0 or canary.out_of_set_ns > 0 or canary.reported_at_ns is not None
     )

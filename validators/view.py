@@ -1,4 +1,4 @@
-"""Evidence seen from one claim: grouping, the CPU set in force at each epoch, and who owned a CPU. No judgement.
+"""Evidence seen from one claim: grouping, the CPU set in force at each epoch, the owner of a CPU. No judgement.
 
 Source: docs/principles.md ("Each claim has an epoch"), docs/facts.md K12.
 """
@@ -18,7 +18,7 @@ PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
 """Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
 NANOSECONDS = 1_000_000_000
 DEFAULT_HZ = 100
-"""The slowest tick that Linux can be built with, assumed where the kernel does not tell."""
+"""The slowest tick that Linux can be built with, assumed where the kernel does not report it."""
 
 
 class _OfClaim(Protocol):
@@ -43,7 +43,7 @@ def tick_ns(evidence: Evidence) -> int:
 
 
 def steal_ns(evidence: Evidence) -> int:
-    """Time that the hypervisor took, by what it tells; a counter that went backwards tells nothing."""
+    """Time that the hypervisor took, as it reports it; a counter that went backwards counts as nothing."""
     return max(0, evidence.steal_ns)
 
 
@@ -88,17 +88,17 @@ def steady_use(row: CpuUse) -> tuple[int, int]:
 
 
 def same_pod(one: Claim, other: Claim) -> bool:
-    """Say whether two claims are of one pod; a claim that names no pod is a pod of its own."""
+    """Return whether two claims are of one pod; a claim that names no pod is a pod of its own."""
     return one.name == other.name or (one.pod != "" and one.pod == other.pod)
 
 
 def inside(inner: Claim, outer: Claim) -> bool:
-    """Say whether a claim is about a descendant of another's cgroup: the ledger counts its tasks for it alone."""
+    """Return whether a claim is about a descendant of another's cgroup: the ledger counts its tasks for it alone."""
     return inner.cgroup.startswith(outer.cgroup.rstrip("/") + "/") and inner.name != outer.name
 
 
 def is_workload(claim: Claim) -> bool:
-    """Say whether it is a pod's workload; pause sandboxes and runtime helpers are not pinned on healthy nodes."""
+    """Return whether it is a pod's workload; pause sandboxes and runtime helpers are not pinned on healthy nodes."""
     return claim.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
 
 
@@ -126,7 +126,7 @@ def files_of(files: Iterable[CgroupFiles], cgroup: str) -> CgroupFiles | None:
 
 
 def by_systemd(evidence: Evidence, cgroup: str) -> bool:
-    """Say whether systemd wrote a cgroup's limits."""
+    """Return whether systemd wrote a cgroup's limits."""
     found = files_of((*evidence.files_before, *evidence.files_after), cgroup)
     return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
 
@@ -143,5 +143,5 @@ def scan_measures(claim: Claim, evidence: Evidence) -> dict[str, Measure]:
 def sorted_offenders(offenders: Iterable[Offender]) -> tuple[Offender, ...]:
     """Order offenders by harm, then by name, so that the order of the evidence does not matter."""
     return tuple(
-        sorted(offenders, key=lambda who: (-who.total_ns, -who.switches, who.claim, who.tid, who.cpu, who.first_at_ns))
+        sorted(offenders, key=lambda one: (-one.total_ns, -one.switches, one.claim, one.tid, one.cpu, one.first_at_ns))
     )

@@ -7,12 +7,13 @@ from __future__ import annotations
 import re
 
 from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.evidence import Evidence, Runtime
+from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import view
 from validators.competition import Child, families
 from validators.rule import Rule, RuleDoc, prose
-from validators.weights import weights_of_shares
 from validators.witness import Witness
 
 ID = "weight-share"
@@ -23,7 +24,6 @@ IMBALANCE = 1.25
 """Loads of two CPUs may differ by this ratio before the balancer acts (``imbalance_pct``, at most 125)."""
 FOREIGN_RATIO = 0.05
 """Of the CPUs' time: more of it spent by others, and a deviation is not the scheduler's doing for certain."""
-LOGARITHMIC_SINCE = {"runc": (1, 3, 2), "crun": (1, 23, 0)}
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -108,7 +108,7 @@ def _share(
     if state != "disabled":
         return Outcome.UNDECIDED, f"sched_ext is {state}: its tasks know other weights"
     if total <= 0:
-        return Outcome.UNDECIDED, f"nobody below {parent} used CPU time"
+        return Outcome.UNDECIDED, f"no task below {parent} used CPU time"
     if low <= own.usage_ns <= high:
         if high > 2 * due or low < due / 2:
             return Outcome.UNDECIDED, f"{text}: too little time to tell half or twice of it apart {band}"
@@ -125,7 +125,7 @@ def _part(odds: float) -> float:
 
 
 def _both_halves(own: Child, rivals: list[Child], odds: float) -> bool:
-    """Say whether each half of the window shows the same deviation."""
+    """Return whether each half of the window shows the same deviation."""
     if own.halves_ns is None or any(child.halves_ns is None for child in rivals):
         return False
     signs = set()
@@ -161,10 +161,11 @@ def _formula_problem(claim: Claim, evidence: Evidence, measures: dict[str, Measu
 
 
 def runtime_formula(runtime: Runtime) -> str | None:
-    """Return which formula a runtime uses: ``linear`` (old, and who writes cgroups by itself) or ``logarithmic``."""
-    if runtime.name == "cgroupfs":
+    """Return which formula a runtime uses: ``linear`` (old runtimes, and cgroupfs itself) or ``logarithmic``."""
+    kind = RUNTIMES.get(runtime.name)
+    since = None if kind is None else kind.logarithmic_since
+    if kind is not None and since is None:
         return "linear"
-    since = LOGARITHMIC_SINCE.get(runtime.name)
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", runtime.version, re.ASCII)
     if since is None or found is None:
         return None
@@ -177,20 +178,25 @@ RULE = Rule(
         id=ID,
         claim="Siblings that compete for the same CPUs get CPU time by the weights that their cgroups really have.",
         how=prose("""
-            At every level the children of one cgroup that had the same CPUs and work for each of them are compared:
-            a child's part of the CPU time that they used together (cpu.stat) against its part of their weights, read
-            back from cpu.weight or cpu.shares at both ends, never computed from requests. Throttled children and those
-            with too little to do are left out. A deviation while others used more than 5 % of these CPUs, or that does
-            not show in both halves of the window, is undecided; so is a claim that nobody is known to have competed
-            with. Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23
-            turn shares into weights by the new one, older ones and cgroupfs by the old.
+            At every level the children of one cgroup are compared that had the same CPUs and enough work for each of
+            them. A child's part of the CPU time that they used together (cpu.stat) must be its part of their weights.
+            The weights are read from cpu.weight or cpu.shares at both ends of the window, never computed from requests.
+            Throttled children and those with too little work are left out.
+
+            A deviation is undecided if others used more than 5 % of these CPUs, or if only one half of the window shows
+            it. A claim that is not known to have competed with a sibling is undecided.
+
+            Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23 convert
+            shares to weights by the new formula, older ones and cgroupfs by the old.
         """),
         tolerance=prose("""
-            Lag: each child may be one scheduling period (24 ms, the longest default) and one tick ahead or behind on
-            each CPU, at both ends of the window, plus the time for which CPUs stood still (steal, or no timer interrupt
-            on these CPUs, whichever is more), when who ran was charged. On several CPUs the balancer lets their loads
-            differ by 25 % (imbalance_pct), so the odds may by that ratio; on one CPU they may not. A window in which
-            half or twice the share would be allowed is undecided.
+            Lag: each child may be ahead or behind by one scheduling period (24 ms, the longest default) and one tick on
+            each CPU, at both ends of the window; and by the time for which CPUs stood still (steal, or no timer
+            interrupt there, whichever is more), which is charged to the running task.
+
+            On several CPUs the balancer lets their loads differ by 25 % (imbalance_pct), so the odds may differ by that
+            ratio; on one CPU they may not. A window so short that half or twice the share would be allowed is
+            undecided.
         """),
         source=prose("""
             Documentation/scheduler/sched-design-CFS.rst, sched-eevdf.rst; admin-guide/cgroup-v2.rst (cpu.weight);

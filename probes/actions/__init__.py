@@ -1,5 +1,6 @@
 """The witness of actions: who moved a task between cgroups, and who changed an affinity mask.
 
-BPF: ``affinity.bpf.c``, ``actions.h`` (records; moves are sent where the switch ledger hears of them). Reader and
-decoder: ``reader.py``. Tests: ``tests/unit/probes/test_actions.py``, ``tests/integration/test_probe_actions.py``.
+BPF: ``affinity.bpf.c``, ``actions.h`` (records, mirrored in ``records.py``; moves are sent where the ledger hears of
+them). Reader: ``reader.py`` (its side in the kernel), ``witness.py``. Decoder: ``decoder.py``. Tests:
+``tests/unit/probes/test_actions.py``, ``tests/integration/test_probe_actions.py``.
 """

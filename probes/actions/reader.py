@@ -11,57 +11,72 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from probes.bpfsys import Map
-from probes.builder import Program
-from probes.loader import LoadedPrograms
-from probes.switches.records import ACTION_MOVE, ActionState, Affinity, Move, comm, per_cpu
+from probes.actions.records import ACTION_MOVE, ActionState, Affinity, Move
+from probes.options import ObserveOptions
+from probes.program import Program
+from probes.programs import Programs, Side, possible
+from probes.records import per_cpu
 from toolkit.host import bpf_syscalls
 from toolkit.host.cgroup_mounts import read_control
-from toolkit.model.actions import AffinityChange, CgroupMove
-from toolkit.model.cpuset import CpuSet
-
-AFFINITY_PROGRAMS = (
-    Program(name="on_affinity", returns_from="sched_setaffinity", optional=True),
-    Program(name="on_sys_exit", optional=True),  # x86 only, and attached only on request
-)
 
 
-class Actions:
+class Actions(Side):
     """The events of the open window and the one closed last. :meth:`hear` is called by the thread that polls."""
 
-    def __init__(self, state: Map, root: Path) -> None:
-        self._state, self._root = state, root
+    SOURCE = "actions/affinity.bpf.c"
+    PROGRAMS = (
+        Program(name="on_affinity", returns_from="sched_setaffinity", optional=True),
+        Program(name="on_sys_exit", optional=True),  # x86 only, and attached only on request
+    )
+
+    def __init__(self, programs: Programs) -> None:
+        super().__init__(programs)
+        self._state = programs.table("action_state", 4, ActionState.LAYOUT.size, per_cpu=True)
         self._link = -1
         self._moves: list[Move] = []
         self._affinities: list[Affinity] = []
         self.affinity_observed = False
         self.blind_spots: list[str] = []
 
-    def attach_affinity(self, loaded: LoadedPrograms, *, trace_syscalls: bool) -> dict[str, int]:
-        """Attach where it costs nobody else; returns the program: none where this kernel refuses."""
-        complaint = loaded.left_out.get("on_affinity", "")
-        places = (("on_affinity", ""), *((("on_sys_exit", "sys_exit"),) if trace_syscalls else ()))
-        for name, tracepoint in places:
-            if name not in loaded.programs:
+    @staticmethod
+    def settings(root: Path, options: ObserveOptions) -> dict[str, int]:
+        """Return the limit of events, and the bytes of an affinity mask."""
+        return {"MAX_ACTIONS": options.max_actions, "CPUMASK_BYTES": -(-possible(root) // 64) * 8}
+
+    def rings(self) -> dict[str, Callable[[bytes], None]]:
+        """Return the ring of both kinds."""
+        return {"actions": self.hear}
+
+    def attach(self) -> None:
+        """Attach where it costs nobody else, or where that was asked for."""
+        _, complaint = self.loaded.optional("on_affinity")
+        syscalls = (("on_sys_exit", "sys_exit"),) if self.loaded.options.trace_syscalls else ()
+        for name, tracepoint in (("on_affinity", ""), *syscalls):
+            fd, _ = self.loaded.optional(name)
+            if fd is None:
                 continue
             try:
-                self._link = bpf_syscalls.attach(loaded.programs[name], tracepoint)
+                self._link = bpf_syscalls.attach(fd, tracepoint)
             except OSError as error:
                 complaint = complaint or f"{name}: {error.strerror}"
                 continue
             self.affinity_observed = True
-            return {name: loaded.programs[name]}
+            self.loaded.programs[name] = fd
+            return
         self.blind_spots.append(f"changes of affinity masks are not observed: {complaint}")
-        return {}
 
     def close(self) -> None:
         """Detach."""
         if self._link >= 0:
             os.close(self._link)
         self._link = -1
+
+    def wipe(self, window: int) -> None:
+        """Forget the windows before this one."""
+        self.drop_old(window)
 
     def hear(self, data: bytes) -> None:
         """Take one record of the ring."""
@@ -81,18 +96,15 @@ class Actions:
         states = [ActionState.decode(piece) for piece in per_cpu(data, self._state.value_size)]
         return sum(state.dropped_moves for state in states), sum(state.dropped_affinities for state in states)
 
-    def moves(self, window: int, names: Mapping[int, str], start_ns: int) -> tuple[CgroupMove, ...]:
-        """Return a window's moves; ``names``: ident to claim."""
-        hierarchies = read_hierarchies(self._root)
-        rows = (move_row(event, names, hierarchies, start_ns) for event in tuple(self._moves) if event.window == window)
-        return tuple(sorted(rows, key=lambda row: (row.at_ns, row.tid)))
+    def moves(self, window: int) -> tuple[Move, ...]:
+        """Return a window's moves."""
+        return tuple(event for event in tuple(self._moves) if event.window == window)
 
-    def affinities(self, window: int, names: Mapping[int, str], start_ns: int) -> tuple[AffinityChange, ...] | None:
+    def affinities(self, window: int) -> tuple[Affinity, ...] | None:
         """Return a window's affinity changes; ``None`` where they are not observed."""
         if not self.affinity_observed:
             return None
-        rows = (affinity_row(event, names, start_ns) for event in tuple(self._affinities) if event.window == window)
-        return tuple(sorted(rows, key=lambda row: (row.at_ns, row.tid)))
+        return tuple(event for event in tuple(self._affinities) if event.window == window)
 
 
 def read_hierarchies(root: Path) -> dict[int, str]:
@@ -100,33 +112,3 @@ def read_hierarchies(root: Path) -> dict[int, str]:
     lines = (read_control(root / "proc/self/cgroup") or "").split("\n")
     parts = [line.split(":", 2) for line in lines]
     return {int(part[0]): part[1] for part in parts if len(part) == 3 and part[0].isdigit()} | {0: "v2"}
-
-
-def move_row(event: Move, names: Mapping[int, str], hierarchies: Mapping[int, str], start_ns: int) -> CgroupMove:
-    """Make one row."""
-    return CgroupMove(
-        at_ns=event.at_ns - start_ns,
-        tid=event.tid,
-        comm=comm(event.comm),
-        whole_process=bool(event.whole_process),
-        from_claim=names.get(event.from_ident, ""),
-        to_claim=names.get(event.to_ident, ""),
-        hierarchy=hierarchies.get(event.hierarchy, f"hierarchy {event.hierarchy}"),
-        cgroup=comm(event.path),
-        writer_tid=event.writer_tid,
-        writer_comm=comm(event.writer_comm),
-    )
-
-
-def affinity_row(event: Affinity, names: Mapping[int, str], start_ns: int) -> AffinityChange:
-    """Make one row."""
-    return AffinityChange(
-        at_ns=event.at_ns - start_ns,
-        tid=event.tid,
-        claim=names.get(event.ident, ""),
-        cpus=CpuSet(int.from_bytes(event.cpus, "little")),
-        errno=-event.result,
-        caller_tid=event.caller_tid,
-        caller_comm=comm(event.caller_comm),
-        caller_claim=names.get(event.caller_ident, ""),
-    )

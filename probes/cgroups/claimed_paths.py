@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import struct
 from dataclasses import dataclass
+from typing import ClassVar
 
-from probes.bpfsys import Map
+from probes.program import Program
+from probes.programs import Programs, Side
 from toolkit.host import cgroupfs
 
 PATH_BYTES = 512
@@ -43,11 +45,22 @@ class News:
     undated: int = 0
 
 
-class ClaimedPaths:
-    """What :mod:`probes.switches.ledger` offers of the two maps."""
+class ClaimedPaths(Side):
+    """The two maps, and the programs that write them."""
 
-    def __init__(self, paths: Map, counter: Map) -> None:
-        self.paths, self._counter = paths, counter
+    SOURCE = "cgroups/cgroups.bpf.c"
+    RAW_TRACEPOINTS: ClassVar[dict[str, str]] = {"cgroup_mkdir": "on_cgroup_mkdir", "cgroup_rmdir": "on_cgroup_rmdir"}
+    PROGRAMS = (Program(name="on_cgroup_mkdir"), Program(name="on_cgroup_rmdir"))
+
+    def __init__(self, programs: Programs) -> None:
+        super().__init__(programs)
+        self.paths = programs.table("claimed_paths", PATH_BYTES, VALUE_BYTES)
+        self._counter = programs.table("path_events", 4, 8)
+
+    def release(self) -> None:
+        """Let every name be nobody's: a new cgroup of one must not become a claim's again."""
+        for path in tuple(self.paths.keys()):
+            self.paths.delete(path)
 
     def claim(self, cgroup: str, slot: int, ident: int, *, in_cpuset: bool) -> bool:
         """Let a new cgroup of this name be the claim's at once; ``False`` where the name is too long for the kernel.

@@ -1,4 +1,4 @@
-"""The observer's third thread: control files and counters once a second, and whether a claim's cgroup is the known one.
+"""A thread: control files and counters once a second, and whether a claim's cgroup is the known one.
 
 A cgroup's counters are read so that something is known of it when it is deleted; the longer ago, the more of its CPU
 time only the ledger knows.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterable
 
 from probes.cgroups.bandwidth import lineage
-from probes.cgroups.identity import Identities
 from probes.windows import Windows
+from probes.witness import OpenWindow
 from toolkit.model.blind_spots import Witness
 
 PERIOD_S = 1.0
@@ -21,10 +22,10 @@ COUNTERS_A_ROUND = 100
 
 
 class FileReader:
-    """Runs from ``__enter__`` to ``__exit__``."""
+    """Runs from ``__enter__`` to ``__exit__``. ``read_files``: reads the control files of cgroups in a window."""
 
-    def __init__(self, windows: Windows, identities: Identities) -> None:
-        self._windows, self._identities = windows, identities
+    def __init__(self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None]) -> None:
+        self._windows, self._read_files = windows, read_files
         self._stop = threading.Event()
         self._turn = 0
         self._thread = threading.Thread(target=self._run, name="pinproof-files", daemon=True)
@@ -44,7 +45,7 @@ class FileReader:
         while not self._stop.wait(LOOK_S):
             try:
                 with self._windows.lock:
-                    self._identities.look()
+                    self._windows.look()
                 if time.monotonic() >= due:
                     due = time.monotonic() + PERIOD_S
                     self.read()
@@ -60,13 +61,13 @@ class FileReader:
         with windows.lock:
             subjects = list(windows.subjects.values())
         cgroups = dict.fromkeys(level for subject in subjects for level in lineage(subject.claim.cgroup))
-        window.files.read(cgroups)
+        self._read_files(window, cgroups)
         first, count = self._turn, len(subjects)
         self._turn = (first + COUNTERS_A_ROUND) % max(1, count)
         for index, subject in enumerate(subjects):
             with windows.lock:
                 if window.closed or windows.subjects.get(subject.name) is not subject:
                     continue
-                self._identities.verify(subject)
+                windows.verify(subject)
                 if not subject.gone and (index - first) % count < COUNTERS_A_ROUND:
-                    window.read_counters(subject, None)
+                    window.cgroup_changed(subject)

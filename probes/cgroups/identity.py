@@ -10,26 +10,40 @@ from __future__ import annotations
 
 import time
 
+from probes.cgroups.claimed_paths import ClaimedPaths
 from probes.subjects import Subject
 from probes.windows import Windows
+from probes.witness import Witness
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
-from toolkit.model.blind_spots import Witness
+from toolkit.model import blind_spots
 from toolkit.model.evidence import Transition
 
 GONE, MADE = "cgroup-gone", "cgroup-made"
 
 
-class Identities:
-    """Follows the cgroups of an observer's claims; called under its lock."""
+class Identities(Witness[None]):
+    """Follows the cgroups of an observer's claims."""
+
+    SIDE = ClaimedPaths
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
+        self._names = windows.ledger.side(ClaimedPaths)
         self._count = 0
+
+    def claiming(self, subject: Subject) -> None:
+        """Let a new cgroup of its name be the claim's at once."""
+        in_cpuset = subject.cpuset_id is not None
+        self._names.claim(subject.claim.cgroup, subject.slot, subject.ident, in_cpuset=in_cpuset)
+
+    def unclaiming(self, subject: Subject) -> None:
+        """Let the name be nobody's."""
+        self._names.forget(subject.claim.cgroup)
 
     def look(self) -> None:
         """Take note of what the kernel side told since the last look: one load where that is nothing."""
-        count = self._windows.ledger.claimed.count()
+        count = self._names.count()
         if count == self._count:
             return
         self._count = count
@@ -39,7 +53,7 @@ class Identities:
     def follow(self, subject: Subject) -> None:
         """Take note of one claim's events."""
         windows = self._windows
-        news = windows.ledger.claimed.news(subject.claim.cgroup, subject.events)
+        news = self._names.news(subject.claim.cgroup, subject.events)
         if news.total == subject.events:
             return
         subject.events = news.total
@@ -58,7 +72,7 @@ class Identities:
             elif event.number == subject.cgroup_id:
                 subject.gone = True
         if windows.window is not None:
-            windows.window.read_counters(subject, made_ns)
+            windows.window.cgroup_changed(subject, made_ns)
 
     def verify(self, subject: Subject) -> None:
         """Compare the id of the cgroup that has the name now with the known one."""
@@ -87,12 +101,12 @@ class Identities:
         unseen_ms = (now - subject.checked_ns) / 1e6
         windows.blind(
             f"{subject.name}: its cgroup was made anew, and for at most {unseen_ms:.0f} ms not watched",
-            *(Witness.SWITCHES, Witness.MASKS, Witness.BANDWIDTH),
+            *(blind_spots.Witness.SWITCHES, blind_spots.Witness.MASKS, blind_spots.Witness.BANDWIDTH),
             start_ns=subject.checked_ns,
             end_ns=now,
         )
         if windows.window is not None:
-            windows.window.read_counters(subject, None)
+            windows.window.cgroup_changed(subject)
 
     def _is_now(self, subject: Subject, number: int) -> None:
         if number != subject.cgroup_id:

@@ -12,29 +12,18 @@ from __future__ import annotations
 import os
 import platform
 import struct
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
+from pathlib import Path
 
-from probes.bpfsys import Map
-from probes.switches.records import CPU_WORDS, IRQ_DEVICE, IRQ_SOFT, IrqKey, IrqSums, comm
+from probes.interrupts.decoder import VECTORS
+from probes.interrupts.records import IrqKey, IrqSums
+from probes.options import ObserveOptions
+from probes.program import Program
+from probes.programs import Programs, Side
+from probes.records import CPU_WORDS
 from toolkit.errors import HostUnsupportedError
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.interrupts import IrqKind, IrqUse
 
-SOFTIRQS = ("HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU")
-VECTORS = {
-    0xEC: "local_timer",
-    0xF4: "deferred_error_apic",
-    0xF6: "irq_work",
-    0xF7: "x86_platform_ipi",
-    0xF9: "threshold_apic",
-    0xFA: "thermal_apic",
-    0xFB: "call_function_single",
-    0xFC: "call_function",
-    0xFD: "reschedule",
-    0xFE: "error_apic",
-    0xFF: "spurious_apic",
-}
 NEEDED_VECTORS = frozenset(("local_timer", "reschedule", "call_function", "call_function_single", "irq_work"))
 """Every x86 kernel has these; a kernel without one of the others has no such interrupt either."""
 
@@ -43,15 +32,29 @@ _HANDLERS = (("irq_handler_exit", "on_irq_exit"), ("irq_handler_entry", "on_irq_
 _SOFTIRQS = (("softirq_exit", "on_softirq_exit"), ("softirq_entry", "on_softirq_entry"))
 
 
-class Interrupts:
-    """Use :meth:`watch`, then :meth:`rows` of a window. ``attach(tracepoint, function)`` loads and attaches."""
+class Interrupts(Side):
+    """Use :meth:`watch`, then :meth:`rows` of a window."""
 
-    def __init__(self, sums: Map, cpus: Map, attach: Callable[[str, str], None]) -> None:
-        self._sums, self._cpus, self._attach = sums, cpus, attach
+    SOURCE = "interrupts/interrupts.bpf.c"
+    PROGRAMS = tuple(
+        Program(name=f"on_{what}_{end}") for what in ("irq", "vector", "softirq") for end in ("entry", "exit")
+    )
+
+    def __init__(self, programs: Programs) -> None:
+        super().__init__(programs)
+        self._state = programs.table("irq_state", 4, None, per_cpu=True)
+        self._sums = programs.table("irqs", IrqKey.LAYOUT.size, IrqSums.LAYOUT.size)
+        self._cpus = programs.table("irq_cpus", 4, 8)
         self._attached = self._asked = self._complete = self._softirqs = False
         self._complaints: list[str] = []
         self._accounted: list[str] = []
         self.cpus = CpuSet()
+
+    @staticmethod
+    def settings(root: Path, options: ObserveOptions) -> dict[str, int]:
+        """Return the number of sources that are kept."""
+        del root
+        return {"MAX_IRQS": options.max_irqs}
 
     @property
     def observed(self) -> bool:
@@ -110,20 +113,22 @@ class Interrupts:
     def _try(self, pair: Iterable[tuple[str, str]]) -> str:
         try:
             for tracepoint, function in pair:
-                self._attach(tracepoint, function)
+                self.loaded.attach(tracepoint, function)
         except HostUnsupportedError as error:
             return str(error)
         return ""
 
-    def rows(self, window: int) -> tuple[IrqUse, ...] | None:
+    def rows(self, window: int) -> tuple[tuple[IrqKey, IrqSums], ...] | None:
         """Return what happened in a window; ``None`` where not everything could be observed."""
         if not self.observed:
             return None
         found = ((IrqKey.decode(key), IrqSums.decode(value)) for key, value in self._sums.items())
-        return merge(irq_use(key, sums) for key, sums in found if key.window == window & 0xFFFFFFFF)
+        return tuple((key, sums) for key, sums in found if key.window == window & 0xFFFFFFFF)
 
-    def forget(self, window: int) -> None:
+    def wipe(self, window: int) -> None:
         """Nobody asked, nothing was recorded before this window; the programs stay attached."""
+        # A handler that was under way when its CPU ceased to be watched would seem to last for ever.
+        self._state.update(bytes(4), bytes(self._state.value_size * self._state.copies))
         self._asked = False
         self.drop_old(window)
 
@@ -132,36 +137,3 @@ class Interrupts:
         for raw in tuple(self._sums.keys()):
             if IrqKey.decode(raw).window != window & 0xFFFFFFFF:
                 self._sums.delete(raw)
-
-
-def irq_use(key: IrqKey, sums: IrqSums) -> IrqUse:
-    """Make one row of one record."""
-    soft = key.kind == IRQ_SOFT
-    if key.kind == IRQ_DEVICE:
-        name = comm(sums.name)
-    elif soft:
-        name = SOFTIRQS[key.vector] if key.vector < len(SOFTIRQS) else f"softirq {key.vector}"
-    else:
-        name = VECTORS.get(key.vector, f"vector {key.vector:#x}")
-    return IrqUse(
-        cpu=key.cpu,
-        kind=IrqKind.SOFT if soft else IrqKind.HARD,
-        name=name,
-        vector=key.vector,
-        count=sums.count,
-        ns=sums.ns,
-        longest_ns=sums.longest_ns,
-    )
-
-
-def merge(rows: Iterable[IrqUse]) -> tuple[IrqUse, ...]:
-    """Add up rows of one source (a handler that was freed and requested again), the longest time first."""
-    found: dict[tuple[int, str, str, int], IrqUse] = {}
-    for row in rows:
-        key = (row.cpu, row.kind, row.name, row.vector)
-        old = found.get(key)
-        if old is not None:
-            longest = max(old.longest_ns, row.longest_ns)
-            row = replace(row, count=old.count + row.count, ns=old.ns + row.ns, longest_ns=longest)
-        found[key] = row
-    return tuple(sorted(found.values(), key=lambda row: (-row.ns, row.cpu, row.kind, row.vector, row.name)))

@@ -1,5 +1,5 @@
 """The witness of thread masks and scheduling policies, read from ``/proc``; no BPF.
 
-Reader and decoder: ``threads.py``. Tests: ``tests/unit/probes/test_blindness.py``, ``test_sampling.py``;
-``tests/integration/test_hostile_names.py``.
+Reader: ``threads.py``, ``witness.py`` (its thread). Decoder: ``decoder.py``. Tests:
+``tests/unit/probes/test_blindness.py``, ``test_sampling.py``; ``tests/integration/test_hostile_names.py``.
 """

@@ -1,6 +1,7 @@
-"""The witness of the node: its own counters, threads that it hides, CPUs that come and go; no BPF.
+"""The witnesses of the node: its own counters, threads that it hides, CPUs that come and go; no BPF.
 
 Readers: ``system.py`` (``/proc/stat``, run delay, softirqs), ``untraced.py`` (threads that no tracepoint reports),
-``presence.py`` (CPUs online; the events are ``toolkit.host.hotplug``'s). Tests: ``tests/unit/probes/test_sampling.py``,
-``test_lifecycle.py``; ``tests/integration/test_hidden_switches.py``, ``test_hotplug_events.py``.
+``presence.py`` (CPUs online; the events are ``toolkit.host.hotplug``'s); ``witness.py`` (the counters), ``cpus.py``.
+Decoder: ``decoder.py``. Tests: ``tests/unit/probes/test_sampling.py``, ``test_lifecycle.py``;
+``tests/integration/test_hidden_switches.py``, ``test_hotplug_events.py``.
 """

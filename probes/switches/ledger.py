@@ -1,168 +1,83 @@
-"""The switch ledger, loaded: programs attached, claims published, windows opened and read.
+"""The claims in the kernel, and the ledger of switches: published, turned from window to window, read.
 
-A thin shell over ``probes/switches/ledger.bpf.c``. It knows slots, buffers and per-CPU rows, not claims' names, files
-or meaning; :mod:`probes.observer` does. Nothing is pinned: when the process ends, by whatever means, the kernel drops
-everything.
-
-Longer than 300 lines: one object that owns all maps, so that what one observer leaves in them is known in one place.
+A thin shell over ``probes/switches/ledger.bpf.c`` and ``claims.h``, on top of the loaded programs
+(:mod:`probes.programs`). All programs ask it whose claim a task is under and in which window it is, so it is
+what an observer borrows. It knows slots, buffers and per-CPU rows, not claims' names, files or meaning.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
-import os
-import resource
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from probes import kernel_structs
-from probes.actions.reader import AFFINITY_PROGRAMS, Actions
-from probes.bpfsys import Map, possible_cpus, program_info, run_program
-from probes.builder import Program, Request
-from probes.cgroups import claimed_paths
-from probes.interrupts.reader import Interrupts
-from probes.loader import LoadedPrograms, load
 from probes.options import MAX_LEVELS, ObserveOptions
-from probes.ringbuf import Rings
+from probes.program import Program
+from probes.programs import Control, Programs, Side, possible
+from probes.records import MAX_CPUS, per_cpu
 from probes.switches import records
-from toolkit.errors import HostUnsupportedError
-from toolkit.host import bpf_syscalls
-from toolkit.host.perf_event import run_on_cpu_clock
 from toolkit.model.cpuset import EMPTY, CpuSet
 
-SOURCES = ("switches/ledger.bpf.c", "interrupts/interrupts.bpf.c", "actions/affinity.bpf.c", "cgroups/cgroups.bpf.c")
-_IRQ_PROGRAMS = tuple(f"on_{what}_{end}" for what in ("irq", "vector", "softirq") for end in ("entry", "exit"))
 _RAW_TRACEPOINTS = {
     "cgroup_attach_task": "on_attach",
-    "cgroup_mkdir": "on_cgroup_mkdir",
-    "cgroup_rmdir": "on_cgroup_rmdir",
     "sched_process_fork": "on_fork",
     "sched_process_exit": "on_exit",
     "task_rename": "on_rename",
     "sched_switch": "on_switch",
 }
-_PROGRAMS = (
-    *(Program(name=name) for name in (*_RAW_TRACEPOINTS.values(), "on_control", *_IRQ_PROGRAMS)),
-    Program(name="on_tick", kind="perf_event"),
-    *AFFINITY_PROGRAMS,
-)
 _U32 = struct.Struct("=I")
 
 
-def build_request(root: Path, options: ObserveOptions) -> Request:
-    """Return what the programs are made from.
+class Ledger(Programs):
+    """The loaded ledger, with the sides of the other witnesses."""
 
-    :raises HostUnsupportedError: the kernel has no BTF, or more CPUs than the ledger judges.
-    """
-    settings = kernel_structs.settings(root)
-    settings |= {
-        "MAX_CLAIMS": options.max_claims,
-        "MAX_LEVELS": MAX_LEVELS,
-        "SAMPLER_GAP_NS": options.sampler_gap_ns,
-        "MAX_CGROUPS": options.max_claims * 4 + 4,  # two hierarchies, and a cgroup that is made anew
-        "MAX_TASKS": options.max_tasks,
-        "NOTE_LINES": _note_lines(root),
-        "PATIENCE_NS": options.pending_ms * 1_000_000,
-        "MAX_RENAMES": options.max_offenders,
-        "MAX_OFFENDERS": options.max_offenders,
-        "MAX_INTRUDERS": options.max_intruders,
-        "MAX_IRQS": options.max_irqs,
-        "MAX_ACTIONS": options.max_actions,
-        "CPUMASK_BYTES": -(-_possible(root) // 64) * 8,
-        "RING_PAGES": options.ring_pages,
-        "DETAILS": options.details_per_row,
-    }
-    return Request(sources=SOURCES, settings=settings, programs=_PROGRAMS)
+    SOURCE = "switches/ledger.bpf.c"
+    PROGRAMS = (
+        *(Program(name=name) for name in (*_RAW_TRACEPOINTS.values(), "on_control")),
+        Program(name="on_tick", kind="perf_event"),
+    )
 
-
-def _possible(root: Path) -> int:
-    cpus = possible_cpus((root / "sys/devices/system/cpu/possible").read_text(encoding="ascii"))
-    if cpus > records.MAX_CPUS:
-        raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {records.MAX_CPUS}")
-    return cpus
-
-
-def _note_lines(root: Path) -> int:
-    thread_ids = int((root / "proc/sys/kernel/pid_max").read_text(encoding="ascii"))
-    return thread_ids // records.NOTES_PER_LINE + 1
-
-
-class Ledger:
-    """The loaded ledger. Use :meth:`open` and :meth:`close`; calls come from one thread at a time."""
-
-    def __init__(self, root: Path, options: ObserveOptions) -> None:
-        self._root, self._options = root, options
-        self._loaded = LoadedPrograms()
-        self._detach = contextlib.ExitStack()
-        self._control = -1
-        self._perf: dict[int, int] = {}
+    def __init__(self, root: Path, options: ObserveOptions, sides: Sequence[type[Side]]) -> None:
+        super().__init__(root, options, sides)
         self._buffer: dict[int, int] = {}
         self._dirty: set[int] = set()
         self._prepared = False
-        self.programs: dict[str, int] = {}
         self.window = 0
         self.epoch = 0
-        self.heard_ns = 0
-        """CLOCK_MONOTONIC: every event up to here has been handed over."""
         self.members_lost = 0
         """Times that user space could not write a membership down: the map was full."""
-        self._on_event: Callable[[bytes], None] | None = None
-        self.blind_spots: tuple[str, ...] = ()
+        self.on_event: Callable[[bytes], None] | None = None
+        """Takes every record of the ring of events."""
+        self._lent = False
         self._idents = itertools.count(1)
 
-    def open(self) -> None:
-        """Compile and load in a helper process, and attach.
+    @classmethod
+    def settings(cls, root: Path, options: ObserveOptions) -> dict[str, int]:
+        """Return the sizes of the maps, and what the programs judge by."""
+        return {
+            "MAX_CLAIMS": options.max_claims,
+            "MAX_LEVELS": MAX_LEVELS,
+            "SAMPLER_GAP_NS": options.sampler_gap_ns,
+            "MAX_CGROUPS": options.max_claims * 4 + 4,  # two hierarchies, and a cgroup that is made anew
+            "MAX_TASKS": options.max_tasks,
+            "NOTE_LINES": _note_lines(root),
+            "PATIENCE_NS": options.pending_ms * 1_000_000,
+            "MAX_RENAMES": options.max_offenders,
+            "MAX_OFFENDERS": options.max_offenders,
+            "MAX_INTRUDERS": options.max_intruders,
+            "RING_PAGES": options.ring_pages,
+            "DETAILS": options.details_per_row,
+        }
 
-        :raises HostUnsupportedError: the host lacks something; the message says what and how to get it.
-        """
-        if os.geteuid() != 0:
-            raise HostUnsupportedError("eBPF probes need root (or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): use sudo")
-        with contextlib.suppress(ValueError, OSError):  # kernels before 5.11 charge maps to RLIMIT_MEMLOCK
-            resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        options = self._options
-        self._loaded = load(lambda: build_request(self._root, options))
-        try:
-            self.programs = {name: fd for name, fd in self._loaded.programs.items() if not name.startswith("on_sys_")}
-            self._control = self.programs["on_control"]
-            self._open_maps()
-            self.bump()
-            maps = self._loaded.maps
-            self._rings = Rings({maps["events"]: self._event, maps["actions"]: self.actions.hear})
-            self._detach.callback(self._rings.close)
-            self._detach.callback(self.actions.close)
-            self.programs |= self.actions.attach_affinity(self._loaded, trace_syscalls=options.trace_syscalls)
-            for tracepoint, function in _RAW_TRACEPOINTS.items():
-                self._attach(tracepoint, function)
-            # A defined beginning: nothing that ran before is counted in any window.
-            self.new_window()
-            if any(program_info(fd).missed_runs is None for fd in self.programs.values()):
-                # Programs of raw tracepoints are skipped since 05b24ff9b2cf (Linux 6.1), later than they are counted.
-                self.blind_spots = (
-                    "this kernel does not count the runs of programs that it skips: it skips none of ours",
-                )
-        except BaseException:
-            self.close()
-            raise
-
-    def _open_maps(self) -> None:
-        cpus = _possible(self._root)
-
-        def table(name: str, key: int, value: int, copies: int = 1) -> Map:
-            fd = self._loaded.maps[name]
-            info = bpf_syscalls.map_info(fd)
-            if (info.key_size, info.value_size) != (key, value):
-                raise RuntimeError(f"map {name} has {info.key_size}+{info.value_size} bytes, not {key}+{value}")
-            return Map(fd, key, value, copies)
-
+    def _open_maps(self) -> dict[str, Callable[[bytes], None]]:
+        table = self.table
         self.roots = table("roots", 8, records.CLAIM_ROOT.size)
         self._config = table("config", 4, records.CONFIG.size)
         self._masks = table("masks", 4, records.MASK_BYTES)
-        self._state = table("state", 4, records.CPU_STATE_BYTES, cpus)
-        self._rows = table("rows", 4, records.Row.LAYOUT.size, cpus)
+        self._state = table("state", 4, records.CPU_STATE_BYTES, per_cpu=True)
+        self._rows = table("rows", 4, records.Row.LAYOUT.size, per_cpu=True)
         self.offenders = table("offenders", records.OffenceKey.LAYOUT.size, records.Offence.LAYOUT.size)
         self.intruders = table("intruders", records.IntruderKey.LAYOUT.size, records.IntruderSums.LAYOUT.size)
         self.renames = table("renames", records.RENAME_KEY.size, records.RENAME.size)
@@ -170,71 +85,19 @@ class Ledger:
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
         self.idents = table("idents", 4, 4)
         self._notes = table("notes", 4, records.NOTES_PER_LINE * 8)
-        self.claimed = claimed_paths.ClaimedPaths(
-            table("claimed_paths", claimed_paths.PATH_BYTES, claimed_paths.VALUE_BYTES), table("path_events", 4, 8)
-        )
-        irq_state = bpf_syscalls.map_info(self._loaded.maps["irq_state"]).value_size
-        self._irq_state = table("irq_state", 4, irq_state, cpus)
-        sums = table("irqs", records.IrqKey.LAYOUT.size, records.IrqSums.LAYOUT.size)
-        self.interrupts = Interrupts(sums, table("irq_cpus", 4, 8), self._attach)
-        self.actions = Actions(table("action_state", 4, records.ActionState.LAYOUT.size, cpus), self._root)
-        self._zero_row = bytes(self._rows.value_size * cpus)
+        self._zero_row = bytes(self._rows.value_size * possible(self.root))
+        self.bump()
+        return {"events": self._event}
 
-    def _attach(self, tracepoint: str, function: str) -> None:
-        try:
-            link = bpf_syscalls.attach(self.programs[function], tracepoint)
-        except OSError as error:
-            raise HostUnsupportedError(
-                f"raw tracepoint {tracepoint}: {error.strerror}; CONFIG_BPF_EVENTS is needed"
-            ) from None
-        self._detach.callback(os.close, link)
+    def _attach_all(self) -> None:
+        for tracepoint, function in _RAW_TRACEPOINTS.items():
+            self.attach(tracepoint, function)
+        # A defined beginning: nothing that ran before is counted in any window.
+        self.new_window()
 
     def _event(self, record: bytes) -> None:
-        if self._on_event is not None:
-            self._on_event(record)
-
-    def close(self) -> None:
-        """Detach and free everything."""
-        for fd in self._perf.values():
-            os.close(fd)
-        self._perf.clear()
-        self._detach.close()
-        self._loaded.close()
-        self.programs.clear()
-
-    @property
-    def options(self) -> ObserveOptions:
-        """What the programs were compiled for."""
-        return self._options
-
-    def sample(self, cpus: CpuSet) -> CpuSet:
-        """Start the CPU-clock sampler on these CPUs; returns those where it runs (a CPU may have gone offline)."""
-        for cpu in cpus:
-            if cpu in self._perf or not self._options.sampler_hz:
-                continue
-            with contextlib.suppress(OSError):
-                self._perf[cpu] = run_on_cpu_clock(self.programs["on_tick"], cpu, self._options.sampler_hz)
-        return CpuSet.of(self._perf)
-
-    def sampled(self) -> CpuSet:
-        """Return the CPUs with a sampler: they may be interrupted to count what runs there."""
-        return CpuSet.of(self._perf) & self.online()
-
-    def forget_sampler(self, cpu: int) -> None:
-        """Close the sampler's event of a CPU that went offline: it does not come back by itself."""
-        fd = self._perf.pop(cpu, None)
-        if fd is not None:
-            os.close(fd)
-
-    def poll(self, timeout_ms: int) -> None:
-        """Wait for records and hand them over."""
-        begin = time.monotonic_ns()
-        if self._rings.wait(timeout_ms):
-            self.heard_ns = begin
-
-    def online(self) -> CpuSet:
-        """Return the CPUs that are online now."""
-        return CpuSet.parse((self._root / "sys/devices/system/cpu/online").read_text(encoding="ascii"))
+        if self.on_event is not None:
+            self.on_event(record)
 
     def publish(self, slot: int, cpus: CpuSet, since_ns: int, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
         """Let a new mask bind. ``slot`` ``max_claims``: the watched CPUs.
@@ -243,23 +106,24 @@ class Ledger:
         :param grace: CPUs on which time before ``grace_until_ns`` is transition.
         """
         buffer = (self._buffer.get(slot, 0) + 1) % records.MASK_BUFFERS
-        limit = (1 << records.MAX_CPUS) - 1
+        limit = (1 << MAX_CPUS) - 1
         mask = records.encode_mask(cpus.mask & limit, grace.mask & limit, since_ns, grace_until_ns)
         self._masks.update(_U32.pack(slot * records.MASK_BUFFERS + buffer), mask)
         self._buffer[slot] = buffer
-        self._control_run(records.CONTROL_LIVE, slot, buffer)
+        self.control(Control.LIVE, slot, buffer)
         self.bump()
 
     def watch(self, cpus: CpuSet) -> None:
         """Choose the CPUs on which tasks without a claim, and interrupts, are recorded."""
-        self.publish(self._options.max_claims, cpus, 0)
-        self.interrupts.watch(cpus)
+        self.publish(self.options.max_claims, cpus, 0)
+        for side in self.sides:
+            side.watch(cpus)
 
     def bump(self) -> None:
         """Make every CPU look its cached answers up again."""
-        self._everywhere(None, records.CONTROL_FLUSH)
+        self.everywhere(None, Control.FLUSH)
         # When no CPU keeps an old answer any more: from here on all tasks are looked up again.
-        self._control_run(records.CONTROL_RENEW)
+        self.control(Control.RENEW)
 
     def set_cpuset_hierarchy(self, number: int) -> None:
         """Say which v1 hierarchy has the cpuset controller (0: none): a joining is complete with it."""
@@ -268,7 +132,7 @@ class Ledger:
 
     def add_pods_root(self, cgroup_id: int, cpuset_id: int | None) -> None:
         """Say below which cgroup everything without a claim is a foreign pod's."""
-        self._add_roots(cgroup_id, cpuset_id, self._options.max_claims, records.PODS_IDENT)
+        self._add_roots(cgroup_id, cpuset_id, self.options.max_claims, records.PODS_IDENT)
 
     def new_ident(self) -> int:
         """Return a number for a claim that no claim had since the programs were loaded."""
@@ -318,14 +182,14 @@ class Ledger:
 
     def split(self, cpus: CpuSet | None = None) -> None:
         """Count the running intervals up to now, on every online CPU or on these."""
-        self._everywhere(cpus, records.CONTROL_SPLIT)
+        self.everywhere(cpus, Control.SPLIT)
 
     def new_window(self) -> int:
         """Close the window of every CPU and open the next; returns the number of the closed one."""
         self.prepare_window()
         closed, self.window = self.window, self.window + 1
         self._prepared = False
-        self._everywhere(None, records.CONTROL_WINDOW, self.window)
+        self.everywhere(None, Control.WINDOW, self.window)
         return closed
 
     def prepare_window(self) -> None:
@@ -337,29 +201,30 @@ class Ledger:
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
-        self._everywhere(CpuSet.of([cpu]), records.CONTROL_FLUSH)
-        self._everywhere(CpuSet.of([cpu]), records.CONTROL_WINDOW, self.window)
+        self.everywhere(CpuSet.of([cpu]), Control.FLUSH)
+        self.everywhere(CpuSet.of([cpu]), Control.WINDOW, self.window)
 
     def next_epoch(self) -> int:
         """Let detail maps be filled under a new epoch; returns the old one, which nobody writes any more."""
         old, self.epoch = self.epoch, (self.epoch + 1) & 255
-        self._control_run(records.CONTROL_EPOCH, self.epoch)
+        self.control(Control.EPOCH, self.epoch)
         self.split()  # an interrupt on every CPU: programs that were running have ended
         return old
 
     @contextlib.contextmanager
-    def lent(self, on_event: Callable[[bytes], None]) -> Iterator[None]:
-        """Be one observer's while the block runs, which gets the events; be empty afterwards.
+    def lent(self) -> Iterator[None]:
+        """Be one observer's while the block runs; be empty afterwards.
 
         :raises RuntimeError: another observer has it.
         """
-        if self._on_event is not None:
+        if self._lent:
             raise RuntimeError("another observer has this ledger: one at a time")
-        self._on_event = on_event
+        self._lent = True
         try:
             yield
         finally:
-            self._on_event = None
+            self.on_event = None
+            self._lent = False
             self._wipe()
 
     def _wipe(self) -> None:
@@ -368,8 +233,8 @@ class Ledger:
         What only grows stays (idents, windows, loss since the programs were loaded): a window is measured by
         differences, and numbers that are never used twice keep late records apart.
         """
-        for path in tuple(self.claimed.paths.keys()):  # first: a new cgroup of the name must not become a root again
-            self.claimed.paths.delete(path)
+        for side in self.sides:
+            side.release()
         for root in tuple(self.roots.keys()):
             self.roots.delete(root)
         self.set_cpuset_hierarchy(0)
@@ -377,18 +242,15 @@ class Ledger:
         self.new_window()  # what runs is cut here; nothing is recorded any more
         for slot in tuple(self._dirty):
             self.clear_slot(slot)
-        for cpu in tuple(self._perf):
-            self.forget_sampler(cpu)
+        self.stop_sampler()
         for table in (self.offenders, self.intruders, self.processes, self.threads, self.idents, self.renames):
             for key in tuple(table.keys()):
                 table.delete(key)
         # A thread's number may be another one's next time: hidden threads are told apart by never having been seen.
-        self._notes.zero(_note_lines(self._root))
-        # A handler that was under way when its CPU ceased to be watched would seem to last for ever.
-        self._irq_state.update(_U32.pack(0), bytes(self._irq_state.value_size * self._irq_state.copies))
+        self._notes.zero(_note_lines(self.root))
         self._rings.drain()
-        self.interrupts.forget(self.window)
-        self.actions.drop_old(self.window)
+        for side in self.sides:
+            side.wipe(self.window)
         self._prepared = False
 
     def clear_slot(self, slot: int) -> None:
@@ -405,7 +267,7 @@ class Ledger:
     def states(self) -> list[records.CpuState]:
         """Return every possible CPU's own counters."""
         data = self._state.lookup(_U32.pack(0)) or b""
-        return [records.CpuState.decode(piece) for piece in records.per_cpu(data, self._state.value_size)]
+        return [records.CpuState.decode(piece) for piece in per_cpu(data, self._state.value_size)]
 
     def seen(self, tid: int) -> bool:
         """Say whether the ledger ever saw this thread switched out."""
@@ -421,21 +283,7 @@ class Ledger:
         at_ns, comm = records.RENAME.unpack(found)
         return comm if at_ns <= last_ns else first
 
-    def missed_runs(self) -> int:
-        """Return how many program runs the kernel skipped."""
-        return sum(program_info(fd).missed_runs or 0 for fd in self.programs.values())
 
-    def run_time_ns(self) -> int:
-        """Return our programs' run time; it stands still unless the kernel's statistics are on."""
-        return sum(program_info(fd).run_time_ns for fd in self.programs.values())
-
-    def _control_run(self, command: int, first: int = 0, second: int = 0, cpu: int | None = None) -> None:
-        run_program(self._control, command, first, second, cpu=cpu)
-
-    def _everywhere(self, cpus: CpuSet | None, command: int, value: int = 0) -> None:
-        for cpu in self.online() if cpus is None else cpus:
-            try:
-                self._control_run(command, value, cpu=cpu)
-            except OSError as error:
-                if error.errno != errno.ENXIO:  # went offline meanwhile
-                    raise
+def _note_lines(root: Path) -> int:
+    thread_ids = int((root / "proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+    return thread_ids // records.NOTES_PER_LINE + 1

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from probes.switches.records import IntruderSums
 from toolkit.host import cgroupfs
+from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model.evidence import OwnerClass
 
 PF_KTHREAD = 0x00200000
@@ -34,8 +35,9 @@ def classify(sums: IntruderSums, observer_pid: int) -> OwnerClass:
 class CgroupNames:
     """Paths of cgroups by id, kept after the cgroup is gone."""
 
-    def __init__(self, unified: Path) -> None:
-        self._unified = unified
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        assert hierarchy.unified is not None  # probes.loaded refuses the others
+        self._unified = hierarchy.unified
         self._paths: dict[int, str] = {}
 
     def __getitem__(self, cgroup_id: int) -> str:

@@ -1,32 +1,20 @@
-"""The ledger's records as Python sees them: pure decoding of bytes, no bcc.
+"""The switch ledger's records as Python sees them: pure decoding of bytes, no bcc.
 
-Mirrors ``probes/switches/ledger.h``, ``claims.h``, ``membership.h``, ``interrupts.h`` and ``actions.h``; an integration
-test compares names, offsets and sizes with the structs that bcc generated.
+Mirrors ``ledger.h``, ``claims.h`` and ``membership.h`` beside it; an integration test compares names, offsets and sizes
+with the structs that bcc generated.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from toolkit.model import names
-
-
-class _Record:
-    """Base: ``LAYOUT`` is the struct format, in the order of the dataclass fields; padding is ``x``."""
-
-    LAYOUT: ClassVar[struct.Struct]
-
-    @classmethod
-    def decode(cls, data: bytes, offset: int = 0) -> Self:
-        """Read one record."""
-        values = cls.LAYOUT.unpack_from(data, offset)
-        return cls(*values)
+from probes.records import CPU_WORDS, Record
 
 
 @dataclass(frozen=True, slots=True)
-class Row(_Record):
+class Row(Record):
     """One claim on one CPU in one window (``struct row``)."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=12Q")
@@ -45,7 +33,7 @@ class Row(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class OffenceKey(_Record):
+class OffenceKey(Record):
     """``struct offence_key``."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6I")
@@ -58,7 +46,7 @@ class OffenceKey(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Offence(_Record):
+class Offence(Record):
     """Sums of one thread outside on one CPU (``struct offence``)."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=5Q2I16s")
@@ -73,7 +61,7 @@ class Offence(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class IntruderKey(_Record):
+class IntruderKey(Record):
     """``struct intruder_key``."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4IQ")
@@ -85,7 +73,7 @@ class IntruderKey(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class IntruderSums(_Record):
+class IntruderSums(Record):
     """Sums of one thread without a claim, in one cgroup, on one watched CPU (``struct intruder``)."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=5Q4I16s")
@@ -102,7 +90,7 @@ class IntruderSums(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Detail(_Record):
+class Detail(Record):
     """One of the first few violations (``struct detail``)."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I2Q4I16s")
@@ -118,7 +106,7 @@ class Detail(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class MoveEvent(_Record):
+class MoveEvent(Record):
     """A member was moved, or completed its joining (``struct move_event``)."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I3Q6I")
@@ -136,7 +124,7 @@ class MoveEvent(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(_Record):
+class Piece(Record):
     """An interval that user space has to cut (``struct piece``)."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I7Q10I16s")
@@ -163,7 +151,7 @@ class Piece(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class CpuState(_Record):
+class CpuState(Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q4I9Q4I4Q")
@@ -194,7 +182,7 @@ class CpuState(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Member(_Record):
+class Member(Record):
     """Since when a task is under a claim (``struct member``)."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I2Q")
@@ -204,82 +192,6 @@ class Member(_Record):
     joined_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class IrqKey(_Record):
-    """``struct irq_key``."""
-
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=Q4I")
-    source: int
-    window: int
-    cpu: int
-    vector: int
-    kind: int
-
-
-@dataclass(frozen=True, slots=True)
-class IrqSums(_Record):
-    """One interrupt source on one CPU in one window (``struct irq_sums``)."""
-
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q32s")
-    count: int
-    ns: int
-    longest_ns: int
-    name: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ActionState(_Record):
-    """What a CPU sent and dropped (``struct action_state``)."""
-
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I2Q")
-    window: int
-    sent_moves: int
-    sent_affinities: int
-    pad: int
-    dropped_moves: int
-    dropped_affinities: int
-
-
-@dataclass(frozen=True, slots=True)
-class Move(_Record):
-    """A task was moved to another cgroup (``struct move``)."""
-
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2IQ8I16s16s128s")
-    kind: int
-    window: int
-    at_ns: int
-    writer_tid: int
-    writer_tgid: int
-    tid: int
-    tgid: int
-    from_ident: int
-    to_ident: int
-    hierarchy: int
-    whole_process: int
-    writer_comm: bytes
-    comm: bytes
-    path: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Affinity(_Record):
-    """An affinity mask was asked for (``struct affinity``)."""
-
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2IQ5Ii16s128s")
-    kind: int
-    window: int
-    at_ns: int
-    caller_tid: int
-    caller_tgid: int
-    caller_ident: int
-    tid: int
-    ident: int
-    result: int
-    caller_comm: bytes
-    cpus: bytes
-
-
-ACTION_MOVE, ACTION_AFFINITY = range(2)
 FOREVER_NS = (1 << 64) - 1
 """``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
 
@@ -290,11 +202,7 @@ PIECE_ENDED, PIECE_TICK, PIECE_FROM_IDLE, PIECE_COUNTED, PIECE_MEMBER, PIECE_INC
 PODS_IDENT = 0xFFFFFFFF
 CPUSET_SPACE = 1 << 63
 """Added to a cgroup's id where it is one of the v1 cpuset hierarchy."""
-CONTROL_SPLIT, CONTROL_WINDOW, CONTROL_LIVE, CONTROL_FLUSH, CONTROL_EPOCH, CONTROL_RENEW = range(1, 7)
-IRQ_DEVICE, IRQ_VECTOR, IRQ_SOFT = range(1, 4)
-CPU_WORDS = 16
 MASK_BUFFERS = 4
-MAX_CPUS = CPU_WORDS * 64
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=IIII")
 CLAIM_ROOT = struct.Struct("=IIII")
@@ -305,11 +213,6 @@ NOTES_PER_LINE = 128
 TAG_MASK = (1 << 16) - 1
 
 
-def comm(raw: bytes) -> str:
-    """Spell a task's name, or another that ends with a NUL."""
-    return names.shown(raw.split(b"\0", 1)[0])
-
-
 def encode_mask(cpus: int, grace: int, since_ns: int, grace_until_ns: int) -> bytes:
     """Encode ``struct mask`` from integer bit masks.
 
@@ -317,8 +220,3 @@ def encode_mask(cpus: int, grace: int, since_ns: int, grace_until_ns: int) -> by
     """
     size = CPU_WORDS * 8
     return cpus.to_bytes(size, "little") + grace.to_bytes(size, "little") + struct.pack("=2Q", since_ns, grace_until_ns)
-
-
-def per_cpu(data: bytes, size: int) -> list[bytes]:
-    """Cut the value of a per-CPU map into one piece for each possible CPU."""
-    return [data[at : at + size] for at in range(0, len(data), size)]

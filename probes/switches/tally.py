@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TypeVar
 
-from probes.switches.records import IntruderKey, IntruderSums, Offence, OffenceKey, Row, comm
+from probes.records import comm
+from probes.switches.records import IntruderKey, IntruderSums, Offence, OffenceKey, Row
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Intruder, OwnerClass
 from toolkit.model.verdict import Offender

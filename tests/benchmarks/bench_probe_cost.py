@@ -19,8 +19,7 @@ from pathlib import Path
 
 from probes import compiler
 from probes.bpfsys import enable_statistics, program_info
-from probes.options import ObserveOptions
-from probes.switches.ledger import Ledger
+from probes.composition import new_ledger
 from toolkit.host import bpf_syscalls, cgroupfs
 from toolkit.model.cpuset import CpuSet
 
@@ -74,7 +73,7 @@ def main() -> None:
     try:
         starts = []
         for _ in range(3):
-            ledger = Ledger(Path("/"), ObserveOptions())
+            ledger = new_ledger(Path("/"))
             begin = time.perf_counter()
             ledger.open()
             starts.append(round(time.perf_counter() - begin, 3))
@@ -83,7 +82,7 @@ def main() -> None:
         result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024  # without a compiler yet
         with contextlib.ExitStack() as stack:
             programs = {"empty_before": stack.enter_context(empty_program())}
-            ledger = Ledger(Path("/"), ObserveOptions())
+            ledger = new_ledger(Path("/"))
             ledger.open()
             programs["ledger"] = ledger.programs["on_switch"]
             programs["empty_behind"] = stack.enter_context(empty_program())

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from probes.bpfsys import enable_statistics, program_info
+from probes.composition import new_ledger
 from probes.loaded import attached
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
@@ -62,7 +63,7 @@ def main() -> None:
     plain = [round(syscall_ns()) for _ in range(5)]
     traced: list[int] = []
     for trace in (False, True):
-        with attached(Ledger(Path("/"), ObserveOptions(trace_syscalls=trace))) as ledger:
+        with attached(new_ledger(Path("/"), ObserveOptions(trace_syscalls=trace))) as ledger:
             statistics = enable_statistics()
             try:
                 if trace:

@@ -17,6 +17,13 @@ from tests.integration.probe_lab import cgroup, compile_planter, compile_program
 from toolkit.model.claims import ClaimSet
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder: what is not marked ``beside`` too has the machine for itself."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.integration)
+
+
 @pytest.fixture(scope="module")
 def ledger() -> Iterator[Ledger]:
     """Loaded programs with the default options, for one observer after the other.

@@ -15,7 +15,7 @@ import pytest
 from tests.integration.ansible_fleet import Fleet
 from tests.integration.ansible_runs import build_wheels, frozen_copy, play
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.beside
 
 
 def host_state() -> tuple[str, str, bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.ansible_runs import ANSIBLE, Play, build_wheels, environment, frozen_copy, play, program
+from tests.integration.ansible_runs import Play, build_wheels, frozen_copy, play
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.beside
 
 
 @pytest.fixture(scope="module")
@@ -270,17 +269,3 @@ def test_collect_brings_what_was_left(inventory: Path, home: Path, tmp_path: Pat
     assert done.code == 0, done.text
     (evidence,) = (tmp_path / "later").glob("here/conformance-*/runs/r1/evidence.json")
     assert evidence.read_text() == "evidence"
-
-
-def test_ansible_lint_is_clean(home: Path) -> None:
-    """The roles and playbooks pass ansible-lint with its strictest profile."""
-    done = subprocess.run(
-        [program("ansible-lint"), "--offline", "--nocolor", "--profile", "production"],
-        cwd=ANSIBLE,
-        env={**environment(home), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stdout + done.stderr

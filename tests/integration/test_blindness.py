@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 
 from probes.loaded import loaded
+from probes.masks.witness import MaskWatch
+from probes.node.cpus import Cpus
 from probes.observer import Observer
 from tests.integration.probe_lab import cgroup, join, wait_for
 from toolkit.model.blind_spots import EVERY_WITNESS, Witness
@@ -191,11 +193,11 @@ def test_hotplug_events_that_were_lost_leave_nothing_passed(tmp_path: Path, slee
 def test_an_overrun_taints_its_window_only(tmp_path: Path) -> None:
     """The online list goes on telling, and so does the monitor: the next window passes again."""
     with Observer(ClaimSet(claims=())) as observer:
-        if observer.hotplug.blind:
-            pytest.skip(observer.hotplug.blind)
+        if observer.witness(Cpus).hotplug.blind:
+            pytest.skip(observer.witness(Cpus).hotplug.blind)
         observer.open_window()
         now = time.monotonic_ns()
-        observer.hotplug._go_blind("CPU hotplug events were lost (buffer full)", now - 1000, now)
+        observer.witness(Cpus).hotplug._go_blind("CPU hotplug events were lost (buffer full)", now - 1000, now)
         first = observer.close_window()
         observer.open_window()
         second = observer.close_window()
@@ -222,7 +224,7 @@ def spots_after(root: Path, path: str, fault: Callable[[Observer], None]) -> dic
         observer.open_window()
         window = observer.window
         assert window is not None
-        wait_for(lambda: window.masks.scans > 0, "a scan of the masks")
+        wait_for(lambda: window.watch(MaskWatch).masks.scans > 0, "a scan of the masks")
         fault(observer)
         evidence = observer.close_window()
     return {spot.text: set(spot.witnesses) for spot in evidence.coverage.blindness}

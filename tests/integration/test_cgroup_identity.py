@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.cgroups.claimed_paths import KEPT_EVENTS
+from probes.cgroups.claimed_paths import KEPT_EVENTS, ClaimedPaths
+from probes.cgroups.files import FileWatch
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, request
@@ -149,7 +150,7 @@ def test_a_cgroup_that_is_gone_is_judged_for_the_time_it_was_there(ledger: Ledge
     with Observer(claims(place), ledger=ledger) as observer:
         observer.open_window()
         planted = escapes(planter, place, 20)
-        wait_for(lambda: observer._window().files.readings >= 2, "control files were read")
+        wait_for(lambda: observer._window().watch(FileWatch).files.readings >= 2, "control files were read")
         remove(directory(place))
         wait_for(lambda: observer.subjects["a"].gone, "the deletion was noticed")
         evidence = observer.close_window()
@@ -209,7 +210,7 @@ def test_a_removed_claim_leaves_its_name_to_nobody(ledger: Ledger, place: str) -
         observer.remove_claim("a")
         remake(place)
         assert tuple(ledger.roots.keys()) == ()
-        assert tuple(ledger.claimed.paths.keys()) == ()
+        assert tuple(ledger.side(ClaimedPaths).paths.keys()) == ()
 
 
 def test_a_restart_by_a_runtime_keeps_what_the_old_container_used(ledger: Ledger) -> None:

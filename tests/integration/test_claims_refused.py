@@ -13,7 +13,7 @@ import pytest
 from tests.integration.probe_lab import cgroup
 from toolkit.host.cgroup_mounts import detect
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.beside
 
 NAME = f"pinproof-refused-{os.getpid()}"
 LEVELS = 23
@@ -67,6 +67,19 @@ def claim(place: str, name: str = "a", cpus: str = "0") -> str:
         ("", claim(f"/{NAME}/none", "b"), f"claim 'b': cgroup /{NAME}/none does not exist below "),
         ("", claim(below(f"/{NAME}", LEVELS + 1), "b"), f"lies {LEVELS + 1} levels deep; expected at most {LEVELS}"),
         ("", claim(f"/{NAME}/l2", "b", "9999"), "b: CPUs 9999 do not exist here"),
+    ],
+    ids=[
+        *(
+            "slice",
+            "what is there",
+            "another case",
+            "root",
+            "no such CPU",
+            "strict without CPUs",
+            "twice",
+            "twice, unclean",
+        ),
+        *("root again", "none", "too deep", "no CPU of it"),
     ],
 )
 def test_one_line_and_exit_code_2(tmp_path: Path, place: str, head: str, entry: str, said: str) -> None:

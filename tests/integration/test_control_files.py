@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from probes.cgroups.files import FileWatch
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, online, request
@@ -38,8 +39,8 @@ def failed(verdicts: tuple[Verdict, ...], claim: str) -> str:
 def pause(observer: Observer) -> None:
     """Wait until all control files have been read."""
     window = observer._window()
-    wanted = window.files.readings + READINGS
-    wait_for(lambda: window.files.readings >= wanted, "control files were read", 15)
+    wanted = window.watch(FileWatch).files.readings + READINGS
+    wait_for(lambda: window.watch(FileWatch).files.readings >= wanted, "control files were read", 15)
 
 
 def test_what_is_put_back_was_seen(ledger: Ledger) -> None:

@@ -89,7 +89,7 @@ def test_container_starts_and_stops_raise_no_alarm(runtime: str, ledger: Ledger)
             observer.open_window()
             for number in range(STARTS):
                 name = f"c{number}"
-                pods.add(container(name, mine, Workload(kind=WorkloadKind.AFFINITY_ESCAPER)))
+                pods.prepare(container(name, mine, Workload(kind=WorkloadKind.AFFINITY_ESCAPER)))
                 observer.add_claim(claim_of(pods, name, mine))
                 pods.start(name)
                 observer.remove_claim(name)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from probes.actions.reader import Actions
 from probes.loaded import loaded
 from probes.observer import Observer
 from probes.options import ObserveOptions
@@ -87,8 +88,8 @@ def test_23_calls_are_23_rows(tracing: Ledger) -> None:
         join(path, child.pid)
         claim = Claim(name="db", cgroup=path, cpus=CpuSet.of(ONLINE))
         with Observer(ClaimSet(claims=(claim,)), ledger=tracing) as observer:
-            if not observer.ledger.actions.affinity_observed:
-                pytest.skip("; ".join(observer.ledger.actions.blind_spots))
+            if not observer.ledger.side(Actions).affinity_observed:
+                pytest.skip("; ".join(observer.ledger.side(Actions).blind_spots))
             observer.open_window()
             for number in range(22):
                 os.sched_setaffinity(child.pid, last if number % 2 else ONLINE)
@@ -109,8 +110,8 @@ def test_own_calls_are_told_where_they_matter(tracing: Ledger) -> None:
     if len(ONLINE) < 2:
         pytest.skip("a mask beside the watched CPU needs two CPUs")
     with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([ONLINE[-1]])), ledger=tracing) as observer:
-        if not observer.ledger.actions.affinity_observed:
-            pytest.skip("; ".join(observer.ledger.actions.blind_spots))
+        if not observer.ledger.side(Actions).affinity_observed:
+            pytest.skip("; ".join(observer.ledger.side(Actions).blind_spots))
         observer.open_window()
         try:
             for _ in range(7):

@@ -18,11 +18,14 @@ from typing import Any
 import pytest
 
 from probes import compiler, loader
+from probes.actions.records import ActionState
 from probes.builder import Request
+from probes.composition import build_request
+from probes.interrupts.records import IrqKey, IrqSums
 from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.switches import records
-from probes.switches.ledger import Ledger, build_request
+from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import (
     EMULATED,
     Planter,
@@ -77,8 +80,8 @@ def loaded_programs() -> set[int]:
         (b"intruders", "Leaf", records.IntruderSums),
         (b"threads", "Leaf", records.Member),
         (b"state", "Leaf", records.CpuState),
-        (b"irqs", "Key", records.IrqKey),
-        (b"irqs", "Leaf", records.IrqSums),
+        (b"irqs", "Key", IrqKey),
+        (b"irqs", "Leaf", IrqSums),
     ],
 )
 def test_records_have_the_layout_that_bcc_generated(compiled: Any, table: bytes, part: str, record: type) -> None:
@@ -112,7 +115,7 @@ def test_sizes_of_what_is_written_as_bytes(compiled: Any) -> None:
     assert size(b"roots") == records.CLAIM_ROOT.size
     assert size(b"config") == records.CONFIG.size
     assert size(b"state") == records.CPU_STATE_BYTES
-    assert size(b"action_state") == records.ActionState.LAYOUT.size
+    assert size(b"action_state") == ActionState.LAYOUT.size
 
 
 def test_every_switch_of_the_kernel_is_judged(planter: Path, ledger: Ledger) -> None:
@@ -322,4 +325,4 @@ def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_wrong_source_is_told_in_one_line() -> None:
     """A unit that does not compile ends as 'host unsupported' with the compiler's first complaint."""
     with pytest.raises(HostUnsupportedError, match=r"do not compile: .*error: .*'MAX_"):
-        loader.load(lambda: Request(sources=("switches/ledger.bpf.c",), settings={}, programs=()))
+        loader.compile_and_load(Request(sources=("switches/ledger.bpf.c",), settings={}, programs=()))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.interrupts.reader import SOFTIRQS
+from probes.interrupts.decoder import SOFTIRQS
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import run_ns_by_thread, switch_storm

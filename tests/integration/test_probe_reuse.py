@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from probes.interrupts.reader import Interrupts
 from probes.observer import ObserveOptions, Observer
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import Planter, cgroup, join, wait_for
@@ -175,7 +176,7 @@ def test_the_ledger_goes_back_empty(ledger: Ledger, planter: Path) -> None:
             observer.open_window()
         kept = (ledger.roots, ledger.processes, ledger.threads, ledger.offenders, ledger.intruders, ledger.idents)
         assert [len(tuple(table.keys())) for table in kept] == [0] * len(kept)
-        assert ledger.interrupts.rows(ledger.window) is None
+        assert ledger.side(Interrupts).rows(ledger.window) is None
         assert ledger.sampled() == CpuSet()
         assert not any(row.ns or row.details for window in (0, 1) for row in ledger.rows(0, window))
 

@@ -18,10 +18,11 @@ ALLOWED = {
     "observation": {f"{PIPELINE}/session.py"},
     "Observation": {f"{PIPELINE}/observe.py"},
     "Observer": {f"{PIPELINE}/observe.py"},
-    "close_window": {f"{PIPELINE}/observe.py"},
+    "end_window": {f"{PIPELINE}/observe.py", "probes/observer.py"},
+    "close_window": set(),
     "turn_window": {f"{PIPELINE}/observe.py"},
 }
-"""Function -> the files that may call it."""
+"""Function -> the files that may call it; an observer of one's own is for tests."""
 
 
 def calls(source: str) -> Iterator[str]:
@@ -44,5 +45,5 @@ def test_only_the_engine_calls(name: str) -> None:
         if name in calls(path.read_text())
     }
 
-    assert found
+    assert bool(found) == bool(ALLOWED[name])
     assert found <= ALLOWED[name], f"{name}() is called by {', '.join(sorted(found - ALLOWED[name]))}"

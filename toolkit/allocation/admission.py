@@ -47,6 +47,15 @@ class StartupError(Exception):
         self.stage = stage
         self.message = message
 
+    def sentence(self) -> str:
+        """Say it in one line."""
+        return does_not_start(self.stage, self.message)
+
+
+def does_not_start(stage: str, message: str) -> str:
+    """Say in one line that a kubelet refuses to start, and why."""
+    return f"the kubelet does not start ({stage}): {message}"
+
 
 STAGES = (
     "feature-gates",

@@ -1,27 +1,22 @@
-"""CPU requests and limits as cgroup values: what the kubelet computes, and what drivers and runtimes make of it.
+"""CPU requests and limits as cgroup values: what the kubelet computes.
 
-Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. Weights (cgroup v2) come in two formulas
-that live side by side on one node: the kubelet's own cgroups (pod, QoS) use the old one, containers the runtime's.
-Source: ``docs/facts.md`` (K-quota, K-shares, K-weight, K-pod) and F60-F64.
+Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. What drivers and runtimes make of them is
+:mod:`toolkit.model.cpu_units`. Source: ``docs/facts.md`` (K-quota, K-shares, K-pod).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from toolkit.model.claims import NO_QUOTA
+from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import QosClass
 from toolkit.model.pod import CPU, MEMORY, Container, Pod, aggregate
 from toolkit.model.quantity import ZERO
 
-NO_QUOTA = -1
 MIN_QUOTA_US = 1000
 """The kernel refuses less."""
-MIN_SHARES = 2
-MAX_SHARES = 262_144
-SYSTEMD_STEP = 100
-"""systemd keeps a quota in steps of a hundredth of a CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,30 +37,6 @@ def milli_to_quota(milli: int, period_us: int) -> int:
 def milli_to_shares(milli: int) -> int:
     """Return ``cpu.shares`` for a CPU request in thousandths."""
     return min(max(milli * 1024 // 1000, MIN_SHARES), MAX_SHARES) if milli else MIN_SHARES
-
-
-def weight_linear(shares: int) -> int:
-    """Return ``cpu.weight`` as the kubelet, runc before 1.3.2 and crun before 1.23 map shares."""
-    return 1 + (shares - MIN_SHARES) * 9999 // (MAX_SHARES - MIN_SHARES)
-
-
-def weight_quadratic(shares: int) -> int:
-    """Return ``cpu.weight`` as runc from 1.3.2 and crun from 1.23 map shares: 1024 becomes 100."""
-    if shares <= MIN_SHARES:
-        return 1
-    if shares >= MAX_SHARES:
-        return 10_000
-    power = math.log2(shares)
-    return math.ceil(10 ** ((power * power + 125 * power) / 612 - 7 / 34))
-
-
-def systemd_quota(quota_us: int, period_us: int) -> int:
-    """Return the quota that a systemd cgroup driver really sets: rounded up to 1 % of a CPU."""
-    if quota_us <= 0:
-        return NO_QUOTA
-    per_second = quota_us * 1_000_000 // period_us
-    step = 1_000_000 // SYSTEMD_STEP
-    return -(-per_second // step) * step * period_us // 1_000_000
 
 
 def container_values(pod: Pod, container: Container, config: NodeConfig, *, quota_disabled: bool) -> CpuValues:

@@ -7,12 +7,12 @@ KEP-5526.
 from __future__ import annotations
 
 from toolkit.allocation import admission as refusals
-from toolkit.allocation.cgroup_values import NO_QUOTA, CpuValues
+from toolkit.allocation.cgroup_values import CpuValues
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.cpu.requests import whole_cpus
 from toolkit.allocation.node import Admission, Node
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
-from toolkit.model.claims import Isolation
+from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.pod import CPU, Container, Pod
 
 
@@ -56,12 +56,12 @@ def _cpu_reason(node: Node, pod: Pod, container: Container, isolation: Isolation
     why = _why_shared(node, pod, container)
     if not cpus:
         return f"CPUs: no CPU set, because the shared pool is empty; {why}"
-    kept = "without" if policy.options.strict_cpu_reservation else "with"
+    kept = "without" if policy.strict_reservation else "with"
     return f"CPUs {cpus}: the node's shared pool ({kept} the reserved CPUs {policy.reserved}); {why}"
 
 
 def _method(policy: StaticPolicy) -> str:
-    names = [name for name in policy.options.names if name != "strict-cpu-reservation"]
+    names = policy.options.choosing
     return f"by {', '.join(names)}" if names else "packed (whole sockets, NUMA nodes and cores first)"
 
 

@@ -20,9 +20,21 @@ from toolkit.allocation.memory.manager import MemoryManager
 from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable
 from toolkit.allocation.topology.hint import NO_AFFINITY, TopologyHint
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
+from toolkit.errors import InputError
 from toolkit.model.claims import Isolation
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod
+
+
+def start_node(config: NodeConfig, machine: Machine, *, devices: Iterable[Device] = (), quirks: bool = False) -> Node:
+    """Start a fresh node for a configuration that a user wrote.
+
+    :raises InputError: a kubelet does not start with it on this machine.
+    """
+    try:
+        return Node(config, machine, devices=devices, quirks=quirks)
+    except StartupError as error:
+        raise InputError("kubelet configuration", error.sentence()) from None
 
 
 class Checkpoints(NamedTuple):
@@ -157,7 +169,7 @@ class Node:
             self.cpu_state = self.cpu_policy.allocate(self.cpu_state, pod, container, hint.numa)
         except CpuAdmissionError as error:
             self.cpu_state = error.state
-            raise AdmissionError(error.reason, error.message) from None
+            raise
         finally:
             self._forget_changed()
         self.memory.allocate(pod, container, hint)
@@ -169,7 +181,7 @@ class Node:
             self.cpu_state = self.cpu_policy.allocate_pod(self.cpu_state, pod, hint.numa)
         except CpuAdmissionError as error:
             self.cpu_state = error.state
-            raise AdmissionError(error.reason, error.message) from None
+            raise
         finally:
             self._forget_changed()
         self.memory.allocate_pod(pod, hint)

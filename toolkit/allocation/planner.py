@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from toolkit.allocation.admission import StartupError
 from toolkit.allocation.cgroup_values import container_values, pod_values
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.device.manager import Device
 from toolkit.allocation.explain_plan import container_reasons, pod_reasons, refusal
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import Admission, Node
+from toolkit.allocation.node import Admission, Node, start_node
 from toolkit.allocation.plugins.policy import PluginPolicy
 from toolkit.allocation.plugins.registry import load_plugin
 from toolkit.allocation.plugins.static import StaticPlugin
@@ -49,12 +48,7 @@ def plan(
     :raises InputError: a kubelet would not start with this configuration on this machine, a pod is given twice, or a
         plugin is unknown.
     """
-    try:
-        node = Node(config, machine, devices=devices, quirks=quirks)
-    except StartupError as error:
-        raise InputError(
-            "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
-        ) from None
+    node = start_node(config, machine, devices=devices, quirks=quirks)
     if cpu_plugins:
         _plug_in(node, cpu_plugins)
     seen: set[str] = set()
@@ -84,7 +78,7 @@ def plan_of(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> Pla
     return Plan(
         cpu_manager_policy=policy.name,
         reserved_cpus=reserved,
-        strict_reservation=isinstance(policy, StaticPolicy) and policy.options.strict_cpu_reservation,
+        strict_reservation=isinstance(policy, StaticPolicy) and policy.strict_reservation,
         default_cpus=node.cpu_state.default if static else node.machine.cpus,
         pods=tuple(_pod_plan(node, pod, admission) for pod, admission, _ in results),
         warnings=tuple(_warnings(node, results)),
@@ -173,18 +167,8 @@ def alignments(node: Node, cpus: CpuSet | None, isolation: Isolation) -> tuple[A
     policy = node.cpu_policy
     if not cpus or isolation is Isolation.HOST or not isinstance(policy, StaticPolicy):
         return ()
-    machine, options = node.machine, policy.options
-    found = []
-    if options.full_pcpus_only and isolation is Isolation.CONTAINER and machine.whole_cores(cpus) == cpus:
-        found.append(Alignment.SMT)
-    if options.prefer_align_cpus_by_uncorecache and _within_one(cpus, machine.uncore_masks.values()):
-        found.append(Alignment.LLC)
-    if node.topology.policy == SINGLE_NUMA_NODE and _within_one(cpus, machine.numa_masks.values()):
-        found.append(Alignment.NUMA)
-    if options.align_by_socket and _within_one(cpus, machine.socket_masks.values()):
-        found.append(Alignment.SOCKET)
-    return tuple(found)
-
-
-def _within_one(cpus: CpuSet, groups: Iterable[int]) -> bool:
-    return any(not cpus.mask & ~group for group in groups)
+    exclusive = isolation is Isolation.CONTAINER
+    found = set(policy.options.promises(node.machine, cpus, exclusive=exclusive))
+    if node.topology.policy == SINGLE_NUMA_NODE and cpus.within_one(node.machine.numa_masks.values()):
+        found.add(Alignment.NUMA)
+    return tuple(alignment for alignment in Alignment if alignment in found)

@@ -132,10 +132,9 @@ def _unmoved(node: Node, policy: StaticPolicy, wanted: Pod) -> Resize:
             continue
         if node.topology.policy not in (NONE, BEST_EFFORT):
             return Resize(ResizeStatus.DEFERRED, AFFINITY)
-        threads = node.machine.cpus_per_core
-        if policy.options.full_pcpus_only and count % threads:
-            text = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
-            return Resize(ResizeStatus.DEFERRED, text)
+        refusal = policy.options.refuse_request(node.machine, count)
+        if refusal:
+            return Resize(ResizeStatus.DEFERRED, refusal)
     return Resize(ResizeStatus.DONE)
 
 
@@ -153,10 +152,9 @@ def _exclusive(node: Node, policy: StaticPolicy, wanted: Pod, promised: dict[str
             continue
         if count == len(owned):
             continue
-        if policy.options.full_pcpus_only and count % node.machine.cpus_per_core:
-            threads = node.machine.cpus_per_core
-            text = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
-            return Resize(ResizeStatus.INFEASIBLE, text)
+        refusal = policy.options.refuse_request(node.machine, count)
+        if refusal:
+            return Resize(ResizeStatus.INFEASIBLE, refusal)
         kept = promised.get(container.name, owned)
         if count < len(kept):
             text = f"container {container.name} cannot have {count} CPUs: {kept} were promised at its creation"

@@ -15,6 +15,7 @@ from toolkit.apply.workloads import LOAD_DIRECTORY
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, Workload, WorkloadKind
 
 
@@ -28,7 +29,7 @@ class CgroupfsRuntime:
     hierarchy: Hierarchy
     directory: Path
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-    name: str = "cgroupfs"
+    name: str = CGROUPFS
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     """Main processes that have not been collected yet."""
 

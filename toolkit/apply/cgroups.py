@@ -19,6 +19,7 @@ from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.host.cgroupfs import NO_LIMIT
 from toolkit.host.hugetlb import read_hugetlb, size_name
 from toolkit.model.claims import NO_QUOTA
+from toolkit.model.cpu_units import linear_weight, shares_of_weight
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest
 
@@ -127,7 +128,7 @@ def _wanted(hierarchy: Hierarchy) -> tuple[str, ...]:
 
 
 def offered(hierarchy: Hierarchy, controller: str) -> bool:
-    """Say whether the v2 hierarchy offers the controller."""
+    """Return whether the v2 hierarchy offers the controller."""
     return hierarchy.is_v2(controller) and hierarchy.find_controller(controller) is not None
 
 
@@ -176,27 +177,21 @@ def set_mems(hierarchy: Hierarchy, cgroup: str, mems: CpuSet) -> None:
 def set_weight(hierarchy: Hierarchy, cgroup: str, *, shares: int | None, weight: int | None) -> None:
     """Write ``cpu.weight`` or ``cpu.shares``, whichever the hierarchy has.
 
-    Where only the other unit is given: shares become a weight by the kubelet's formula (docs/facts.md "K-weight"), a
-    weight becomes shares by the kernel's own ratio (weight 100 is shares 1024).
+    Where only the other unit is given it is converted: :mod:`toolkit.model.cpu_units`.
     """
     path = hierarchy.controller_dir("cpu") / cgroupfs.relative(cgroup)
     if hierarchy.is_v2("cpu"):
         if weight is None:
             assert shares is not None
-            weight = weight_of_shares(shares)
+            weight = linear_weight(shares)
         write_control(path / "cpu.weight", str(weight))
         _same(cgroup, "cpu.weight", weight, cgroupfs.read_files(hierarchy, cgroup, 0).weight)
         return
     if shares is None:
         assert weight is not None
-        shares = max(2, (weight * 1024 + 50) // 100)
+        shares = shares_of_weight(weight)
     write_control(path / "cpu.shares", str(shares))
     _same(cgroup, "cpu.shares", shares, cgroupfs.read_files(hierarchy, cgroup, 0).shares)
-
-
-def weight_of_shares(shares: int) -> int:
-    """Return the v2 weight that the kubelet's formula makes of shares (docs/facts.md "K-weight")."""
-    return 1 + (max(shares, 2) - 2) * 9999 // 262142
 
 
 def set_hugepages(hierarchy: Hierarchy, cgroup: str, page_bytes: int, limit_bytes: int) -> None:

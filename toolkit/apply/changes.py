@@ -167,7 +167,7 @@ def _await_interrupt(path: Path, wanted: str) -> None:
 
 
 def same(name: str, one: str, other: str) -> bool:
-    """Say whether two contents of a file mean the same (``0,1`` and ``0-1`` do in a CPU list)."""
+    """Return whether two contents of a file mean the same (``0,1`` and ``0-1`` do in a CPU list)."""
     if name in _LISTS:
         try:
             return CpuSet.parse(one, name) == CpuSet.parse(other, name)

@@ -94,7 +94,7 @@ class Journal:
         return tuple(record for record in self.records if record.what == what)
 
     def alive(self, root: Path) -> bool:
-        """Say whether the process that made the run still exists.
+        """Return whether the process that made the run still exists.
 
         Same boot, same pid and same start, where pids can be compared. A process in another pid namespace (a container
         that shares /run) has another number here: of it, only the lock on the journal tells.

@@ -65,7 +65,7 @@ def _until_gone(tops: tuple[Path, ...], deadline_s: float, *, remove: bool) -> N
 
 
 def _who(pid: int) -> str:
-    """Say who does not die, in which state, and where it waits in the kernel: all that is left to ask."""
+    """Return which task does not die, its state, and where it waits in the kernel."""
     root = Path(f"/proc/{pid}")
     state = re.search(r"^State:\t(.*)$", read_control(root / "status") or "", re.MULTILINE)
     where = (read_control(root / "wchan") or "").strip("0\n")

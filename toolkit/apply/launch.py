@@ -210,7 +210,7 @@ def await_ready(
 
 
 def alive(started: Started) -> bool:
-    """Say whether the main process is still there."""
+    """Return whether the main process still exists."""
     if isinstance(started.process, subprocess.Popen):
         return started.process.poll() is None
     return started.process is not None and started.process.is_running()

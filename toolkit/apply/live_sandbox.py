@@ -82,7 +82,7 @@ class LiveSandbox:
         for parent in request.parents:
             self.add_parent(parent)
         for container in request.containers:
-            self._add(container)
+            self.prepare(container)
 
     def add_parent(self, parent: CgroupRequest) -> None:
         """Make the cgroup of one pod more."""
@@ -98,7 +98,7 @@ class LiveSandbox:
         self._remove_cgroup(f"{runs.top(self._run_id)}/{path}")
         self._parents.discard(path)
 
-    def _add(self, container: ContainerRequest) -> None:
+    def prepare(self, container: ContainerRequest) -> None:
         """Make the cgroup of one container more; nothing runs in it yet."""
         if container.claim in self._containers:
             raise InputError("sandbox", f"claim {container.claim!r} is there already", "one container for each claim")
@@ -114,7 +114,7 @@ class LiveSandbox:
     def create(self, container: ContainerRequest) -> WriteTimes:
         """Make and start one container more."""
         began = time.monotonic_ns()
-        self._add(container)
+        self.prepare(container)
         self.start(container.claim)
         return WriteTimes(began, time.monotonic_ns())
 

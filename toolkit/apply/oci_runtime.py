@@ -1,4 +1,4 @@
-"""Runtimes ``runc`` and ``crun``: real OCI containers from bundles in the run's directory, nothing downloaded.
+"""Runtimes with a program (``runc``, ``crun``): real OCI containers from bundles in the run's directory.
 
 The container's cgroup is made beforehand with its cpuset, so that its first task is never without one; the runtime then
 sets everything again, as it does for the kubelet. The runtime's own processes run in the run's manager cgroup: they die
@@ -22,6 +22,7 @@ from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Workload, WorkloadKind
 
 _HOST_DIRECTORIES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr")
@@ -32,7 +33,7 @@ class OciRuntime:
     """Runs containers by a runtime's command line.
 
     :param directory: the run's own directory: bundles, the runtime's state, error files.
-    :param name: ``runc`` or ``crun``.
+    :param name: a name of :data:`toolkit.model.runtimes.RUNTIMES`.
     """
 
     hierarchy: Hierarchy
@@ -45,7 +46,7 @@ class OciRuntime:
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
-        self.binary = launch.host_program(self.name, self.name)
+        self.binary = launch.host_program(RUNTIMES[self.name].program, RUNTIMES[self.name].program)
 
     def start(self, container: ContainerRequest, cgroup: str) -> tuple[Started, ...]:
         """Run the first workload as the container's init, the others beside it."""

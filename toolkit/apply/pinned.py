@@ -16,10 +16,12 @@ from pathlib import Path
 from toolkit.apply import cgroups, runs
 from toolkit.apply.cgroupfs_runtime import CgroupfsRuntime
 from toolkit.apply.unwind import signals_unwind
-from toolkit.errors import ApplyError, HostUnsupportedError
+from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy
+from toolkit.host.privileges import require_root
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import Workload
 
 
@@ -56,12 +58,11 @@ def pinned(
     :raises ApplyError: the kernel refuses something; nothing is left.
     """
     hierarchy = cgroupfs.detect(root)
-    if os.geteuid() != 0:
-        raise HostUnsupportedError("making cgroups needs root: run it with sudo")
+    require_root("making cgroups")
     places = {name: f"{runs.top(run_id)}/{name}" for name in names}
     top = cgroupfs.identity_dir(hierarchy, runs.top(run_id))
     with signals_unwind():
-        run, _ = runs.begin(root, hierarchy, run_id, runtime="cgroupfs", only=(cgroups.UNIFIED,))
+        run, _ = runs.begin(root, hierarchy, run_id, runtime=CGROUPFS, only=(cgroups.UNIFIED,))
         runtime = CgroupfsRuntime(hierarchy, run.directory)
         try:
             for directory in (top, *(cgroupfs.identity_dir(hierarchy, place) for place in places.values())):

@@ -18,6 +18,7 @@ from toolkit.apply.journal import Journal
 from toolkit.errors import ApplyError, InputError, PinproofError
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy
+from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.serde import stage_value
 
 _UMOUNT_DETACH_NOFOLLOW = 2 | 8
@@ -63,7 +64,7 @@ def begin(
     :raises InputError: the run id is in use, or cgroups of that name exist that no journal names.
     """
     journal.check_run_id(run_id)
-    everything = runtime != "cgroupfs"
+    everything = bool(RUNTIMES[runtime].program)
     names = only or cgroups.hierarchies(hierarchy, everything=everything)
     with journal.locked(root):
         report = _sweep(root, hierarchy)

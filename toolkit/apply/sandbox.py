@@ -12,7 +12,6 @@ Everything is below ``/pinproof-<run_id>``; :mod:`toolkit.apply.runs` writes the
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,12 +21,12 @@ from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.apply.oci_runtime import OciRuntime
 from toolkit.apply.runtime import Runtime
 from toolkit.apply.unwind import signals_unwind
-from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host import cgroupfs
-from toolkit.host.cgroup_mounts import Hierarchy, Mode
+from toolkit.host.cgroup_mounts import Hierarchy
+from toolkit.host.privileges import require_root
+from toolkit.host.runtimes import require_runtime
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES, find_runtime
 from toolkit.model.sandbox import SandboxRequest
-
-RUNTIMES = ("cgroupfs", "runc", "crun")
 
 
 @contextlib.contextmanager
@@ -35,7 +34,7 @@ def sandbox(
     request: SandboxRequest,
     *,
     run_id: str,
-    runtime: str = "cgroupfs",
+    runtime: str = CGROUPFS,
     root: Path = Path("/"),
     start: bool = True,
 ) -> Iterator[LiveSandbox]:
@@ -56,7 +55,7 @@ def sandbox(
         run, cleaned = runs.begin(root, hierarchy, run_id, runtime=runtime, more=more)
         made: Runtime = CgroupfsRuntime(hierarchy, run.directory)
         try:
-            if runtime != "cgroupfs":
+            if RUNTIMES[runtime].program:
                 made = OciRuntime(hierarchy, run.directory, run_id, runtime)
             live = LiveSandbox(root, hierarchy, run_id, made, cleaned)
             live.build(request)
@@ -71,16 +70,7 @@ def sandbox(
 
 def check(hierarchy: Hierarchy, runtime: str) -> None:
     """Raise if the runtime cannot work on this host."""
-    if runtime not in RUNTIMES:
-        raise InputError("--runtime", repr(runtime), ", ".join(RUNTIMES))
-    if hierarchy.mode is Mode.V1:
-        raise HostUnsupportedError(
-            "this host has cgroup v1 only: BPF cannot tell cgroups apart; mount a cgroup2 hierarchy beside it (hybrid) "
-            "or boot with cgroup v2"
-        )
-    if runtime == "crun" and hierarchy.mode is not Mode.V2:
-        raise HostUnsupportedError("--runtime crun needs a cgroup v2 host; runc works on this one")
+    require_runtime(find_runtime(runtime), hierarchy)
     for name in ("cpu", "cpuset"):
         hierarchy.controller_dir(name)
-    if os.geteuid() != 0:
-        raise HostUnsupportedError("making cgroups needs root: run it with sudo")
+    require_root("making cgroups")

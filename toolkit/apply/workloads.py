@@ -69,7 +69,7 @@ _FOR_EVER_S = str(2**31 - 1)
 
 
 def uses_stress_ng(workload: Workload) -> bool:
-    """Say whether the workload needs stress-ng."""
+    """Return whether the workload needs stress-ng."""
     return workload.kind in _STRESS_NG
 
 

@@ -29,7 +29,7 @@ def command(output: Path, force: bool, places: Places, as_json: bool) -> None:
     """Write state files, configuration, cgroups, thread masks and what the sockets say to OUT.tar.gz.
 
     Read it with `pinproof claims --capture` and `pinproof judge --capture`, on any machine. Environment, arguments,
-    annotations and volumes of pods are left out. What could not be read is said on standard error. Changes nothing.
+    annotations and volumes of pods are left out. What could not be read is reported on standard error. Changes nothing.
 
     Exit code: 0 written, 2 nothing to read or no place to write.
     """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
 from toolkit.cli.common import json_option, print_json, say
 from toolkit.cli.node_options import DIRECTORY, NOTHING, node_options, say_missing, says_anything
 from toolkit.errors import InputError
+from toolkit.report.layout import table
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows, claims_yaml
@@ -18,10 +18,15 @@ from toolkit.sources.kubelet.places import Places
 
 
 @click.command("claims", short_help="Print the claims of a kubelet's node or of a capture.")
-@click.option("--kubelet", is_flag=True, help="Read the kubelet's node that this is.")
+@click.option("--kubelet", is_flag=True, help="Read the kubelet of this machine.")
 @click.option("--capture", type=DIRECTORY, help="Read a capture instead: a folder or a .tar.gz.")
 @node_options
-@click.option("--table", "as_table", is_flag=True, help="Print a table: promised, in force, held.")
+@click.option(
+    "--table",
+    "as_table",
+    is_flag=True,
+    help="Print a table: what the state file promises, the cgroup grants and the threads have.",
+)
 @json_option
 def command(
     kubelet: bool,
@@ -33,7 +38,7 @@ def command(
     """Print what was promised to every container, as a claims file for `pinproof watch --claims`.
 
     A node is asked by its files and by its sockets (container runtime, pod-resources). What could not be read, and
-    what cannot be known without it, is said on standard error. Changes nothing.
+    what is unknown because of that, is reported on standard error. Changes nothing.
 
     Exit code: 0 claims printed, 2 no source can be read.
     """
@@ -47,6 +52,6 @@ def command(
     if as_json:
         print_json(claims_data(node))
     elif as_table:
-        say(tabulate(claims_rows(node), headers=COLUMNS, disable_numparse=True) + "\n")
+        say(table(claims_rows(node), COLUMNS) + "\n")
     else:
         say(claims_yaml(node))

@@ -1,29 +1,29 @@
-"""``pinproof cleanup``: undo what runs that died have left behind."""
+"""``pinproof cleanup``: undo what dead runs left behind."""
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
 
 from toolkit.apply.runs import CleanupReport, cleanup
 from toolkit.cli.common import say
-from toolkit.errors import ApplyError, HostUnsupportedError
+from toolkit.errors import ApplyError
+from toolkit.host.privileges import require_root
 from toolkit.model.names import printable
 from toolkit.model.serde import to_json
 
 
-@click.command("cleanup", short_help="Undo what runs that died have left behind.")
+@click.command("cleanup", short_help="Undo what dead runs left behind.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(as_json: bool) -> None:
     """Remove cgroups, processes and files of runs that were killed, and restore what they changed.
 
-    Works from the journals in /run/pinproof. Runs that still work are left alone, and nothing that no journal names is
-    touched. Ends with exit code 4 if something could not be undone.
+    Works from the journals in /run/pinproof. Live runs are left alone, and nothing is touched that no journal names.
+
+    Exit code: 0 everything was undone, 4 something could not be undone.
     """
-    if os.geteuid() != 0:
-        raise HostUnsupportedError("cleanup needs root: sudo pinproof cleanup")
+    require_root("cleanup")
     report = cleanup()
     if as_json:
         click.echo(to_json(report, indent=2))
@@ -34,7 +34,7 @@ def command(as_json: bool) -> None:
 
 
 def render_report(report: CleanupReport) -> str:
-    """Say what was done, one line for each run and problem."""
+    """Return what was done, one line for each run and problem."""
     lines = [f"removed  {run}" for run in report.removed]
     lines += [f"alive    {run} (left alone)" for run in report.alive]
     lines += [f"PROBLEM  {problem}" for problem in report.problems]

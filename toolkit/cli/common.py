@@ -1,4 +1,4 @@
-"""What several verbs share: options, output, and the machine that a verb works for."""
+"""What several verbs share: options and output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolkit.report.text import printable, printable_lines
 
 
 class Seconds(click.FloatRange):
-    """A time that passes: neither NaN, which no range refuses, nor for ever."""
+    """A finite number of seconds; a range alone would accept NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read the number; ends with a usage error where it is none."""
@@ -51,7 +51,7 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Put the file's path before what is wrong in it, where the place alone does not tell the file."""
+    """Put the file's path before what is wrong in it, where the place alone does not name the file."""
     try:
         yield
     except InputError as error:
@@ -60,22 +60,22 @@ def named(path: Path) -> Iterator[None]:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print text for people; what strangers wrote in it cannot steer the terminal.
+    """Print text; names from elsewhere in it cannot steer the terminal.
 
-    What cannot be told on standard error (a full disk, a terminal that is gone) stops nothing.
+    A standard error that cannot be written (a full disk, a terminal that is gone) stops nothing.
     """
     with suppress(OSError) if err else nullcontext():
         click.echo(printable_lines(text), err=err)
 
 
 def say_line(text: str, *, err: bool = False) -> None:
-    """Print one line; what strangers wrote in it cannot make it two. As :func:`say` otherwise."""
+    """Print one line; names from elsewhere in it cannot make it two. Else as :func:`say`."""
     with suppress(OSError) if err else nullcontext():
         click.echo(printable(text), err=err)
 
 
 class Progress:
-    """A progress bar on standard error; silent where that is not a terminal, or is none any more (a hangup)."""
+    """A progress bar on standard error; silent where that is no terminal, or no longer one (a hangup)."""
 
     def __init__(self, length: float, label: str) -> None:
         self._bar = click.progressbar(

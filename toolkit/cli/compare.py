@@ -21,10 +21,10 @@ from toolkit.report.comparison_table import render_comparison
 def command(base: Path, new: Path, as_json: bool) -> None:
     """Compare the run NEW with the run BASE: run directories or result.json files.
 
-    Run directories are judged again; saved verdicts are taken as they are only where there is no evidence.
+    Run directories are judged again; saved verdicts are used only where no evidence exists.
 
-    Exit code 1 if a verdict is new and not good, or worse than before, or if something can no longer be seen; else 0.
-    What failed in both is no regression.
+    Exit code: 1 if a verdict is worse than before or gone, if a new verdict failed or is undecided, or if NEW has a
+    blind spot that BASE has not; else 0. A failure in both runs is no regression.
     """
     (before, old_scenario), (after, new_scenario) = result_of(base), result_of(new)
     comparison = compare(before, after, scenarios=(old_scenario, new_scenario))

@@ -16,6 +16,7 @@ from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
@@ -40,17 +41,25 @@ SCHEMA = "pinproof.conformance/1"
 @click.option(
     "--full",
     is_flag=True,
-    help="Run all of the catalogue that fits, not only its core: some six minutes with two CPUs, longer with more.",
+    help="Run every scenario that fits, not only the core: about six minutes with two CPUs, longer with more.",
 )
-@click.option("--list", "only_list", is_flag=True, help="Say what the catalogue holds and what each scenario needs.")
-@click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
-@click.option("--duration", type=SECONDS, help="Seconds to observe each run.")
+@click.option(
+    "--list", "only_list", is_flag=True, help="List the scenarios: what each shows, needs and breaks on purpose."
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(tuple(RUNTIMES)),
+    default=CGROUPFS,
+    show_default=True,
+    help="Runtime that makes the containers.",
+)
+@click.option("--duration", type=SECONDS, help="Seconds to observe each run, instead of the scenario's own.")
 @click.option(
     "--repeats",
     type=click.IntRange(0, 10),
     default=REPEATS,
     show_default=True,
-    help="Repeat a run that comes out undecided (a busy machine) so often at most; a failed one never.",
+    help="Repeats of an undecided run (busy machine), at most; a failed run is never repeated.",
 )
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
 @click.option("-v", "--verbose", is_flag=True, help="Name each scenario that is skipped.")
@@ -70,8 +79,8 @@ def command(
 ) -> None:
     """Run the scenarios of the catalogue that fit this machine, each with its negative controls.
 
-    Without --full: the core of the catalogue, one scenario for each kind of promise, in about a minute and a half
-    on an idle machine with two CPUs. --select runs what it names, of the core or not.
+    Without --full the core of the catalogue is run, one scenario for each kind of promise: about a minute and a half on
+    an idle machine with two CPUs. --select runs the scenarios that it names, whether they are in the core or not.
     """
     scenarios = choose(load_catalogue(), selected)
     if only_list:
@@ -108,14 +117,14 @@ def command(
 def _run_all(
     scenarios: tuple[Scenario, ...], reasons: dict[str, str | None], topology: Topology, settings: execute.Settings
 ) -> list[ScenarioResult]:
-    """Run those that nothing speaks against, one after the other; none after somebody asks to stop."""
+    """Run the scenarios that have no reason to be skipped, one after the other, until a signal asks to stop."""
     results = []
     work = [scenario for scenario in scenarios if reasons[scenario.name] is None]
     total = sum(conformance.count_runs(scenario) for scenario in work)
     with ExitStack() as stack:
         bar = stack.enter_context(progress(total, "conformance"))
         if work:
-            # Compiled once: every run watches with the same programs.
+            # Loaded once: every run observes with the same programs.
             kept = stack.enter_context(standing(new_run_id("conformance")))
             settings = replace(settings, standing=kept)
         done, cut = 0, False
@@ -131,7 +140,7 @@ def _run_all(
                 results.append(conformance.skipped(scenario, reason))
                 continue
             if cut:
-                results.append(conformance.skipped(scenario, "not run: somebody asked to stop"))
+                results.append(conformance.skipped(scenario, "not run: a signal asked to stop"))
                 continue
             results.append(_run(scenario, topology, settings, step))
             cut = bool(settings.stopped) and results[-1].outcome is not Outcome.PASSED
@@ -140,7 +149,7 @@ def _run_all(
 
 
 def _complain_of_unsaved(results: list[ScenarioResult]) -> int:
-    """Say on one line that runs could not be saved: the first, and how many more. Returns the exit code of that."""
+    """Report on one line which run could not be saved, and how many more. Returns the exit code."""
     unsaved = [why for result in results for why in result.unsaved]
     if not unsaved:
         return 0
@@ -151,7 +160,7 @@ def _complain_of_unsaved(results: list[ScenarioResult]) -> int:
 def _run(
     scenario: Scenario, topology: Topology, settings: execute.Settings, step: Callable[[str], None]
 ) -> ScenarioResult:
-    """Run a scenario; that one cannot be run, or is not run any more, does not throw away what is known of others."""
+    """Run a scenario. One that cannot be run is undecided; the results of the others are kept."""
     try:
         go_on(settings.stopped)
         return conformance.run_one(scenario, topology, settings, step)
@@ -173,7 +182,7 @@ def choose(catalogue: tuple[Scenario, ...], selected: tuple[str, ...]) -> tuple[
 
 
 def needs(requires: Requirements) -> str:
-    """Say in short what a scenario asks of the machine."""
+    """Return what a scenario requires of the machine, in short."""
     parts = [
         f"{value} {what}"
         for value, what in (

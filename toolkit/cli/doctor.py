@@ -1,26 +1,25 @@
-"""``pinproof doctor``: what this host can do, and how to get what it cannot."""
+"""``pinproof doctor``: what this host supports, and how to get what is missing."""
 
 from __future__ import annotations
 
 import sys
 
 import click
-from tabulate import tabulate
 
 from toolkit.cli.common import print_json, say
 from toolkit.host.capabilities import Capability, HostReport, read_capabilities
 from toolkit.model.serde import to_data
-from toolkit.report.layout import fitted, paragraph
+from toolkit.report.layout import fitted, paragraph, table
 
 _CANNOT_RUN = 4
 
 
-@click.command("doctor", short_help="Show what this host can do, and how to get what it cannot.")
+@click.command("doctor", short_help="Show what this host supports, and how to get what is missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 def command(as_json: bool) -> None:
-    """Try out what the verbs need, and say for each "no" why, and how to get it.
+    """Test what each verb needs; where something is missing, print the reason and the remedy.
 
-    Changes nothing. Ends with exit code 0 where `run` can work, with 4 where it cannot.
+    Changes nothing. Exit code: 0 if `run` can work here, 4 if it cannot.
     """
     report = read_capabilities()
     if as_json:
@@ -36,12 +35,8 @@ def render_report(report: HostReport) -> str:
     """Return the two tables and, for each "no", its remedy."""
     rows = [(c.name, _state(c), c.detail) for c in report.capabilities]
     facts = fitted(rows, ("capability", "here", "found"), (2,), (1.0,))
-    verbs = tabulate(
-        [(verb, "no" if missing else "yes", ", ".join(missing)) for verb, missing in report.verbs.items()],
-        headers=("verb", "works", "missing"),
-        tablefmt="simple",
-        disable_numparse=True,
-    )
+    works = [(verb, "no" if missing else "yes", ", ".join(missing)) for verb, missing in report.verbs.items()]
+    verbs = table(works, ("verb", "works", "missing"))
     remedies = [paragraph(f"{c.name}: {c.remedy}", "  ", "    ") for c in report.capabilities if not c.available]
     how = ["How to get what is missing:", *remedies] if remedies else []
     return "\n\n".join(part for part in (facts, verbs, "\n".join(how), _conclusion(report)) if part)

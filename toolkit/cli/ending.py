@@ -1,4 +1,4 @@
-"""How a verb ends: what was judged is printed, then saved, whatever becomes of either; and which exit code wins."""
+"""How a verb ends: results are printed, then saved, even if one of the two fails; and which exit code wins."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def worse(*codes: int) -> int:
 
 
 def leave(outcome: Outcome, *codes: int) -> None:
-    """End the process with the exit code of an outcome, or a worse one of something that went wrong besides."""
+    """End the process with the exit code of an outcome, or the worst of the other codes."""
     sys.exit(worse(exit_code(outcome), *codes))
 
 
 def complain(message: str, *, verbatim: bool = False) -> None:
-    """Say what is wrong on one line of standard error, safe for a terminal; that nobody can read it stops nothing.
+    """Report an error on one line of standard error, safe for a terminal; a closed standard error stops nothing.
 
     :param verbatim: a line end in it belongs to a name.
     """
@@ -51,7 +51,7 @@ def complain(message: str, *, verbatim: bool = False) -> None:
 
 
 def attempt(act: Callable[[], object]) -> int:
-    """Do what may be impossible and must stop nothing: 0, or an error's exit code when it has been told on one line."""
+    """Call ``act``; return 0, or the exit code of its error, which has been reported on one line."""
     try:
         act()
     except PinproofError as error:
@@ -61,7 +61,7 @@ def attempt(act: Callable[[], object]) -> int:
 
 
 def show_and_save(show: Callable[[], None], save: Callable[[], object]) -> int:
-    """Print, then save, also where nobody reads what is printed: that error goes on. Returns as :func:`attempt`."""
+    """Print, then save even if printing fails (that error is raised afterwards). Returns as :func:`attempt`."""
     try:
         show()
         sys.stdout.flush()
@@ -71,7 +71,7 @@ def show_and_save(show: Callable[[], None], save: Callable[[], object]) -> int:
 
 
 def remark(text: str) -> None:
-    """Print a line after everything else that nobody needs: a reader who left has all the rest (``| head``)."""
+    """Print a last line; a closed standard output is no error, as all results have been written (``| head``)."""
     try:
         say(text)
         sys.stdout.flush()
@@ -80,7 +80,7 @@ def remark(text: str) -> None:
 
 
 def write_or_print(path: Path, text: str) -> int:
-    """Write what the user wants in a file; print it where that cannot be written. Returns as :func:`attempt`."""
+    """Write text to a file, or print it if the file cannot be written. Returns as :func:`attempt`."""
     code = attempt(lambda: write_output(path, text))
     if code:
         click.echo(text, nl=False)
@@ -88,7 +88,7 @@ def write_or_print(path: Path, text: str) -> int:
 
 
 def warn_of(directory: Path, *, exists: bool = False) -> None:
-    """Say before the work begins that a directory cannot be written, as far as can be seen; the work goes on."""
+    """Warn before the work begins that a directory cannot be written, as far as that is visible; the work goes on."""
     problem = why_not_writable(directory, exists=exists)
     if problem is not None:
         complain(f"warning: {problem} (going on: what is judged will be printed)")

@@ -51,7 +51,8 @@ def render_page(doc: RuleDoc) -> str:
     """Return the page of a rule."""
     parts = [doc.id]
     for name, title in TITLES.items():
-        parts.append(f"{title}\n{paragraph(getattr(doc, name), '  ')}")
+        paragraphs = getattr(doc, name).split("\n\n")
+        parts.append("\n".join([title, "\n\n".join(paragraph(one, "  ") for one in paragraphs)]))
     parts.append(f"Witnesses\n{paragraph(', '.join(doc.witnesses), '  ')}")
     parts.append(_undecided(doc))
     return "\n\n".join(parts)

@@ -1,22 +1,22 @@
-"""``pinproof inject``: break isolation on purpose, and mend it again."""
+"""``pinproof inject``: break isolation on purpose, then restore it."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 
 import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, say, say_line
 from toolkit.cli.ending import leave
-from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.errors import InputError
 from toolkit.faults.consent import CONSENT
 from toolkit.faults.fault import Fault
 from toolkit.faults.injection import Injection
 from toolkit.faults.planting import planted
 from toolkit.faults.registry import INJECTABLE, fault_named
 from toolkit.faults.torn import Tear
+from toolkit.host.privileges import require_root
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
@@ -31,17 +31,23 @@ from toolkit.store import new_run_id
 TICK_S = 0.05
 
 
-@click.command("inject", short_help="Break isolation on purpose, and mend it again.")
+@click.command("inject", short_help="Break isolation on purpose, then restore it.")
 @click.argument("fault", required=False)
-@click.option("--list", "only_list", is_flag=True, help="Say which faults there are and what each changes.")
-@click.option("--target", "targets", multiple=True, metavar="CGROUP", help="Cgroup to do it to; repeatable.")
-@click.option("--cpus", metavar="LIST", help="CPUs that the fault is about.")
-@click.option("--quota", type=int, default=1000, show_default=True, help="Quota of quota-imposed, microseconds.")
-@click.option("--irq", type=click.IntRange(0), help="Interrupt of irq-moved.")
-@click.option("--state-file", default="", metavar="FILE", help="cpu_manager_state of checkpoint-torn.")
-@click.option("--tear", type=click.Choice([str(tear) for tear in Tear]), default=str(Tear.LEAKED), show_default=True)
-@click.option("--duration", type=SECONDS, help="Seconds until it is taken back.")
-@click.option(CONSENT, "consent", is_flag=True, help="Allow it outside of pinproof's own sandboxes.")
+@click.option("--list", "only_list", is_flag=True, help="List the faults, what each changes and which rules report it.")
+@click.option("--target", "targets", multiple=True, metavar="CGROUP", help="Cgroup to plant it in; repeatable.")
+@click.option("--cpus", metavar="LIST", help="CPUs that the fault concerns.")
+@click.option("--quota", type=int, default=1000, show_default=True, help="Quota for quota-imposed, in microseconds.")
+@click.option("--irq", type=click.IntRange(0), help="Interrupt for irq-moved.")
+@click.option("--state-file", default="", metavar="FILE", help="The cpu_manager_state for checkpoint-torn.")
+@click.option(
+    "--tear",
+    type=click.Choice([str(tear) for tear in Tear]),
+    default=str(Tear.LEAKED),
+    show_default=True,
+    help="What checkpoint-torn does to a CPU.",
+)
+@click.option("--duration", type=SECONDS, help="Seconds until it is undone.")
+@click.option(CONSENT, "consent", is_flag=True, help="Allow it outside pinproof's own sandboxes.")
 @json_option
 def command(
     fault: str | None,
@@ -56,12 +62,13 @@ def command(
     consent: bool,
     as_json: bool,
 ) -> None:
-    """Plant FAULT, and take it back exactly.
+    """Plant FAULT, then restore exactly what it changed.
 
-    Without --target and --state-file it happens in a sandbox of its own, under observation, and the verdicts that
-    report it are printed: exit code 0 if every rule that should report it did. With a target the fault stands until
-    --duration is over or until interrupted. What is changed is written to a journal first: `pinproof cleanup` takes it
-    back after a crash.
+    Without --target and --state-file the fault is planted in a sandbox of its own and observed. The verdicts that
+    report it are printed; the exit code is 0 if every rule that must report it did.
+
+    With a target the fault stays until --duration has passed or pinproof is interrupted. Each change is written to a
+    journal first, so that `pinproof cleanup` can undo it after a crash.
     """
     if only_list:
         print_faults(as_json)
@@ -104,8 +111,7 @@ def _entry(fault: Fault) -> str:
 
 
 def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:
-    if os.geteuid() != 0:
-        raise HostUnsupportedError("planting faults needs root: run it with sudo")
+    require_root("planting faults")
     with stop_on_signals() as stopped, planted(injection, run_id=new_run_id("inject")) as made:
         if as_json:
             planted_now = {"fault": fault.id, "changes": [to_data(change) for change in made.changes]}

@@ -29,7 +29,7 @@ from validators.registry import judge, rule_named
 def command(run: Path | None, capture: Path | None, verbose: bool, as_json: bool) -> None:
     """Judge the claims and the evidence of the directory RUN; needs no root and changes nothing.
 
-    Saved verdicts are not believed: where they differ from what the evidence says, that is reported on standard error.
+    Saved verdicts are not trusted: where they differ from the evidence, that is reported on standard error.
 
     Exit code: 0 all passed or skipped, 1 something failed, 2 the run cannot be read, 3 something is undecided.
     """
@@ -47,7 +47,7 @@ def command(run: Path | None, capture: Path | None, verbose: bool, as_json: bool
 
 
 def _judged_capture(path: Path) -> Result:
-    """Judge by the rules that one moment can answer; what was not captured is said on standard error."""
+    """Judge by the rules that one moment can answer; what was not captured is reported on standard error."""
     reading = read_capture(path)
     node = node_claims(reading)
     for part in node.missing:

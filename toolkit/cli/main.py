@@ -1,4 +1,4 @@
-"""The ``pinproof`` command: loads each verb's file only when that verb is asked for."""
+"""The ``pinproof`` command; a verb's module is imported only when that verb is called."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from toolkit.verbs import VERBS
 INTERRUPTED = 128 + signal.SIGINT
 NO_READER = 128 + signal.SIGPIPE
 DEFECT = 70
-"""EX_SOFTWARE of sysexits(3): never 1, which says that isolation was seen to fail."""
+"""EX_SOFTWARE of sysexits(3); never 1, which means that isolation failed."""
 
 
 class _ReaderLeftError(Exception):
-    """Nobody reads standard output any more. click would end with 1 on EPIPE, which means something else here."""
+    """Standard output was closed by its reader. click would exit with 1 on EPIPE, which means ``failed`` here."""
 
 
 class _InterruptedError(Exception):
-    """Ctrl-C. click would put an empty line before ours, also where no terminal shows a ``^C``."""
+    """Ctrl-C. click would print an empty line first, even where no terminal shows a ``^C``."""
 
 
 class _Verbs(click.Group):
@@ -67,7 +67,7 @@ def cli(context: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line; errors that users can cause end in one line and their exit code."""
+    """Run the command line; an error that a user can cause ends in one line and its exit code."""
     try:
         mend_streams()
         # Without standalone mode click returns the code of `context.exit(code)`.
@@ -86,7 +86,7 @@ def main() -> None:
     except (_ReaderLeftError, BrokenPipeError):
         code = _quiet()
     except OSError as error:
-        # What the verbs foresee is an InputError by now; this is a full disk behind standard output, and the like.
+        # The verbs turn expected errors into InputError; what is left is a full disk behind standard output.
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else "output: "
         _drop_output()
         code = _end(where + (error.strerror or str(error)), InputError.exit_code, verbatim=True)
@@ -99,10 +99,10 @@ def main() -> None:
 
 
 def mend_streams() -> None:
-    """Make standard streams that can take everything: closed ones lead nowhere, foreign characters are escaped."""
+    """Make every write to a standard stream possible: a closed one becomes /dev/null, other characters are escaped."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            # The lowest free number: a file opened later must not become the standard output of somebody's child.
+            # open() takes the lowest free number: without this a later file could become a child's standard output.
             opened = os.open(os.devnull, os.O_RDWR)
             if opened != number:
                 os.dup2(opened, number)
@@ -115,19 +115,19 @@ def mend_streams() -> None:
 
 
 def _end(message: str, code: int, *, verbatim: bool = False) -> int:
-    """Say why on one line, safe for a terminal. :param verbatim: a line end in it belongs to a name."""
+    """Report the reason on one line, safe for a terminal. :param verbatim: a line end in it is part of a name."""
     complain(message, verbatim=verbatim)
     return code
 
 
 def _quiet() -> int:
-    """Nobody reads standard output any more (``| head``): end as a program does that SIGPIPE kills."""
+    """End as a program that SIGPIPE kills: the reader of standard output is gone (``| head``)."""
     _drop_output()
     return NO_READER
 
 
 def _drop_output() -> None:
-    """Let what is still buffered go nowhere: Python would try again when it ends, and end with a code of its own."""
+    """Discard what is still buffered: Python would flush it at exit, fail again, and exit with a code of its own."""
     with suppress(OSError):
         sys.stdout.flush()
         return

@@ -19,17 +19,17 @@ DIRECTORY = click.Path(path_type=Path)
 NOTHING = "no state file, no configuration, no kubepods cgroup and no container"
 
 
-def _place(name: str, usual: str, *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return click.option(name, *names, type=DIRECTORY, help=f"Default: {usual}, below --root.")
+def _place(name: str, what: str, usual: str, *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(name, *names, type=DIRECTORY, help=f"{what}. Default: {usual}, below --root.")
 
 
 _OPTIONS = (
     click.option("--root", type=DIRECTORY, default=Path("/"), show_default=True, help="The node's root directory."),
-    _place("--kubelet-root", "the running kubelet's --root-dir, else /var/lib/kubelet"),
-    _place("--cgroup-root", CGROUP_ROOT),
-    _place("--proc", PROC),
-    _place("--sys", SYS, "sysfs"),
-    _place("--logs", LOGS),
+    _place("--kubelet-root", "The kubelet's root directory", "the running kubelet's --root-dir, else /var/lib/kubelet"),
+    _place("--cgroup-root", "Where cgroups are mounted", CGROUP_ROOT),
+    _place("--proc", "The node's /proc", PROC),
+    _place("--sys", "The node's /sys", SYS, "sysfs"),
+    _place("--logs", "The containers' logs", LOGS),
     click.option("--cri", metavar="ENDPOINT", help="The runtime's socket. Default: as the kubelet is configured."),
 )
 

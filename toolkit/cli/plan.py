@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
 from toolkit.cli.common import json_option, named, print_json, say
 from toolkit.cli.ending import attempt, worse
@@ -16,7 +15,7 @@ from toolkit.model.names import printable
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.serde import to_data
 from toolkit.pipeline.planning import plan_scenario
-from toolkit.report.layout import paragraph
+from toolkit.report.layout import paragraph, table
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.scenario_file import load_scenario
@@ -29,7 +28,7 @@ from toolkit.store import write_output
     "--sysroot",
     type=click.Path(path_type=Path),
     default=Path("/"),
-    help="Plan for the machine whose /sys and /proc were saved here.",
+    help="Plan for the machine whose sys and proc are in this directory.",
 )
 @click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the machine, coloured by owner.")
 @json_option
@@ -62,10 +61,9 @@ def render(plan: Plan) -> str:
     reserved = f"reserved CPUs {plan.reserved_cpus or 'none'}{strict}"
     parts = [
         f"CPU Manager {plan.cpu_manager_policy}, {reserved}, shared pool {plan.default_cpus or 'empty'}",
-        tabulate(
+        table(
             [row for pod in plan.pods for row in _rows(pod)],
-            headers=["pod", "container", "QoS", "CPUs", "isolation", "mems", "quota µs", "shares"],
-            tablefmt="simple",
+            ("pod", "container", "QoS", "CPUs", "isolation", "mems", "quota ms", "shares"),
         ),
     ]
     reasons = [line for pod in plan.pods for line in _reasons(pod)]
@@ -79,14 +77,30 @@ def _rows(pod: PodPlan) -> list[list[str]]:
     if not pod.admitted:
         return [[pod.name, "", pod.qos_class.value, "refused", pod.reason, "", "", ""]]
     rows = [[pod.name, container.name, pod.qos_class.value, *_cells(container)] for container in pod.containers]
-    quota = "none" if pod.quota_us < 0 else f"{pod.quota_us}/{pod.period_us}"
-    return [*rows, [pod.name, "(pod cgroup)", "", str(pod.cpus or ""), "", "", quota, str(pod.shares)]]
+    return [
+        *rows,
+        [
+            pod.name,
+            "(pod)",
+            "",
+            str(pod.cpus or ""),
+            "",
+            "",
+            _quota(pod.quota_us, pod.period_us),
+            str(pod.shares),
+        ],
+    ]
 
 
 def _cells(container: ContainerPlan) -> list[str]:
-    quota = "none" if container.quota_us < 0 else f"{container.quota_us}/{container.period_us}"
+    quota = _quota(container.quota_us, container.period_us)
     mems = "" if container.mems is None else str(container.mems)
     return [str(container.cpus) or "any", container.isolation.value, mems, quota, str(container.shares)]
+
+
+def _quota(quota_us: int, period_us: int) -> str:
+    """Return ``150/100``, the quota per period in milliseconds."""
+    return "none" if quota_us < 0 else f"{quota_us / 1000:g}/{period_us / 1000:g}"
 
 
 def _reasons(pod: PodPlan) -> list[str]:

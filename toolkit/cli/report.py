@@ -31,9 +31,9 @@ FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
 @verbose_option
 @json_option
 def command(run: Path, kind: str, output: Path | None, verbose: bool, as_json: bool) -> None:
-    """Render the directory RUN. It is judged again, as by judge, and so is the exit code.
+    """Render the run directory RUN. It is judged again first, and the exit code is that of judge.
 
-    Where FILE cannot be written the report is printed instead; the exit code is then at least 2.
+    Where the output file cannot be written the report is printed instead, and the exit code is at least 2.
     """
     result, _ = run_result(run)
     kind = "json" if as_json else kind

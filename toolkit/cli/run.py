@@ -21,6 +21,7 @@ from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, 
 from toolkit.errors import InputError, PinproofError
 from toolkit.host.topology import read_topology
 from toolkit.model import names
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
@@ -33,9 +34,15 @@ from toolkit.report.table import render_table
 from toolkit.scenario_file import load_scenario
 
 
-@click.command("run", short_help="Apply scenarios here, watch and judge them.")
+@click.command("run", short_help="Apply scenarios here, observe and judge them.")
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
-@click.option("--runtime", type=click.Choice(["cgroupfs", "runc", "crun"]), default="cgroupfs", show_default=True)
+@click.option(
+    "--runtime",
+    type=click.Choice(tuple(RUNTIMES)),
+    default=CGROUPFS,
+    show_default=True,
+    help="Runtime that makes the containers.",
+)
 @click.option("--duration", type=SECONDS, help="Seconds to observe, instead of the scenario's own.")
 @runs_option
 @verbose_option
@@ -43,7 +50,7 @@ from toolkit.scenario_file import load_scenario
 def command(
     scenarios: tuple[Path, ...], runtime: str, duration: float | None, runs: Path, verbose: bool, as_json: bool
 ) -> None:
-    """Put SCENARIO files on this machine, watch them, and judge what was seen."""
+    """Plan SCENARIO files, apply them to this machine, observe the result and judge it."""
     loaded = [load_scenario(path) for path in scenarios]
     topology = read_topology()
     plans = []
@@ -69,7 +76,7 @@ def command(
 
 
 def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bool) -> tuple[Outcome, int]:
-    """Run them; print and save each as it comes."""
+    """Run the plans; print and save each result as it comes."""
     outcomes: list[Outcome] = []
     codes: list[int] = []
 
@@ -89,7 +96,7 @@ def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bo
 
 
 def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome, int]:
-    """Run them and save each as it comes; print one document, of those that were judged, whatever ends the row."""
+    """Run the plans and save each result as it comes; print all as one document, even if a run cannot be made."""
     outcomes: list[Outcome] = []
     codes: list[int] = []
     results: list[object] = []
@@ -109,9 +116,9 @@ def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome
 
 
 def _each(plans: list[Planned], settings: execute.Settings, one: Callable[[Planned], None]) -> int:
-    """Run one after the other; the first that cannot be run, or a wish to stop, ends the row and is told.
+    """Run one plan after the other; the first that cannot be run, or a signal, ends the loop and is reported.
 
-    :returns: the exit code of what ended it, or 0.
+    :returns: the exit code of what ended the loop, or 0.
     """
     for number, work in enumerate(plans):
         try:

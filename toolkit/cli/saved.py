@@ -1,4 +1,4 @@
-"""Saved runs, judged again: what ``result.json`` says is compared with its evidence, never believed."""
+"""Saved runs, judged again: ``result.json`` is compared with the evidence, never trusted."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from toolkit.store import StoredRun, load_result, load_run, reread, window_paths
 from validators.registry import judge
 
 MAX_NOTES = 5
-"""How many disagreements are told one by one."""
+"""Disagreements that are reported one by one."""
 
 
 def judged_again(run: StoredRun) -> Result:
-    """Judge a run by its claims and evidence, and say on standard error where its ``result.json`` says otherwise.
+    """Judge a run by its claims and evidence; report on standard error where its ``result.json`` differs.
 
-    That a rule or a verdict is new is not told: the run may be older than the rule.
+    A new rule is not reported: the run may be older than the rule.
     """
     now = make_result(run.evidence, judge(run.claims, run.evidence))
     found = [] if run.result is None else disagreements(run.result, now)
@@ -29,7 +29,7 @@ def judged_again(run: StoredRun) -> Result:
 
 
 def _note(path: Path, found: list[str]) -> None:
-    """Say on standard error where the ``result.json`` of a run directory differs from its evidence."""
+    """Report on standard error where the ``result.json`` of a run directory differs from its evidence."""
     more = [f"and {len(found) - MAX_NOTES} more"] if len(found) > MAX_NOTES else []
     for text in (*found[:MAX_NOTES], *more):
         say_line(f"pinproof: {path / 'result.json'}: {text}", err=True)
@@ -62,13 +62,13 @@ def run_result(path: Path) -> tuple[Result, StoredRun]:
 
 
 def _incomplete(result: Result, missing: list[int], count: int) -> Result:
-    """Let windows that are not there be no windows that passed."""
+    """Add a verdict that is undecided: missing windows must not count as passed."""
     named = f" ({', '.join(map(str, missing[:MAX_NOTES]))}{', ...' if len(missing) > MAX_NOTES else ''})"
     verdict = Verdict(
         rule="evidence-health",
         subject="windows",
         outcome=Outcome.UNDECIDED,
-        reason=f"{count} of the windows that were watched are not there{named if missing else ''}",
+        reason=f"{count} of the watched windows are missing{named if missing else ''}",
         measures={"windows_missing_count": count},
     )
     verdicts = (*result.verdicts, verdict)
@@ -76,7 +76,7 @@ def _incomplete(result: Result, missing: list[int], count: int) -> Result:
 
 
 def disagreements(saved: Result, now: Result) -> list[str]:
-    """Say where saved verdicts are not those that the evidence gives."""
+    """Return where saved verdicts differ from those that the evidence gives."""
     recorded = {(verdict.rule, verdict.subject): verdict for verdict in saved.verdicts}
     today = {(verdict.rule, verdict.subject): verdict for verdict in now.verdicts}
     known = {rule for rule, _ in recorded}
@@ -87,7 +87,7 @@ def disagreements(saved: Result, now: Result) -> list[str]:
         if before is not None and before.outcome is not verdict.outcome:
             found.append(f"{name} is saved as {before.outcome}, its evidence says {verdict.outcome}: {verdict.reason}")
         elif before is None and verdict.rule in known:
-            found.append(f"{name} is not there, its evidence says {verdict.outcome}: {verdict.reason}")
+            found.append(f"{name} is missing, its evidence says {verdict.outcome}: {verdict.reason}")
     found += [
         f"{rule} {subject} is saved as {recorded[rule, subject].outcome}, its evidence says nothing about it"
         for rule, subject in recorded
@@ -104,7 +104,7 @@ def disagreements(saved: Result, now: Result) -> list[str]:
 def result_of(path: Path) -> tuple[Result, str]:
     """Return the verdicts of a run directory (judged again) or of a ``result.json``, and its scenario's name, if known.
 
-    A ``result.json`` without evidence beside it cannot be checked; that is said on standard error.
+    A ``result.json`` without evidence beside it cannot be checked; that is reported on standard error.
     """
     run = path.parent if path.name == "result.json" else path
     evidence = (run / "evidence.json").exists() or (run.is_dir() and bool(window_paths(run)))

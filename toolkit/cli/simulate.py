@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from toolkit.allocation.admission import does_not_start
 from toolkit.allocation.simulate import differences, simulate
 from toolkit.allocation.vectors import VectorScenario, read_vectors
 from toolkit.cli.common import say, say_line
@@ -27,9 +28,7 @@ SHOWN_CHARACTERS = 300
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Compare with each scenario's 'expect'; exit code 1 if one differs.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"results": {"<scenario id>": <as "expect">}}.')
-@click.option(
-    "--quirks", is_flag=True, help="Reproduce the defects of kubelet v1.36.2 instead of doing the sane thing."
-)
+@click.option("--quirks", is_flag=True, help="Reproduce the defects of kubelet v1.36.2 instead of correcting them.")
 def command(files: tuple[Path, ...], check: bool, as_json: bool, quirks: bool) -> None:
     """Replay allocation scenarios through the model of kubelet v1.36.2.
 
@@ -122,11 +121,11 @@ def _short(value: object) -> str:
 
 
 def describe(scenario: VectorScenario, outcome: dict[str, Any]) -> str:
-    """Tell in lines what happened in a scenario."""
+    """Return lines that report what happened in a scenario."""
     title = f"{scenario.id}: {scenario.description}" if scenario.description else scenario.id
     if "startup_error" in outcome:
         error = outcome["startup_error"]
-        return f"{printable(title)}\n  the kubelet does not start ({error['stage']}): {printable(error['message'])}"
+        return f"{printable(title)}\n  {printable(does_not_start(error['stage'], error['message']))}"
     lines = [title]
     startup = outcome["startup"]
     lines.append(f"  start: allocatable CPUs {startup['allocatable_cpus'] or 'none'}")
@@ -142,7 +141,7 @@ def _event_lines(title: str, result: dict[str, Any]) -> Iterable[str]:
         yield f"{title}: the kubelet crashes: {result['panic']}"
     elif "startup_error" in result:
         error = result["startup_error"]
-        yield f"{title}: the kubelet does not start ({error['stage']}): {error['message']}"
+        yield f"{title}: {does_not_start(error['stage'], error['message'])}"
     elif result.get("admitted") is False:
         yield f"{title}: refused, {result['reason']}: {result['message']}{pool}"
     else:

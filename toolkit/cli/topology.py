@@ -18,13 +18,13 @@ from toolkit.model.serde import to_json
     type=click.Path(path_type=Path),
     default=Path("/"),
     show_default=True,
-    help="A folder that holds another machine's sys and proc.",
+    help="A directory with another machine's sys and proc.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print every field as JSON.")
 def command(sysroot: Path, as_json: bool) -> None:
-    """Show the hardware as the kernel describes it, and what the kubelet would make of it.
+    """Show the hardware as the kernel reports it, and as the kubelet would discover it.
 
-    Needs no root. Groups of CPUs are in the kernel's list format. With --json everything is there, CPU by CPU.
+    Needs no root. CPU sets are in the kernel's list format. --json prints every field, CPU by CPU.
     """
     topology = read_topology(sysroot)
     if as_json:

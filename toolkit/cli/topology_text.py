@@ -8,6 +8,7 @@ from tabulate import tabulate
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import PciDevice, Topology
+from toolkit.report.layout import paragraph, table
 
 _KINDS = {
     "0x01": "storage",
@@ -148,7 +149,7 @@ def _kubelet(topology: Topology) -> str:
     caches = f"{len(uncore)} uncore caches" if uncore else "no uncore cache (alignment falls back to the socket)"
     text = f"Kubelet: sees {view.logical_cpus} CPUs in {len(view.nodes)} nodes, {caches}"
     unseen = topology.online - CpuSet.of(view.cpus)
-    return text + (f"; does not see CPUs {unseen}" if unseen else "")
+    return paragraph(text + (f"; does not see CPUs {unseen}" if unseen else ""), "", "  ")
 
 
 def _problems(topology: Topology) -> str:
@@ -157,7 +158,7 @@ def _problems(topology: Topology) -> str:
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     filled = [[short_list(cell) if isinstance(cell, CpuSet) else str(cell) for cell in row] for row in rows]
-    return tabulate(filled, headers=headers, tablefmt="simple", disable_numparse=True) if filled else ""
+    return table(filled, headers) if filled else ""
 
 
 def _count(groups: dict[int, CpuSet]) -> str:

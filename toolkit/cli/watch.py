@@ -1,4 +1,4 @@
-"""``pinproof watch``: observe and judge cgroups that somebody else made; read-only towards them."""
+"""``pinproof watch``: observe and judge cgroups that pinproof did not make; read-only."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from toolkit.store import new_run_id, save_windows_result
 
 @click.command("watch", short_help="Watch and judge existing cgroups.")
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), required=True, help="Claims file (YAML).")
-@click.option("--duration", type=SECONDS, help="Seconds to watch; without it until interrupted.")
+@click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
 @click.option(
     "--window",
     "window_s",
     type=SECONDS,
     default=WINDOW_S,
     show_default=True,
-    help="Seconds of one window; each is judged and saved by itself.",
+    help="Seconds of one window; each window is judged and saved by itself.",
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
@@ -51,12 +51,13 @@ def command(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Watch cgroups that exist (any runtime: docker, podman, systemd, Slurm) against a claims file, read-only.
+    """Judge existing cgroups (docker, podman, systemd, Slurm, any runtime) by a claims file. Read-only.
 
-    In windows that follow each other without a gap. Each is judged, printed on one line (with its details unless it
-    passed) and saved when it ends; what goes wrong in one leaves the others alone. A run of one window is saved as
-    DIR/RUN; one of more as DIR/RUN/window-000001 and so on, with what all of them come to in DIR/RUN/result.json.
-    SIGINT, SIGTERM and SIGHUP end the last window, which is judged like the others.
+    The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
+    passed, else with details) and saved. What goes wrong in one window does not affect the others.
+
+    A run of one window is saved as DIR/RUN. A run of several is saved as DIR/RUN/window-000001 and so on, with their
+    sums in DIR/RUN/result.json. SIGINT, SIGTERM and SIGHUP end the last window; it is judged like the others.
 
     Exit code: that of the worst window.
     """
@@ -69,7 +70,7 @@ def command(
     run_id = new_run_id("watch")
     path = runs / run_id
     codes: list[int] = []
-    # Until all is said and saved: a second signal must not undo what the first one asked for.
+    # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped:
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped)
         with session(claims, window, _Violations()) as open_session:
@@ -94,7 +95,7 @@ def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:
 
     def show() -> None:
         if not judged.alone:
-            # Where one JSON document is asked for it is the only thing on standard output.
+            # With --json the one document is the only thing on standard output.
             say(render_window(judged.number, result), err=as_json)
         elif as_json:
             print_json(to_data(result))
@@ -105,7 +106,7 @@ def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:
 
 
 def _print_sums(result: Result, path: Path, *, verbose: bool, as_json: bool) -> int:
-    """Print and save what all windows come to."""
+    """Print and save the sums of all windows."""
 
     def show() -> None:
         if as_json:
@@ -117,7 +118,7 @@ def _print_sums(result: Result, path: Path, *, verbose: bool, as_json: bool) -> 
 
 
 class _Violations:
-    """Says on standard error which thread ran outside, once in each window."""
+    """Reports on standard error which thread ran outside its set, once per window."""
 
     def __init__(self) -> None:
         self._window = 0

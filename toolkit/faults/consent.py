@@ -17,7 +17,7 @@ CONSENT = "--i-know-this-breaks-isolation"
 
 
 def own_sandbox(root: Path, cgroup: str) -> bool:
-    """Say whether a cgroup lies in the sandbox of a run that lives."""
+    """Return whether a cgroup lies in the sandbox of a run that lives."""
     first, _, below = cgroupfs.relative(cgroup).partition("/")
     if not below or not first.startswith("pinproof-"):
         return False

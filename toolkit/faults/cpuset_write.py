@@ -39,7 +39,7 @@ def _narrow(control: NegativeControl, target: Target) -> Injection:
 FAULT = Fault(
     id=ID,
     scope=Scope.CGROUP,
-    title="somebody else writes the cpuset",
+    title="another program writes the cpuset",
     changes="cpuset.cpus of the target becomes --cpus (default: all that its parent has)",
     field=("F4", "F7", "F15", "F16"),
     rules=("applied", "affinity-mask"),

@@ -37,7 +37,7 @@ class Escaper:
         self._base = self.rounds()
 
     def shown(self) -> bool:
-        """Say whether it has been on every CPU since :meth:`begin`; where nobody counts, that it has."""
+        """Return whether it has been on every CPU since :meth:`begin`; ``True`` where the kernel does not count."""
         if self._base is not None and (now := self.rounds()) is not None:
             self._made = now - self._base
         return not self.hidden

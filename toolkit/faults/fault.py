@@ -108,7 +108,7 @@ def _never_idle(_target: Target) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A scenario file's word for this fault (``fault: widen-cpuset``): the deed with some of its parameters settled.
+    """A scenario file's word for this fault (``fault: widen-cpuset``): the fault with some of its parameters fixed.
 
     :param aim: what is planted for a control, where ``when`` is ``SANDBOX``.
     :param idle: why the deed would change nothing for a target; ``None`` if it does.

@@ -28,7 +28,7 @@ def _nothing_to_widen(target: Target) -> str | None:
 FAULT = Fault(
     id=ID,
     scope=Scope.CGROUP,
-    title="somebody else writes the memory nodes",
+    title="another program writes the memory nodes",
     changes="cpuset.mems of the target becomes all nodes that have memory",
     field=("F13",),
     rules=("applied", "mems-containment"),

@@ -35,7 +35,7 @@ def act(deed: Deed) -> int:
 def narrow(hierarchy: Hierarchy, cgroup: str, cpus: CpuSet) -> None:
     """Let every thread of a cgroup narrow itself to the first of some CPUs."""
     done: set[int] = set()
-    # Threads inherit the mask of their maker, so the last round finds nobody new.
+    # Threads inherit the mask of their creator, so the last round finds no new thread.
     while fresh := set(cgroupfs.tids(hierarchy, cgroup)) - done:
         for tid in fresh:
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A container gets a CFS quota that nobody promised it, or another one than it was promised."""
+"""A container gets a CFS quota that its claim does not have, or another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task that belongs to nobody works on a CPU that is somebody's own (the task: ``rogue.py``)."""
+"""A task of no container runs on a CPU that a container owns (the task: ``rogue.py``)."""
 
 from __future__ import annotations
 

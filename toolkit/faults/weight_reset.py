@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from toolkit.apply.cgroups import weight_of_shares
 from toolkit.faults import control_files
 from toolkit.faults.fault import Alternatives, Fault, Scope, Target, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.model.claims import Isolation
+from toolkit.model.cpu_units import DEFAULT_SHARES, DEFAULT_WEIGHT, linear_weight
 from toolkit.model.scenario import NegativeControl
 
 ID = "weight-reset"
@@ -15,9 +15,9 @@ ID = "weight-reset"
 def prepare(host: Host, injection: Injection) -> Alternatives:
     """Write ``shares``, or the kernel's default: weight 100, shares 1024."""
     if host.hierarchy.is_v2("cpu"):
-        name, after = "cpu.weight", 100 if injection.shares is None else weight_of_shares(injection.shares)
+        name, after = "cpu.weight", DEFAULT_WEIGHT if injection.shares is None else linear_weight(injection.shares)
     else:
-        name, after = "cpu.shares", 1024 if injection.shares is None else injection.shares
+        name, after = "cpu.shares", DEFAULT_SHARES if injection.shares is None else injection.shares
     return (tuple(control_files.write(host, "cpu", cgroup, name, str(after)) for cgroup in injection.targets),)
 
 

@@ -27,8 +27,10 @@ TRACE_FEXIT = 25
 """Expected attach type of a tracing program: the return of a kernel function."""
 _MAP_TYPE_ARRAY, _MAP_TYPE_RINGBUF = 2, 27
 _ATTR_BYTES = 128
+"""More than the fields set here: every kernel accepts a longer ``bpf_attr`` whose rest is zero."""
 _INFO_BYTES = 256
 _NAME_BYTES = 15
+"""``BPF_OBJ_NAME_LEN`` without its NUL."""
 _LOG_BYTES = 1 << 24  # the most that every kernel takes is UINT_MAX >> 8
 _RETURN_ZERO = bytes.fromhex("b700000000000000 9500000000000000")
 """``r0 = 0; exit``: all other bits are zero, so both byte orders look alike."""
@@ -108,17 +110,26 @@ def object_info(fd: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapInfo:
-    """Sizes of a map, in bytes; of a per-CPU map the size of one CPU's value. A ring buffer's entries are bytes."""
+    """What a map was made from. Sizes in bytes; of a per-CPU map the size of one CPU's value. A ring buffer's entries
+    are bytes. ``kind``: ``enum bpf_map_type``."""
 
+    kind: int
     key_size: int
     value_size: int
     max_entries: int
+    flags: int
 
 
 def map_info(fd: int) -> MapInfo:
-    """Ask how large a map is."""
-    key, value, entries = struct.unpack_from("=III", object_info(fd), 8)
-    return MapInfo(key_size=key, value_size=value, max_entries=entries)
+    """Ask what a map was made from."""
+    kind, key, value, entries, flags = struct.unpack_from("=I4xIIII", object_info(fd))
+    return MapInfo(kind=kind, key_size=key, value_size=value, max_entries=entries, flags=flags)
+
+
+def make_map(terms: MapInfo, name: str) -> int:
+    """Make a map, and return its descriptor."""
+    sizes = (terms.kind, terms.key_size, terms.value_size, terms.max_entries, terms.flags)
+    return bpf(MAP_CREATE, struct.pack("=IIIIIII16s", *sizes, 0, 0, name[:_NAME_BYTES].encode()))
 
 
 def try_array_map(value_bytes: int = 8, entries: int = 1) -> int:

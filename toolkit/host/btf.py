@@ -9,6 +9,7 @@ Source: Documentation/bpf/btf.rst, sections 1 and 2 (encoding).
 
 from __future__ import annotations
 
+import functools
 import struct
 from array import array
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ _MODIFIERS = frozenset((8, 9, 10, 11, 18))  # typedef, volatile, const, restrict
 _FIXED_BYTES = {1: 4, 3: 12, 14: 4, 17: 4}  # int, array, var, declaration tag
 _BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, enum, prototype, data section, enum64
 _LAST_KIND = 19
+"""``BTF_KIND_ENUM64``: the size of an item of a later kind is not known, so nothing behind it can be read."""
 _MAX_DEPTH = 32
 
 
@@ -64,26 +66,26 @@ class Btf:
             raise InputError(where, "cut short", "BTF")
         self._types = data[header + type_off : header + type_off + type_len]
         self._strings = data[header + str_off : header + str_off + str_len]
-        self._starts = self._index()
+        self._starts, self._structs = self._index()
 
-    @classmethod
-    def of_kernel(cls, root: Path = Path("/")) -> Btf | None:
-        """Read the kernel's BTF, or ``None`` where the kernel was built without it.
+    @staticmethod
+    @functools.lru_cache(maxsize=1)
+    def of_kernel(root: Path = Path("/")) -> Btf | None:
+        """Read the kernel's BTF, or ``None`` where the kernel was built without it; kept for the next who asks.
 
         :raises InputError: the file is broken.
         """
         data = SysTree(root).read_bytes(KERNEL_BTF, MAX_BTF_BYTES)
-        return None if data is None else cls(data, str(root / KERNEL_BTF))
+        return None if data is None else Btf(data, str(root / KERNEL_BTF))
 
     def has_struct(self, name: str) -> bool:
-        """Say whether a struct or union of this name is defined."""
-        return bool(self._structs(name))
+        """Return whether a struct or union of this name is defined."""
+        return name.encode() in self._structs
 
     def member(self, struct_name: str, member: str) -> BtfMember | None:
         """Return the place of a member, anonymous inner structs and unions included, or ``None``."""
-        wanted = self._offsets_of(member)
-        for type_id in self._structs(struct_name) if wanted else ():
-            found = self._find(type_id, wanted, 0, 0)
+        for type_id in self._structs.get(struct_name.encode(), ()):
+            found = self._find(type_id, member.encode() + b"\0", 0, 0)
             if found is not None:
                 return found
         return None
@@ -93,21 +95,12 @@ class Btf:
 
         :raises InputError: a struct or member is missing.
         """
-        places = {at: name for name in wanted for at in self._offsets_of(name)}
-        unpack = struct.Struct(self._order + "II").unpack_from
-        types, found = self._types, dict[str, list[int]]()
-        for type_id, at in enumerate(self._starts):
-            name_at, info = unpack(types, at)
-            if type_id and name_at in places and info >> 24 & 0x1F in (_STRUCT, _UNION):
-                found.setdefault(places[name_at], []).append(type_id)
         result = {}
         for name, members in wanted.items():
             for member in members:
-                names = self._offsets_of(member)
-                hits = (self._find(type_id, names, 0, 0) for type_id in found.get(name, ()))
-                hit = next((hit for hit in hits if hit is not None), None)
+                hit = self.member(name, member)
                 if hit is None:
-                    missing = f"member {member} in struct {name}" if name in found else f"struct {name}"
+                    missing = f"member {member} in struct {name}" if self.has_struct(name) else f"struct {name}"
                     raise InputError(self._where, f"no {missing}", "a kernel that the probes know")
                 result[f"{name}.{member}"] = hit.byte_offset
         return result
@@ -126,7 +119,7 @@ class Btf:
         return None
 
     def has_member(self, struct_name: str, member: str) -> bool:
-        """Say whether the struct exists and has the member."""
+        """Return whether the struct exists and has the member."""
         return self.member(struct_name, member) is not None
 
     def function_id(self, name: str) -> int | None:
@@ -142,22 +135,31 @@ class Btf:
     def _unpack(self, layout: str, data: bytes, at: int) -> tuple[int, ...]:
         return struct.unpack_from(self._order + layout, data, at)
 
-    def _index(self) -> array[int]:
+    def _index(self) -> tuple[array[int], dict[bytes, list[int]]]:
+        """Find where each type begins, and the structs and unions of each name."""
         starts = array("I", [0])  # type 0 is void and has no record
-        unpack = struct.Struct(self._order + "4xI4x").unpack_from
+        named: dict[int, list[int]] = {}
+        unpack = struct.Struct(self._order + "II4x").unpack_from
         at, end, types = 0, len(self._types), self._types
         while at < end:
             starts.append(at)
             if end - at < 12:
                 raise InputError(self._where, f"type {len(starts) - 1} is cut short", "BTF")
-            (info,) = unpack(types, at)
+            name_at, info = unpack(types, at)
             kind = info >> 24 & 0x1F
             if not 0 < kind <= _LAST_KIND:
                 raise InputError(self._where, f"type {len(starts) - 1} has kind {kind}", f"1-{_LAST_KIND}")
+            if kind in (_STRUCT, _UNION):
+                named.setdefault(name_at, []).append(len(starts) - 1)
             at += 12 + _FIXED_BYTES.get(kind, 0) + _BYTES_PER_ITEM.get(kind, 0) * (info & 0xFFFF)
         if at != end:
             raise InputError(self._where, "the last type is cut short", "BTF")
-        return starts
+        structs: dict[bytes, list[int]] = {}
+        for place, type_ids in named.items():
+            name = self._strings[place : self._strings.find(b"\0", place)]
+            if name:
+                structs.setdefault(name, []).extend(type_ids)
+        return starts, {name: sorted(type_ids) for name, type_ids in structs.items()}
 
     def _offsets_of(self, name: str) -> frozenset[int]:
         """Return every place in the string table where this name stands; names may share their ends."""
@@ -166,20 +168,7 @@ class Btf:
             found.add(at)
         return frozenset(found)
 
-    def _structs(self, name: str) -> tuple[int, ...]:
-        names = self._offsets_of(name)
-        if not name or not names:
-            return ()
-        unpack = struct.Struct(self._order + "II").unpack_from
-        types = self._types
-        found = []
-        for type_id in range(1, len(self._starts)):
-            name_at, info = unpack(types, self._starts[type_id])
-            if name_at in names and info >> 24 & 0x1F in (_STRUCT, _UNION):
-                found.append(type_id)
-        return tuple(found)
-
-    def _find(self, type_id: int, wanted: frozenset[int], base_bits: int, depth: int) -> BtfMember | None:
+    def _find(self, type_id: int, wanted: bytes, base_bits: int, depth: int) -> BtfMember | None:
         if depth > _MAX_DEPTH or not 0 < type_id < len(self._starts):
             return None
         at = self._starts[type_id]
@@ -193,7 +182,7 @@ class Btf:
             name_at, member_type, offset = self._unpack("III", self._types, at + 12 + 12 * number)
             # With the kind flag the offset's upper byte is the width of a bit field.
             bits, offset = (offset >> 24, offset & 0xFFFFFF) if info >> 31 else (0, offset)
-            if name_at in wanted:
+            if self._strings[name_at : name_at + len(wanted)] == wanted:
                 return BtfMember(base_bits + offset, bits)
             if self._strings[name_at : name_at + 1] == b"\0":
                 inner = self._find(member_type, wanted, base_bits + offset, depth + 1)

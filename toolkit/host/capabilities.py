@@ -21,17 +21,19 @@ from pathlib import Path
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host import bpf_syscalls
 from toolkit.host.btf import KERNEL_BTF, Btf
-from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
+from toolkit.host.cgroup_mounts import V1_ONLY, V2_REMEDY, Hierarchy, Mode, detect
 from toolkit.host.namespaces import read_views
+from toolkit.host.runtimes import others, unfit
 from toolkit.host.sysfs import SysTree
 from toolkit.model import names
+from toolkit.model.runtimes import RUNTIMES, RuntimeKind
 from toolkit.model.serde import stage_value
 from toolkit.verbs import VERBS
 
 _OBSERVE = ("run", "conformance", "watch", "inject")
 _APPLY = ("run", "conformance", "inject")
 _ROOT_ONLY = (*_OBSERVE, "capture", "cleanup")
-_VARIANTS = ("run --runtime runc", "run --runtime crun")
+_VARIANTS = {kind.name: f"run --runtime {kind.name}" for kind in RUNTIMES.values() if kind.program}
 
 
 @stage_value
@@ -39,7 +41,7 @@ _VARIANTS = ("run --runtime runc", "run --runtime crun")
 class Capability:
     """One fact.
 
-    :param detail: what was found, or the cause of the "no". :param remedy: how to get it, empty where it is there.
+    :param detail: what was found, or the cause of the "no". :param remedy: how to get it, empty where it exists.
     :param needed_by: verbs that cannot work without it; empty: it only makes things better.
     """
 
@@ -81,8 +83,7 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
         _controller(hierarchy, "cpu"),
         _controller(hierarchy, "memory", needed_by=()),
         _tracefs(root),
-        _program("runc", "--version", ("run --runtime runc",)),
-        _crun(hierarchy),
+        *(_runtime(kind, hierarchy) for kind in RUNTIMES.values() if kind.program),
         _program("stress-ng", "--version", ()),
         _grpc(),
     )
@@ -113,7 +114,7 @@ def working_verbs(capabilities: tuple[Capability, ...]) -> dict[str, tuple[str, 
     # A variant ("run --runtime runc") needs what its verb needs, and more.
     return {
         verb: tuple(c.name for c in missing if verb in c.needed_by or verb.split(" --runtime")[0] in c.needed_by)
-        for verb in (*VERBS, *_VARIANTS)
+        for verb in (*VERBS, *_VARIANTS.values())
     }
 
 
@@ -189,13 +190,11 @@ def _hierarchy(root: Path) -> Hierarchy | None:
 
 
 def _cgroup(hierarchy: Hierarchy | None) -> Capability:
-    remedy = "mount -t cgroup2 none /sys/fs/cgroup/unified, or boot with systemd.unified_cgroup_hierarchy=1"
     if hierarchy is None:
-        return _fact("cgroup2", False, "no cgroup file system is mounted", remedy, _OBSERVE)
+        return _fact("cgroup2", False, "no cgroup file system is mounted", V2_REMEDY, _OBSERVE)
     if hierarchy.mode is Mode.V1:
-        cause = "pure v1 host: the kernel's BPF helpers know tasks by their cgroup v2 identity only"
-        return _fact("cgroup2", False, cause, remedy, _OBSERVE)
-    return _fact("cgroup2", True, f"{hierarchy.mode.value}, at {hierarchy.unified}", remedy, _OBSERVE)
+        return _fact("cgroup2", False, V1_ONLY, V2_REMEDY, _OBSERVE)
+    return _fact("cgroup2", True, f"{hierarchy.mode.value}, at {hierarchy.unified}", "", _OBSERVE)
 
 
 def _controller(hierarchy: Hierarchy | None, name: str, needed_by: tuple[str, ...] = _APPLY) -> Capability:
@@ -234,12 +233,12 @@ def _program(name: str, version_option: str, needed_by: tuple[str, ...]) -> Capa
     return _fact(name, works, f"{path}: {version or 'no version'}", f"install {name} anew", needed_by)
 
 
-def _crun(hierarchy: Hierarchy | None) -> Capability:
-    crun = _program("crun", "--version", ("run --runtime crun",))
-    if crun.available and hierarchy is not None and hierarchy.mode is not Mode.V2:
-        cause = f"{crun.detail}; it does not join the v2 hierarchy of a {hierarchy.mode.value} host"
-        return _fact("crun", False, cause, "a cgroup v2 host, or --runtime runc", crun.needed_by)
-    return crun
+def _runtime(kind: RuntimeKind, hierarchy: Hierarchy | None) -> Capability:
+    found = _program(kind.program, "--version", (_VARIANTS[kind.name],))
+    problem = "" if hierarchy is None else unfit(kind, hierarchy)
+    if found.available and problem:
+        return _fact(kind.name, False, f"{found.detail}; {problem}", others(), found.needed_by)
+    return found
 
 
 def _own_cpu() -> int:

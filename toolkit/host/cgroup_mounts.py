@@ -34,6 +34,10 @@ class Mode(StrEnum):
     V1 = "v1"
 
 
+V1_ONLY = "this host has cgroup v1 only, and BPF knows tasks by their cgroup v2 identity"
+V2_REMEDY = "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or mount -t cgroup2 none /sys/fs/cgroup/unified"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchy:
     """The cgroup mounts of one host.
@@ -49,6 +53,15 @@ class Hierarchy:
     unified: Path | None
     legacy: tuple[tuple[str, Path], ...] = ()
     partial: frozenset[Path] = frozenset()
+
+    def identity_root(self) -> Path:
+        """Return the mount point of cgroup2, by whose ids BPF tells cgroups apart.
+
+        :raises HostUnsupportedError: a pure v1 host.
+        """
+        if self.unified is None:
+            raise HostUnsupportedError(f"{V1_ONLY}: {V2_REMEDY}")
+        return self.unified
 
     def controller_dir(self, name: str) -> Path:
         """Return the root directory of the hierarchy that carries the controller.
@@ -75,7 +88,7 @@ class Hierarchy:
         return None
 
     def is_v2(self, name: str) -> bool:
-        """Say whether the controller lives in the unified hierarchy."""
+        """Return whether the controller lives in the unified hierarchy."""
         return all(controller != name for controller, _ in self.legacy)
 
 
@@ -145,7 +158,7 @@ def v1_number(controller: str, root: Path = Path("/")) -> int:
 
 
 def read_control(path: Path) -> str | None:
-    r"""Read a whole control file; ``None`` if it is not there (any more) or not readable in this kind of cgroup.
+    r"""Read a whole control file; ``None`` if it does not exist (any more) or is not readable in this kind of cgroup.
 
     Bytes that are no UTF-8 are kept (``surrogateescape``). A name in it is spelt by
     :func:`toolkit.model.names.from_text` before it goes anywhere. Lines end with ``\n`` alone: ``splitlines`` would let

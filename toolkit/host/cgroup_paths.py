@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.errors import InputError
 from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model import names
 
@@ -40,12 +40,7 @@ def identity_dir(hierarchy: Hierarchy, cgroup: str) -> Path:
 
     :raises HostUnsupportedError: a pure v1 host.
     """
-    if hierarchy.unified is None:
-        raise HostUnsupportedError(
-            "this host has cgroup v1 only: BPF cannot tell cgroups apart; boot with cgroup v2 or mount a cgroup2 "
-            "hierarchy that the container runtime joins (hybrid)"
-        )
-    return hierarchy.unified / relative(cgroup)
+    return hierarchy.identity_root() / relative(cgroup)
 
 
 def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
@@ -75,7 +70,7 @@ def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
 
 
 def exists(hierarchy: Hierarchy, cgroup: str) -> bool:
-    """Say whether any hierarchy that matters has the cgroup."""
+    """Return whether any hierarchy that matters has the cgroup."""
     path = relative(cgroup)
     return any((mount / path).is_dir() for mount in _mounts(hierarchy))
 

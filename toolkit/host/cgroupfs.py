@@ -55,7 +55,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuStat:
-    """CPU time and throttling of a cgroup and its descendants; ``None`` where the kernel does not tell.
+    """CPU time and throttling of a cgroup and its descendants; ``None`` where the kernel does not report it.
 
     :param at_ns: CLOCK_MONOTONIC at the middle of the read.
     """
@@ -89,7 +89,7 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
 
 
 def control_paths(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
-    """Return the paths of the files that :func:`read_files` reads, for whoever wants to see whether one changed."""
+    """Return the paths of the files that :func:`read_files` reads, so that a caller can see whether one changed."""
     path = relative(cgroup)
     names: list[tuple[str, tuple[str, ...]]] = [
         ("cpuset", tuple(f"cpuset.{what}" for what in ("cpus", "mems"))),

@@ -1,7 +1,7 @@
 """Which processor this is, and which CPUs are of which kind where one machine has several kinds of core.
 
-Hints, not promises: the kernel has no single file for it. Tried in order, the first that tells at least two kinds apart
-wins: the per-type PMUs of hybrid x86, Arm's MIDR register, the scheduler's ``cpu_capacity``.
+Hints, not promises: the kernel has no single file for it. Tried in order, the first that finds two kinds or more wins:
+the per-type PMUs of hybrid x86, Arm's MIDR register, the scheduler's ``cpu_capacity``.
 
 Source: Documentation/admin-guide/perf/intel-hybrid (``/sys/devices/cpu_core/cpus``), Documentation/arch/arm64/
 cpu-feature-registers.rst (``midr_el1``), Documentation/scheduler/sched-capacity.rst.

@@ -80,11 +80,11 @@ def cgroup_mode(root: Path = Path("/")) -> str:
 
 
 def throttle_model(root: Path = Path("/")) -> str:
-    """Tell how CFS bandwidth stops a group: ``runqueue``, ``task`` or ``unknown``.
+    """Return how CFS bandwidth stops a group: ``runqueue``, ``task`` or ``unknown``.
 
     ``task``: "sched/fair: Add related data structure for task based throttle" (2025, kernel 6.18) gave each task a
     ``throttle_node`` to queue itself on; before, the group's run queue was taken off as a whole. Without BTF the
-    callback's name in kallsyms tells the same.
+    callback's name in kallsyms shows the same.
     """
     try:
         btf = Btf.of_kernel(root)

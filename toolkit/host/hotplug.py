@@ -33,7 +33,9 @@ from toolkit.model.evidence import HotplugEvent
 _ONLINE = "sys/devices/system/cpu/online"
 _CPU_NAME = re.compile(r"cpu(\d{1,6})", re.ASCII)
 _RECEIVE_BYTES = 1024 * 1024
+"""Room for thousands of events, while the thread waits for a CPU."""
 _EVENTS_DEADLINE_S = 0.5
+"""The kernel changes the online list a little before it sends the event; later than this the event is lost."""
 _CAUGHT_UP_S = 2.0
 """An idle monitor answers in a millisecond; behind 40 runnable tasks of a 3 ms slice in 120 ms."""
 LOST = "CPU hotplug events were lost (buffer full)"
@@ -147,7 +149,7 @@ class HotplugMonitor:
     def _collect(self, monitor: Any) -> None:
         try:
             self._listen(monitor)
-        except Exception as error:  # nobody else would ever know
+        except Exception as error:  # the thread ends here: without this its end would go unnoticed
             self._go_blind(
                 f"CPU hotplug events are not received any more: {error or type(error).__name__}", self._heard_ns
             )
@@ -183,12 +185,12 @@ class HotplugMonitor:
             self._lost(error, now)
 
     def _lost(self, error: int, now_ns: int) -> None:
-        # What was sent since the socket was last known to be empty may be lost; the online list goes on telling.
+        # What was sent since the socket was last known to be empty may be lost; the online list remains a witness.
         text = LOST if error == errno.ENOBUFS else f"CPU hotplug events: {os.strerror(error)}"
         self._go_blind(text, self._heard_ns, now_ns)
 
     def _receive(self, monitor: Any) -> None:
-        """Take one message. ``None`` is a message for somebody else, or none at all: the caller asks the kernel."""
+        """Take one message. ``None`` is a message for another receiver, or none at all: the caller asks the kernel."""
         now = time.monotonic_ns()
         try:
             device = monitor.poll(timeout=0)

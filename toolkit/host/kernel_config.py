@@ -12,6 +12,7 @@ from toolkit.host.sysfs import SysTree
 
 _MAX_BYTES = 8 * 1024 * 1024
 _GZIP = 16 + zlib.MAX_WBITS
+"""zlib's way to ask for a gzip header; with ``decompress`` the size of the output can be bounded."""
 _LINE = re.compile(r"(CONFIG_\w+)=(.*)", re.ASCII)
 
 

@@ -18,6 +18,7 @@ from toolkit.host.cgroup_mounts import Hierarchy, read_control
 FIRST = {"pid": 0xEFFFFFFC, "time": 0xEFFFFFFA}
 """Inodes of the namespaces that the kernel starts with."""
 _ROOT_INODE = 1
+"""The root directory of a cgroup hierarchy; a mount with another inode shows a subtree only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Small readers of /proc: who a process is, and which threads exist. Not the thread-mask sampler (``probes``).
+"""Small readers of /proc: what identifies a process, and which threads exist. Not the thread-mask sampler (``probes``).
 
 psutil does what is asked now and then of the running machine (:mod:`toolkit.apply.launch`). Here stays what it cannot:
 
@@ -41,7 +41,7 @@ def comm(tid: int, root: Path = Path("/")) -> str:
 
 
 def children(pid: int, root: Path = Path("/")) -> list[int] | None:
-    """Return the processes that a process's main thread has made; ``None`` if it is gone, or the kernel does not tell.
+    """Return the processes that a process's main thread has made; ``None``: it is gone, or not reported.
 
     Source: proc(5), ``/proc/pid/task/tid/children`` (CONFIG_PROC_CHILDREN).
     """

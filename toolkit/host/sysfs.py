@@ -2,7 +2,7 @@
 
 A dump comes from elsewhere, so nothing in it is trusted: links are followed one component at a time and stay inside the
 tree (an absolute target starts at the tree's root, as in chroot), only regular files of bounded size are opened, and
-folders are never walked, only listed. What is missing or unreadable is ``None``; what is there but makes no sense is
+folders are never walked, only listed. What is missing or unreadable is ``None``; what exists but makes no sense is
 noted in :attr:`SysTree.problems` and treated as missing. Not a parser of any particular file.
 
 Source: path_resolution(7); openat2(2), RESOLVE_IN_ROOT, for the meaning of "inside".
@@ -100,12 +100,12 @@ class SysTree:
         return tuple(sorted(number for match in matches if match and (number := int(match[1])) <= MAX_ID))
 
     def exists(self, path: str) -> bool:
-        """Say whether the path leads to something inside the tree."""
+        """Return whether the path leads to something inside the tree."""
         place = self._place(path)
         return place is not None and os.path.lexists(place)
 
     def is_folder(self, path: str) -> bool:
-        """Say whether the path leads to a folder inside the tree."""
+        """Return whether the path leads to a folder inside the tree."""
         place = self._place(path)
         return place is not None and os.path.isdir(place) and not os.path.islink(place)  # noqa: PTH112, PTH114
 

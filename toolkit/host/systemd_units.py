@@ -20,7 +20,7 @@ _USER_MANAGER = "/user@"
 
 
 def read_manager(hierarchy: Hierarchy, cgroup: str, path: str) -> CgroupManager:
-    """Say who manages a cgroup. :param path: where it is below the mounts, as file functions want it."""
+    """Return which manager wrote a cgroup. :param path: where it is below the mounts, as file functions want it."""
     if not names_unit(cgroup):
         return CgroupManager.CGROUPFS
     if hierarchy.root != Path("/"):
@@ -35,7 +35,7 @@ def read_manager(hierarchy: Hierarchy, cgroup: str, path: str) -> CgroupManager:
 
 
 def is_marked(directory: Path) -> bool | None:
-    """Say whether the cgroup has systemd's mark; ``None``: it cannot be told."""
+    """Return whether the cgroup has systemd's mark; ``None``: unknown."""
     for name in ATTRIBUTES:
         try:
             os.getxattr(directory, name)

@@ -29,7 +29,7 @@ def voluntary_switches(tid: int, root: Path = Path("/")) -> int | None:
 def switches_and_threads(tid: int, root: str) -> tuple[int, int] | None:
     """Return how often a task was switched out, and how many threads its process has; ``None`` if it is gone.
 
-    0 threads: not told. Bytes and plain paths: a window asks this twice of every thread of the machine.
+    0 threads: not reported. Bytes and plain paths: a window asks this twice of every thread of the machine.
     """
     text = _status(tid, root)
     if text is None:

@@ -1,4 +1,4 @@
-"""Whether this is a virtual machine, and whose: steal time and missing counters come with it. A hint, in words.
+"""Whether this is a virtual machine, and on which hypervisor. A hint, in words.
 
 On the running machine systemd-detect-virt(1) is asked, which knows far more machines than we do (bare metal whose
 firmware has a cloud's name, for one). Files are read where there is no such command, and of a saved tree.

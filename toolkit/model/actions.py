@@ -1,4 +1,4 @@
-"""Who did it: single events that explain why a task ran where it ran. Facts only.
+"""Actions on tasks: moves between cgroups and affinity changes, with their authors, to explain where a task ran.
 
 Source: kernel/cgroup/cgroup.c (``cgroup_attach_task``), sched_setaffinity(2).
 """

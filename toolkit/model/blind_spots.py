@@ -1,4 +1,4 @@
-"""What a run did not see, and which witnesses that leaves doubtful: no judgement, only whom it concerns.
+"""What a run did not see, and which witnesses are incomplete because of it. No judgement.
 
 A blind spot names witnesses, a rule names the witnesses that it rests on (``validators``), and a rule that rests on a
 blind one cannot come out ``passed``. So a new blind spot, or a new rule, touches one place. A spot that is accounted
@@ -28,31 +28,30 @@ class Witness(StrEnum):
     SLOTS = "slots"
     """CPU time in slots of the window."""
     SYSTEM_TASKS = "system-tasks"
-    """Tasks of no pod and no claim on watched CPUs: what the switch ledger tells beyond pods."""
+    """Tasks of no pod and no claim on watched CPUs: what the switch ledger records beyond pods."""
     INTERRUPTS = "interrupts"
     """Time in interrupt handlers on watched CPUs."""
     ACTIONS = "actions"
-    """Who moved tasks and changed masks: explains, nothing is judged by it."""
+    """Moves of tasks and changes of masks, with their authors: explanation only, no rule judges by it."""
 
 
 EVERY_WITNESS = tuple(Witness)
 BLINDED_BY = {
-    Witness.SWITCHES: "events unread or not handled when the window has closed, threads of pods that the kernel hides "
-    "from its tracepoints; and, by their own numbers, events, map entries and program runs lost, CPUs never seen, "
-    "switches missing, a control that was missed",
-    Witness.MASKS: "a thread of the claim that went unread for longer than stated (the observer was stopped or "
-    "starved, or could not read /proc), masks that were not kept",
+    Witness.SWITCHES: "events, map entries or program runs lost; events not handled when the window closed; CPUs never "
+    "seen; switches missing; a control that was missed; threads of pods that the kernel hides from its tracepoints",
+    Witness.MASKS: "a thread of the claim that was not read for longer than stated (the observer was stopped or "
+    "starved, or could not read /proc); masks that were discarded",
     Witness.FILES: "control files that were not read",
     Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts",
     Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved",
     Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",
-    Witness.INTERRUPTS: "tracepoints of interrupts that this kernel lacks, softirqs that passed none",
-    Witness.ACTIONS: "moves and affinity changes that were not told",
+    Witness.INTERRUPTS: "interrupt tracepoints that this kernel lacks; softirqs that no tracepoint reported",
+    Witness.ACTIONS: "moves and affinity changes that were lost",
 }
 """What leaves each witness doubtful, for people."""
 BLINDED_ALL = (
-    "CPUs that came or went, hotplug events that were lost or cannot be received, a thread of the observer that "
-    "met an error or ended, evidence that contradicts itself"
+    "CPUs that came or went; hotplug events that were lost or cannot be received; a thread of the observer that "
+    "ended or met an error; evidence that contradicts itself"
 )
 """What leaves all of them doubtful."""
 
@@ -62,7 +61,7 @@ BLINDED_ALL = (
 class BlindSpot:
     """Something that was not seen.
 
-    :param witnesses: whose evidence is incomplete by it; none: accounted for otherwise.
+    :param witnesses: those with incomplete evidence because of it; none: accounted for otherwise.
     :param claim: the only claim that it is about; ``None``: the whole node.
     :param cpus: CPUs that it is about, where that is known.
     :param start_at_ns, end_at_ns: when, since the window opened, where that is known.

@@ -1,4 +1,4 @@
-"""Who makes a cgroup and writes its limits: systemd does it by its own rules, everybody else as they please.
+"""The manager that makes a cgroup and writes its limits: systemd rounds by its own rules, others do not.
 
 Source: systemd.unit(5), systemd.scope(5), systemd.slice(5): the cgroup of a unit has the unit's name.
 """
@@ -11,21 +11,21 @@ _UNITS = (".service", ".scope", ".slice")
 
 
 class CgroupManager(StrEnum):
-    """Who wrote a cgroup's files."""
+    """The writer of a cgroup's files."""
 
     SYSTEMD = "systemd"
     """It is the cgroup of a systemd unit: a container's scope under the systemd driver, a pod's slice, a service."""
     CGROUPFS = "cgroupfs"
-    """Somebody who writes the files himself: a runtime with the cgroupfs driver, pinproof, a person."""
+    """Files written directly: by a runtime with the cgroupfs driver, by pinproof, by a person."""
     UNKNOWN = "unknown"
     """Not read, or it could not be read."""
 
 
 def names_unit(cgroup: str) -> bool:
-    """Say whether a cgroup has the name of a unit that can have one."""
+    """Return whether a cgroup has the name of a unit that can have one."""
     return cgroup.rstrip("/").endswith(_UNITS)
 
 
 def systemd_wrote(cgroup: str, manager: CgroupManager) -> bool:
-    """Say whether systemd wrote the cgroup's limits; where that was not read, the name tells."""
+    """Return whether systemd wrote the cgroup's limits; where that was not read, the name decides."""
     return manager is CgroupManager.SYSTEMD or (manager is CgroupManager.UNKNOWN and names_unit(cgroup))

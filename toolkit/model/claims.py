@@ -17,7 +17,7 @@ from toolkit.model.serde import stage_value
 
 
 class Isolation(StrEnum):
-    """Who shares the claim's CPUs."""
+    """Which tasks may share the claim's CPUs."""
 
     CONTAINER = "container"
     """Nobody: the CPUs are exclusive to this container."""

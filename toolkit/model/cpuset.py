@@ -102,6 +102,10 @@ class CpuSet:
             value = value << 32 | int(word, 16)
         return cls(value)
 
+    def within_one(self, masks: Iterable[int]) -> bool:
+        """Say whether one of these masks has all of the set."""
+        return any(not self.mask & ~mask for mask in masks)
+
     def to_mask(self) -> str:
         """Write the mask format, 32 bits a word."""
         words = []
@@ -171,7 +175,7 @@ class CpuSet:
         return self <= other and self.mask != other.mask
 
     def isdisjoint(self, other: CpuSet) -> bool:
-        """Say whether the two sets share no id."""
+        """Return whether the two sets share no id."""
         return not self.mask & other.mask
 
     def first(self) -> int:

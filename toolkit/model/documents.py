@@ -44,7 +44,7 @@ def refusal(found: str, expected: str) -> PydanticCustomError:
 
 
 def expected(text: str) -> WrapValidator:
-    """Say what a place must hold, for any value that is refused itself; what is wrong inside of it says so itself."""
+    """Return what a place must hold, for a value that is itself refused; errors inside it name their own place."""
 
     def check(value: object, handler: ValidatorFunctionWrapHandler) -> object:
         try:

@@ -1,4 +1,4 @@
-"""Time that interrupts took on a CPU, by source: what the interrupt ledger tells. Facts only.
+"""Time that interrupts took on a CPU, by source: as the interrupt ledger counted it. Facts only.
 
 Source: Documentation/core-api/genericirq.rst, include/trace/events/irq.h (``irq_handler_*``, ``softirq_*``).
 """

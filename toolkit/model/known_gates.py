@@ -1,9 +1,9 @@
 """Every feature gate that some component of Kubernetes v1.36 knows: a kubelet refuses to start with any other.
 
 A kubelet knows the gates of the libraries that it is built with. Which of the few of other components it takes is not
-told apart here: taking one too many is a lesser fault than refusing one that a real kubelet takes. Names only; what the
-resource managers depend on is in :mod:`toolkit.model.feature_gates`. Distributions add gates of their own (OpenShift's
-kubelet even takes any name), which an upstream kubelet refuses.
+distinguished here: accepting one too many is a lesser fault than refusing one that a real kubelet accepts. Names
+only; what the resource managers depend on is in :mod:`toolkit.model.feature_gates`. Distributions add gates of their
+own (OpenShift's kubelet even takes any name), which an upstream kubelet refuses.
 Source: Kubernetes v1.36.2, ``test/compatibility_lifecycle/reference/versioned_feature_list.yaml``, and the names that
 its constants have in ``pkg/features``, ``apiserver/pkg/features``, ``client-go/features``, ``component-base``.
 """

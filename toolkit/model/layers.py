@@ -14,7 +14,7 @@ from toolkit.model.serde import stage_value
 
 
 class Layer(StrEnum):
-    """Who says it, in the order in which a decision travels."""
+    """The layers, in the order in which a decision travels."""
 
     MODEL = "model"
     """What the resource managers should have decided."""
@@ -35,7 +35,7 @@ class Layer(StrEnum):
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerView:
-    """One layer's word about one claim at one moment; ``None``: the layer does not speak about this.
+    """What one layer states about one claim at one moment; ``None``: nothing.
 
     :param at_ns: nanoseconds since the observation began; before it: negative.
     """

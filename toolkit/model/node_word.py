@@ -11,7 +11,7 @@ from toolkit.model.state_files import StateReading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeWord:
-    """Read when a window ends; nothing of it is known where nobody says it.
+    """Read when a window ends; a part is unknown where no source states it.
 
     :param runtime: what made the containers. :param layers: each claim's CPUs by the words of each layer.
     """

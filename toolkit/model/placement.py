@@ -22,7 +22,7 @@ class PageKind(StrEnum):
     HUGE = "huge"
     """hugetlb pages; transparent huge pages count as the kind of their mapping."""
     FILE = "file"
-    """Everything with a file behind it, shared memory included; whoever touched a page first placed it."""
+    """Everything with a file behind it, shared memory included; the first toucher placed each page."""
 
 
 @stage_value

@@ -21,12 +21,12 @@ ResourceList = Mapping[str, Quantity]
 
 
 def is_memory_resource(name: str) -> bool:
-    """Say whether the Memory Manager accounts for this resource."""
+    """Return whether the Memory Manager accounts for this resource."""
     return name == MEMORY or name.startswith(HUGEPAGES_PREFIX)
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """Say whether a pod-level budget may name this resource (KEP-2837)."""
+    """Return whether a pod-level budget may name this resource (KEP-2837)."""
     return name == CPU or is_memory_resource(name)
 
 

@@ -182,7 +182,7 @@ class _Identity(Part):
 
 
 class _VectorPod(_Spec, _Identity):
-    """Fields are read in the order of the bases from behind: who the pod is comes first."""
+    """Fields are read in the order of the bases from behind: the pod's identity comes first."""
 
 
 def read_pod(data: object, where: str) -> Pod:

@@ -114,7 +114,7 @@ class Scenario:
     pile_ups: tuple[str, ...] = ()
     """Containers whose threads all narrow themselves to the first of their CPUs."""
     weights: bool = False
-    """Whether the containers' parts of contended CPU time are promised too. Who has no rival cannot be judged so."""
+    """Whether shares of contended CPU time are promised too. A container without a rival cannot be judged by it."""
     state_files: bool = False
     """Whether the state files that the kubelet would have written are judged too."""
     transition_limit_ms: float | None = None

@@ -44,15 +44,15 @@ _SHAPES = {
     "tuple_type": "a list is expected",
     "list_type": "a list is expected",
 }
-"""What pydantic tells in the names of Python's types."""
+"""What pydantic reports in the names of Python's types."""
 
 
 def first_problem(error: ValidationError) -> str:
-    """Say the first thing that is wrong, with its place, on one line."""
+    """Return the first error, with its place, on one line."""
     problems = error.errors(include_url=False)
     problem = problems[0]
     if problem["loc"] and str(problem["loc"][-1]).startswith("literal["):
-        # Of the alternatives `none` and `{quotaUs: ...}` the one tells most that the input came furthest with.
+        # Of the alternatives `none` and `{quotaUs: ...}` the error of the one that matched furthest says most.
         stem = problem["loc"][:-1]
         problem = max((one for one in problems if one["loc"][: len(stem)] == stem), key=lambda one: len(one["loc"]))
     # What remains of alternatives and of our classes in the place is no key of the file.

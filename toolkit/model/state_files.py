@@ -112,7 +112,7 @@ class StateReading:
     :param cpus_online: CPUs that the kubelet's machine has: online ones when it started.
     :param cpu_policy, memory_policy: as configured; ``None``: not known.
     :param containers: of active pods; ``None``: not known.
-    :param node_bytes: memory of each NUMA node as the running kernel tells; ``None``: not read.
+    :param node_bytes: memory of each NUMA node as the running kernel reports it; ``None``: not read.
     """
 
     at_ns: int

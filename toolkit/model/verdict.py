@@ -33,7 +33,7 @@ _WORST_FIRST = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED, Outcome.SKIPP
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offender:
-    """Who broke a claim: a thread on a CPU, when first, for how long.
+    """What broke a claim: a thread on a CPU, when first, for how long.
 
     :param first_at_ns: nanoseconds since the observation began.
     """

@@ -61,7 +61,7 @@ def _verdict(subject: str, outcome: Outcome, reason: str) -> Verdict:
 
 
 def unexpected_admission(scenario: Scenario, work: Planned) -> str | None:
-    """Say where the plan admits or refuses other pods than the scenario says; ``None`` if it agrees."""
+    """Return where the plan admits or refuses other pods than the scenario says; ``None`` if it agrees."""
     for verdict in admissions(scenario, work):
         if verdict.subject != NODE and verdict.outcome is Outcome.FAILED:
             return verdict.reason

@@ -23,9 +23,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import Node
+from toolkit.allocation.node import start_node
 from toolkit.errors import InputError
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import MEMORY
@@ -49,12 +48,7 @@ def resolve(pods: Iterable[dict[str, Any]], config: NodeConfig, machine: Machine
 
 
 def _values(config: NodeConfig, machine: Machine) -> dict[str, int]:
-    try:
-        node = Node(config, machine)
-    except StartupError as error:
-        raise InputError(
-            "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
-        ) from None
+    node = start_node(config, machine)
     free = (node.cpu_policy.allocatable or machine.cpus).mask
     reserved = {entry.numa_node: entry.limits.get(MEMORY) for entry in config.reserved_memory}
 

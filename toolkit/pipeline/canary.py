@@ -2,8 +2,8 @@
 
 Both are pulses (short bursts, long sleeps) on the same housekeeping CPU, in cgroups of their own that carry nothing but
 their identity: an affinity holds them there, so that nothing on the host changes for them, and the false claim is just
-another CPU set in the ledger. To the observer they are ordinary claims; :func:`separate` takes them out of the evidence
-again and sums them up as :class:`Canary` values.
+another CPU set in the ledger. To the observer they are ordinary claims; their evidence is of the same type, built of
+the same readings as that of the claims that are judged, and :func:`controls` sums it up.
 Source: docs/principles.md, "positive control".
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.apply.pinned import pinned
@@ -19,7 +19,7 @@ from toolkit.host import cgroupfs
 from toolkit.host.task_switches import context_switches
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Canary, Coverage, Evidence
+from toolkit.model.evidence import Canary, Evidence
 from toolkit.model.sandbox import Workload, WorkloadKind
 
 POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
@@ -69,7 +69,7 @@ def canaries(
 
 
 def alive(pair: CanaryPair) -> bool:
-    """Say whether both canaries still run."""
+    """Return whether both canaries still run."""
     return all(cgroupfs.pids(pair.hierarchy, claim.cgroup) for claim in pair.claims)
 
 
@@ -81,19 +81,19 @@ def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int]:
     }
 
 
-def separate(
+def controls(
     evidence: Evidence, pair: CanaryPair, planted: dict[str, int], reported_at_ns: int | None, planted_at_ns: int
-) -> Evidence:
-    """Take the canaries' rows out of the evidence and add them as :class:`Canary` values.
+) -> tuple[Canary, ...]:
+    """Sum up the canaries' own evidence.
 
     :param planted: claim name -> context switches by /proc during the window.
     :param reported_at_ns: when user space learnt of the positive canary's first escape; ``None``: never.
     :param planted_at_ns: when that escape began.
     """
-    controls = []
+    found = []
     for name in NAMES:
         rows = [row for row in evidence.cpu_use if row.claim == name]
-        controls.append(
+        found.append(
             Canary(
                 positive=name == POSITIVE,
                 cpu=pair.cpu,
@@ -105,32 +105,4 @@ def separate(
                 out_of_set_ns=sum(row.out_of_set_ns for row in rows),
             )
         )
-    cgroups = {claim.cgroup for claim in pair.claims}
-    latency = None if reported_at_ns is None else (reported_at_ns - planted_at_ns) / 1e6
-    return replace(
-        evidence,
-        cpu_use=tuple(row for row in evidence.cpu_use if row.claim not in NAMES),
-        offenders=tuple(row for row in evidence.offenders if row.claim not in NAMES),
-        thread_masks=tuple(row for row in evidence.thread_masks if row.claim not in NAMES),
-        files_before=tuple(row for row in evidence.files_before if row.cgroup not in cgroups),
-        files_after=tuple(row for row in evidence.files_after if row.cgroup not in cgroups),
-        files_during=tuple(row for row in evidence.files_during if row.cgroup not in cgroups),
-        bandwidth=tuple(row for row in evidence.bandwidth if row.claim not in NAMES),
-        usage_bins=tuple(row for row in evidence.usage_bins if row.claim not in NAMES),
-        transitions=tuple(row for row in evidence.transitions if row.claim not in NAMES),
-        run_delay_ns={name: value for name, value in evidence.run_delay_ns.items() if name not in NAMES},
-        canaries=tuple(controls),
-        coverage=_coverage(evidence.coverage, latency),
-    )
-
-
-def _coverage(coverage: Coverage, latency_ms: float | None) -> Coverage:
-    """Leave out what was not seen of the canaries alone: no promise rests on it."""
-    left = tuple(spot for spot in coverage.blindness if spot.claim not in NAMES)
-    return replace(
-        coverage,
-        positive_control_latency_ms=latency_ms,
-        blindness=left,
-        blind_spots=tuple(dict.fromkeys(spot.text for spot in left)) if coverage.blindness else coverage.blind_spots,
-        scan_gaps=tuple(gap for gap in coverage.scan_gaps if gap.claim not in NAMES),
-    )
+    return tuple(found)

@@ -56,7 +56,7 @@ def _able(host: Host, injection: Injection) -> bool:
 
 
 def reported(fault: Fault, claim: str, verdicts: tuple[Verdict, ...]) -> bool:
-    """Say whether each rule of the fault failed about the target."""
+    """Return whether each rule of the fault failed about the target."""
     failed = {verdict.rule for verdict in verdicts if verdict.outcome is Outcome.FAILED and verdict.subject == claim}
     return set(fault.rules) <= failed
 

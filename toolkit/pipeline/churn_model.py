@@ -1,7 +1,7 @@
 """What a node under churn should look like: the allocation model, driven by random operations. Pure.
 
 The same seed gives the same operations on the same machine, as long as the caller reports no refusals of its own.
-Source: issue "churn"; ``docs/failures.md`` F5-F8, F31, F37 (what goes wrong when pods come and go).
+Source: ``docs/failures.md`` F5-F8, F31, F37 (what goes wrong when pods come and go).
 """
 
 from __future__ import annotations

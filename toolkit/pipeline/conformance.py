@@ -14,6 +14,7 @@ from toolkit.faults.registry import word_of
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import NegativeControl, Requirements, Scenario, Tier
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
@@ -33,7 +34,7 @@ from validators.groups import VIRTUAL_MACHINE
 
 
 def unmet(requires: Requirements, topology: Topology) -> str | None:
-    """Say what the machine lacks for a scenario, counted as the kubelet counts; ``None`` if it fits."""
+    """Return what the machine lacks for a scenario, counted as the kubelet counts; ``None`` if it fits."""
     if topology.kubelet.error is not None:
         return f"the kubelet's hardware discovery fails on this machine: {topology.kubelet.error}"
     machine = machine_of(topology)
@@ -58,7 +59,7 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
 
 
 def unstartable(scenario: Scenario, topology: Topology) -> str | None:
-    """Say why no kubelet starts with the scenario's options on this machine; ``None`` if one does."""
+    """Return why no kubelet starts with the scenario's options on this machine; ``None`` if one does."""
     config = read_settings(scenario.kubelet, f"scenario {scenario.name}: kubelet")
     try:
         make_managers(config, machine_of(topology))
@@ -70,14 +71,14 @@ def unstartable(scenario: Scenario, topology: Topology) -> str | None:
 
 
 def unsupported(scenario: Scenario, runtime: str) -> str | None:
-    """Say what a runtime cannot do for a scenario; ``None`` if it can do everything."""
-    if runtime != "cgroupfs" and scenario.restarts:
-        return f"{runtime} makes a new cgroup for each restart, which has no claim: needs --runtime cgroupfs"
+    """Return what a runtime cannot do for a scenario; ``None`` if it can do everything."""
+    if scenario.restarts and not RUNTIMES[runtime].keeps_cgroup:
+        return f"{runtime} makes a new cgroup for each restart, which has no claim: needs --runtime {CGROUPFS}"
     return None
 
 
-def why_not(scenario: Scenario, topology: Topology, runtime: str = "cgroupfs", *, full: bool = True) -> str | None:
-    """Say why a scenario is not run here; ``None`` if it is. :param full: run more than the core of the catalogue."""
+def why_not(scenario: Scenario, topology: Topology, runtime: str = CGROUPFS, *, full: bool = True) -> str | None:
+    """Return why a scenario is not run here; ``None`` if it is. :param full: not only the core of the catalogue."""
     lacking = unmet(scenario.requires, topology) or unstartable(scenario, topology) or unsupported(scenario, runtime)
     if lacking is None and not full and scenario.tier is not Tier.CORE:
         return "not in the core of the catalogue: --full runs it"
@@ -153,7 +154,7 @@ def _attempt(work: Planned, group: tuple[NegativeControl, ...], settings: Settin
 
 
 def _undecided(results: Sequence[Verdict] | Sequence[ControlResult]) -> str | None:
-    """Say why results are undecided; ``None`` if they are decided, also where one failed: no other run undoes that."""
+    """Return why results are undecided; ``None``: decided, also where one failed, which no other run undoes."""
     if worst(result.outcome for result in results) is not Outcome.UNDECIDED:
         return None
     first = next(result for result in results if result.outcome is Outcome.UNDECIDED)
@@ -161,7 +162,7 @@ def _undecided(results: Sequence[Verdict] | Sequence[ControlResult]) -> str | No
 
 
 def idle_fault(work: Planned, control: NegativeControl) -> str | None:
-    """Say why a fault would change nothing on this machine; ``None`` if it breaks what is promised."""
+    """Return why a fault would change nothing on this machine; ``None`` if it breaks what is promised."""
     plans = [plan for plan in (work.before, work.plan) if plan is not None]
     found = next((named[control.target] for plan in plans if control.target in (named := containers(plan))), None)
     if found is None:

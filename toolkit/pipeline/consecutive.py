@@ -120,7 +120,7 @@ class Consecutive:
         return evidence
 
     def _end(self, before_s: float, now_s: float) -> float:
-        """Say when the window that begins now shall end; ``before_s``: when the one before should have.
+        """Return when the window that begins now shall end; ``before_s``: when the one before should have.
 
         At multiples of the length, so that nothing adds up; where there is no half of one left (this machine stood
         still, or judging takes longer than a window) the row begins anew.

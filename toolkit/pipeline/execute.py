@@ -20,6 +20,7 @@ from toolkit.faults.pile_up import narrow
 from toolkit.faults.registry import word_of
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
+from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.pipeline import observe, promises, resizing
@@ -51,7 +52,7 @@ class Settings:
     """
 
     runs: Path
-    runtime: str = "cgroupfs"
+    runtime: str = CGROUPFS
     duration_s: float | None = None
     root: Path = Path("/")
     standing: Standing | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.errors import InputError
-from toolkit.host.oci_version import read_runtime
+from toolkit.host.runtimes import read_runtime
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer, LayerView

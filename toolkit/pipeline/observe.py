@@ -11,8 +11,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from probes.build import build
 from probes.observer import ObserveOptions, Observer, Violation
 from probes.options import MAX_LEVEL
+from probes.readings import Readings
 from toolkit.claims_file import MAX_CLAIMS
 from toolkit.claims_here import check_cgroups, check_limits
 from toolkit.errors import PinproofError
@@ -126,15 +128,15 @@ class Observation:
         """Return the evidence so far; the window stays open. May be called by any thread."""
         with self._lock:
             window, planted = self.observer.window, self._planted_so_far()
-            return self._finish(self.observer.snapshot(), planted, window.number if window else 0)
+            return self._finish(self.observer.read_so_far(), planted, window.number if window else 0)
 
     def close(self) -> Evidence:
         """Close the window and return everything observed."""
         with self._lock:
             window, planted = self.observer.window, self._planted_so_far()
-            evidence = self.observer.close_window()
+            readings = self.observer.end_window()
             self.poll(0)
-            return self._finish(evidence, planted, window.number if window else 0)
+            return self._finish(readings, planted, window.number if window else 0)
 
     def turn(self) -> Evidence:
         """Close the window, open the next at the same moment, and return everything observed in the first."""
@@ -143,9 +145,9 @@ class Observation:
             self._fit()
             ended = self.observer.turn_window()
             self._planted = canary.planted_switches(self._pair, self._root)
-            evidence = self.observer.finish(ended)
+            readings = self.observer.read_ended(ended)
             self.poll(0)
-            done = self._composed(evidence, planted, ended.number, pair, environment)
+            done = self._composed(readings, planted, ended.number, pair, environment)
             self._changes.clear()
             self._escapes = {number: told for number, told in self._escapes.items() if number > ended.number}
             return done
@@ -173,12 +175,12 @@ class Observation:
         now = canary.planted_switches(self._pair, self._root)
         return {name: now[name] - self._planted[name] for name in now}
 
-    def _finish(self, evidence: Evidence, planted: dict[str, int], window: int) -> Evidence:
-        return self._composed(evidence, planted, window, self._pair, self._environment)
+    def _finish(self, readings: Readings, planted: dict[str, int], window: int) -> Evidence:
+        return self._composed(readings, planted, window, self._pair, self._environment)
 
     def _composed(
         self,
-        evidence: Evidence,
+        readings: Readings,
         planted: dict[str, int],
         window: int,
         pair: canary.CanaryPair,
@@ -186,10 +188,14 @@ class Observation:
     ) -> Evidence:
         told = self._escapes.get(window)
         reported_at_ns, first_ns = (None, 0) if told is None else (told.reported_at_ns, told.first_at_ns)
+        evidence, beside = build(readings.without(canary.NAMES)), build(readings.about(canary.NAMES))
+        latency_ms = None if reported_at_ns is None else (reported_at_ns - first_ns) / 1e6
         word = self._word(evidence.duration_ns)
         # The one place where evidence is put together: nobody adds to it, or takes from it, afterwards.
         return replace(
-            canary.separate(evidence, pair, planted, reported_at_ns, first_ns),
+            evidence,
+            canaries=canary.controls(beside, pair, planted, reported_at_ns, first_ns),
+            coverage=replace(evidence.coverage, positive_control_latency_ms=latency_ms),
             environment=environment,
             claim_changes=tuple(self._changes),
             runtime=word.runtime,

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import Node
+from toolkit.allocation.node import start_node
 from toolkit.allocation.planner import plan, plan_of
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.model.cpuset import CpuSet
@@ -94,12 +93,7 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
 
 def _with_departures(pods: list[Pod], departures: set[str], config: NodeConfig, machine: Machine) -> tuple[Plan, Plan]:
     """Admit pods up to the last that loses something, let go what departs, admit the others."""
-    try:
-        node = Node(config, machine)
-    except StartupError as error:
-        raise InputError(
-            "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
-        ) from None
+    node = start_node(config, machine)
     leaving = {name.partition("/")[0] for name in departures}
     count = max(i for i, pod in enumerate(pods) if pod.name in leaving) + 1
     first = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods[:count]]

@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
+from toolkit.model.cpu_units import MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan, QosClass
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Sandbox, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.scenario import Scenario
 
 QOS_PARENT = {QosClass.GUARANTEED: "", QosClass.BURSTABLE: "burstable/", QosClass.BEST_EFFORT: "besteffort/"}
-BEST_EFFORT_SHARES = 2
+BEST_EFFORT_SHARES = MIN_SHARES
 
 DEMAND = {WorkloadKind.SPIN: 1.0}
 """User-mode CPUs' worth that one thread of a workload asks for; kinds that are not here make no exact demand."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import Node
+from toolkit.allocation.node import start_node
 from toolkit.allocation.planner import plan_of
 from toolkit.allocation.resize import ResizeStatus, resize
 from toolkit.apply import cgroups
@@ -42,12 +41,7 @@ def plan_resizes(
 
     :raises InputError: no kubelet starts, or a resize changes what is promised for a whole window.
     """
-    try:
-        node = Node(config, machine)
-    except StartupError as error:
-        raise InputError(
-            "kubelet configuration", f"the kubelet does not start ({error.stage}): {error.message}"
-        ) from None
+    node = start_node(config, machine)
     results = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods]
     before = plan_of(node, results)
     created = {

@@ -19,7 +19,7 @@ class StoppedError(PinproofError):
     """A signal came before what was asked for was done."""
 
     def __init__(self, number: int, what: str = "") -> None:
-        """Say which signal, and what was not done. :param what: follows the signal's name."""
+        """Name the signal and what was not done. :param what: follows the signal's name."""
         self.exit_code = 128 + number
         name = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
         super().__init__(f"{name}{what}")

@@ -1,8 +1,8 @@
 """The regression gate: two results, what became worse, what can no longer be seen, what became better. Pure.
 
-A verdict that was ``failed`` in both is known, not new. A verdict that told something and is now skipped or gone is
-worse, also one that failed: what nobody looks at any more is a blind spot. Environment differences come first, since
-they explain the rest. Source: issue "main job", item 10.
+A verdict that was ``failed`` in both is known, not new. A verdict that passed or failed and is now skipped or gone is
+worse, also one that failed: what is no longer judged is a blind spot. Environment differences come first, since
+they explain the rest. Source: docs/principles.md, "Verdicts".
 """
 
 from __future__ import annotations

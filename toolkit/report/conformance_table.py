@@ -41,7 +41,7 @@ def render_conformance(results: Sequence[ScenarioResult], seconds: float, *, ver
 
 
 def caught(controls: Sequence[ControlResult]) -> str:
-    """Write ``2/2`` of those that ran; what this machine cannot break is told apart, as it proves nothing."""
+    """Return ``2/2`` for those that ran; those that this machine cannot break prove nothing and are counted apart."""
     ran = [control for control in controls if control.outcome is not Outcome.SKIPPED]
     passed = sum(control.outcome is Outcome.PASSED for control in ran)
     left_out = len(controls) - len(ran)
@@ -53,11 +53,11 @@ def _passed(result: ScenarioResult) -> str:
 
 
 def group(reason: str) -> str:
-    """Say in general why a scenario was skipped, so that the same lack is told once."""
+    """Return why a scenario was skipped without its numbers, so that equal reasons are counted together."""
     lacking = _LACKING.findall(reason) if reason.startswith("needs ") else []
     if not lacking:
         return reason
-    # The numbers differ from scenario to scenario: --verbose and --list tell them.
+    # The numbers differ from scenario to scenario: --verbose and --list give them.
     parts = [f"{'fewer' if at_most else 'more'} {what}" for at_most, what in lacking]
     return f"needs {', '.join(parts)} than there are here"
 

@@ -1,6 +1,6 @@
 """A result as JUnit XML: one test suite per run, one test case per verdict.
 
-``failed`` is a failure; ``undecided`` is an error (the test could not tell); ``skipped`` is skipped. The shape is the
+``failed`` is a failure; ``undecided`` is an error (not enough evidence); ``skipped`` is skipped. The shape is the
 one that Jenkins, GitLab and the Windyroad ``JUnit.xsd`` share. Strings of strangers are made printable, which is also
 what XML 1.0 can hold: a control character stands there as ``\\x1b``.
 """
@@ -89,8 +89,8 @@ def _case(suite: ElementTree.Element, verdict: Verdict) -> None:
 def _details(verdict: Verdict) -> str:
     lines = [verdict.reason, *(f"{name}: {value}" for name, value in verdict.measures.items())]
     lines += [
-        f"offender: {who.comm} (tid {who.tid}) of {who.claim} on CPU {who.cpu}, first at {who.first_at_ns} ns, "
-        f"{who.switches} switches, {who.total_ns} ns in all, longest {who.longest_ns} ns"
-        for who in verdict.offenders
+        f"offender: {one.comm} (tid {one.tid}) of {one.claim} on CPU {one.cpu}, first at {one.first_at_ns} ns, "
+        f"{one.switches} switches, {one.total_ns} ns in all, longest {one.longest_ns} ns"
+        for one in verdict.offenders
     ]
     return "\n".join(map(printable, lines))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from tabulate import MIN_PADDING, tabulate
+import tabulate
 
 from toolkit.report.text import printable
 
 WIDTH = 80
 """Columns. Not the terminal's own width: a report is the same in a log, in a ticket and on a screen."""
+
+# tabulate would make each column two wider than its header: seven columns lose 14 of the 80.
+tabulate.MIN_PADDING = 0
 
 
 def paragraph(text: str, first: str = "", rest: str | None = None) -> str:
@@ -32,13 +35,17 @@ def bullets(texts: Sequence[str]) -> str:
     return "\n".join(paragraph(text, "- ", "  ") for text in texts)
 
 
+def table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
+    """Return a table as wide as its cells."""
+    return tabulate.tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True)
+
+
 def fitted(
     rows: Sequence[tuple[str, ...]], headers: tuple[str, ...], flexible: tuple[int, ...], shares: tuple[float, ...]
 ) -> str:
     """Fit a table into the width: the flexible columns share, by ``shares``, what the others leave, and wrap."""
     clean = [tuple(printable(cell) for cell in row) for row in rows]
-    # tabulate pads every header, so a column is at least that wide.
-    widths = [max(len(header) + MIN_PADDING, *(len(row[i]) for row in clean)) for i, header in enumerate(headers)]
+    widths = [max(len(header), *(len(row[i]) for row in clean)) for i, header in enumerate(headers)]
     room = WIDTH - 2 * (len(headers) - 1) - sum(width for i, width in enumerate(widths) if i not in flexible)
     limits = list(widths)
     left = max(room, 10 * len(flexible))
@@ -47,7 +54,7 @@ def fitted(
         left -= limits[index]
     limits[flexible[-1]] = max(8, left)
     wrapped = [tuple(_wrapped(cell, limits[i]) for i, cell in enumerate(row)) for row in clean]
-    return tabulate(wrapped, headers=headers, tablefmt="simple", disable_numparse=True)
+    return table(wrapped, headers)
 
 
 def _wrapped(cell: str, width: int) -> str:

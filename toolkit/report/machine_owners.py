@@ -1,4 +1,4 @@
-"""Who owns each CPU under a plan: the legend that the pictures of a machine share. Pure."""
+"""The owner of each CPU under a plan: the legend that the pictures of a machine share. Pure."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def owners(plan: Plan, online: CpuSet) -> tuple[Owner, ...]:
         Owner(symbol=SHARED, name="shared pool", cpus=(plan.default_cpus & online) - plan.reserved_cpus - taken),
         Owner(symbol=RESERVED_SHARED, name="reserved, in the shared pool", cpus=both & online),
         Owner(symbol=RESERVED, name="reserved", cpus=(plan.reserved_cpus & online) - plan.default_cpus - taken),
-        Owner(symbol=NOBODY, name="nobody", cpus=online - plan.default_cpus - plan.reserved_cpus - taken),
+        Owner(symbol=NOBODY, name="no owner", cpus=online - plan.default_cpus - plan.reserved_cpus - taken),
     )
     return tuple(owner for owner in (*result, *rest) if owner.cpus)

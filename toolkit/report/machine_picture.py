@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import Topology
+from toolkit.report import layout
 from toolkit.report.machine_owners import NOBODY, RESERVED, RESERVED_SHARED, SHARED, Owner
 from toolkit.report.text import printable
 
@@ -39,7 +40,7 @@ class _Socket:
 
 
 def _layout(topology: Topology) -> Iterator[_Socket]:
-    """Nest sockets, nodes, L3 groups and cores; levels that the kernel does not tell become one group."""
+    """Nest sockets, nodes, L3 groups and cores; levels that the kernel does not report become one group."""
     online = topology.online
     sockets = topology.sockets or {online.first(): online}
     numa = {key: cpus for key, cpus in topology.numa_cpus.items() if cpus}
@@ -96,7 +97,7 @@ def text_picture(topology: Topology, owners: tuple[Owner, ...], *, colour: bool 
             for index, group in enumerate(node.groups):
                 head = f"  {node.label if index == 0 else '':8} {group.label:7}"
                 cells = [f"[{''.join(cell(cpu) for cpu in core)}]" for core in group.cores]
-                per_line = max(8, 80 // (2 + (topology.smt_level or 1)))
+                per_line = max(8, (layout.WIDTH - len(head) - 1) // (2 + (topology.smt_level or 1)))
                 for start in range(0, len(cells), per_line):
                     prefix = head if start == 0 else " " * len(head)
                     lines.append(f"{prefix} {''.join(cells[start : start + per_line])}")
@@ -141,7 +142,7 @@ def svg_picture(topology: Topology, owners: tuple[Owner, ...], title: str) -> st
                         owner = of.get(cpu)
                         shade = fill[owner.name] if owner else "#ffffff"
                         ink = "#ffffff" if owner and owner.symbol not in (SHARED, RESERVED_SHARED, NOBODY) else "#333"
-                        tip = f"CPU {cpu}: {owner.name if owner else 'nobody'}"
+                        tip = f"CPU {cpu}: {owner.name if owner else 'no owner'}"
                         body.append(
                             f'<g><title>{_text(tip)}</title><rect x="{left}" y="{top + j * CELL_H}" width="{CELL_W}" '
                             f'height="{CELL_H}" fill="{shade}" stroke="#778"/><text x="{left + CELL_W // 2}" '

@@ -42,7 +42,7 @@ class SessionCollector(Collector):
         self._taken_s = 0.0
 
     def describe(self) -> list[Metric]:
-        """Describe nothing: nobody looks when the collector is registered."""
+        """Describe nothing: the registry calls this at registration, when there are no values yet."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -200,7 +200,7 @@ class MetricsServer:
                 where = f"metrics on {self._address}:{self._wanted}"
                 text = getattr(error, "strerror", None) or str(error)
                 raise InputError(where, text, "an address and port that are free") from None
-            # prometheus_client waits for a request without end: whoever connects and is silent would keep a thread.
+            # prometheus_client waits for a request for ever: a silent connection would keep a thread.
             handler: type = self._server.RequestHandlerClass  # type: ignore[assignment]
             self._server.RequestHandlerClass = type("_Handler", (handler,), {"timeout": REQUEST_TIMEOUT_S})
         return self

@@ -1,6 +1,6 @@
-"""The sentence of a run: how long, how complete, who stayed where, who was throttled to what, was the control seen.
+"""The sentence of a run: duration, completeness, containment, throttling, and the positive control.
 
-Made from a :class:`~toolkit.report.result.Result` alone, and it says only what passed; the rest is in the table.
+Made from a :class:`~toolkit.report.result.Result` alone, and it states only what passed; the verdicts have the rest.
 Source: docs/principles.md.
 """
 
@@ -71,7 +71,7 @@ def _reserved(result: Result) -> list[str]:
 
 
 def _exclusive(result: Result) -> list[str]:
-    # Who was there is the rule's own finding, from the evidence: claims of one pod may share, and a claim may be idle.
+    # Which owners ran there is the rule's own finding: claims of one pod may share CPUs, and a claim may be idle.
     verdicts = [verdict for verdict in _passed(result, "exclusive-cpus") if "hosted" in verdict.measures]
     if len(verdicts) > MAX_NAMES:
         excused = sum(_ns(verdict, "excused_ns") for verdict in verdicts)

@@ -120,7 +120,7 @@ def _skipped(by_outcome: dict[Outcome, list[Verdict]]) -> str:
     if not skipped:
         return ""
     judged = {one.rule for outcome, found in by_outcome.items() if outcome is not Outcome.SKIPPED for one in found}
-    # A rule that judged nothing is named: nobody should take its silence for a pass.
+    # A rule that judged nothing is named, so that its absence above is not taken for a pass.
     silent = dict.fromkeys(verdict.rule for verdict in skipped if verdict.rule not in judged)
     text = f"Skipped: {count(len(skipped), 'verdict')} (--verbose gives the reasons)."
     return paragraph(text + (f" These rules judged nothing: {', '.join(silent)}." if silent else ""))

@@ -20,7 +20,7 @@ MAX_WORST = 20
 """Windows that are named one by one."""
 MAX_REASONS = 5
 MAX_SPOTS = 100
-"""Blind spots that are told one by one; their texts hold times, so each window may have its own."""
+"""Blind spots that are listed; their texts hold times, so each window may have its own."""
 MORE_SPOTS = "and more, in other windows"
 _SUMMED = (
     *("switches_judged", "switches_kernel", "switches_skew", "switches_untraced", "lost_events", "map_full"),

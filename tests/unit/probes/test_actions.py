@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from probes.actions.reader import affinity_row, move_row, read_hierarchies
-from probes.switches.records import Affinity, Move
+from probes.actions.decoder import affinity_row, move_row
+from probes.actions.reader import read_hierarchies
+from probes.actions.records import Affinity, Move
 from toolkit.model.cpuset import CpuSet
 
 NAMES = {4: "db", 5: "web"}

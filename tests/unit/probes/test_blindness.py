@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from probes.blindness import MAX_GAPS, MAX_NOTES, Blindness, gap_spots, hidden_spots
+from probes.blindness import MAX_NOTES, Blindness
 from probes.clocks import Clock
+from probes.masks.decoder import MAX_GAPS, gap_spots
 from probes.masks.threads import CPU_SHARE, WAIT_NS, ThreadMasks, UnreadableError
+from probes.node.decoder import hidden_spots
 from probes.node.untraced import Hidden
 from probes.subjects import Subject
 from toolkit.host.cgroupfs import Hierarchy, Mode

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.interrupts.reader import irq_use, merge
+from probes.interrupts.decoder import irq_use, merge
+from probes.interrupts.records import IRQ_DEVICE, IRQ_SOFT, IRQ_VECTOR, IrqKey, IrqSums
 from probes.node.system import read_softirqs, read_system
-from probes.switches.records import IRQ_DEVICE, IRQ_SOFT, IRQ_VECTOR, IrqKey, IrqSums
 from toolkit.model.interrupts import IrqKind, IrqUse
 
 

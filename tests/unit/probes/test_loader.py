@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from probes import builder, loader
-from probes.builder import Program, Request
+from probes.builder import Request
+from probes.program import Program
 from toolkit.errors import HostUnsupportedError
 
 REQUEST = Request(sources=("switches/ledger.bpf.c",), settings={"MAX_CLAIMS": 1}, programs=(Program(name="on_switch"),))
@@ -67,7 +70,7 @@ def test_what_happened_is_said_in_one_line(fake: Path, parts: dict[str, str], sa
     play(fake, **parts)
 
     with pytest.raises(HostUnsupportedError, match=said) as caught:
-        loader.load(lambda: REQUEST)
+        loader.compile_and_load(REQUEST)
 
     assert caught.value.exit_code == 4
     assert "\n" not in str(caught.value)
@@ -78,7 +81,7 @@ def test_the_other_bcc_is_told_apart(fake: Path) -> None:
     fake.write_text("")
 
     with pytest.raises(HostUnsupportedError, match=r"bcc\.py is not the BPF Compiler Collection: .*python3-bpfcc"):
-        loader.load(lambda: REQUEST)
+        loader.compile_and_load(REQUEST)
 
 
 def test_the_helper_does_not_see_our_environment_nor_our_folder(
@@ -96,18 +99,17 @@ def test_the_helper_does_not_see_our_environment_nor_our_folder(
     with pytest.raises(
         HostUnsupportedError, match=r"compile: \['BCC_KERNEL_SOURCE'(, 'LC_CTYPE')?(, '[A-Z_]*PATH')*\] /$"
     ):
-        loader.load(lambda: REQUEST)
+        loader.compile_and_load(REQUEST)
 
 
 def test_an_error_of_ours_ends_the_helper(fake: Path) -> None:
     """What is raised while it starts goes through, and nobody stays behind."""
     play(fake, on_compile="import time; time.sleep(600)")
 
-    def fail() -> Request:
-        raise InterruptedError("no request")
+    not_json = replace(REQUEST, settings={"ODD": cast(int, object())})
 
-    with pytest.raises(InterruptedError):
-        loader.load(fail)
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        loader.compile_and_load(not_json)
 
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)

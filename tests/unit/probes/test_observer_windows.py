@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from probes import observer as module
 from probes.observer import Observer
 from probes.switches.records import EVENT_OUTSIDE, Detail
+from probes.switches.witness import Switches
+from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.claims import ClaimSet
 
 DEADLINE_S = 10.0
@@ -62,11 +65,12 @@ def test_what_is_told_while_a_window_opens_is_kept(monkeypatch: pytest.MonkeyPat
     """
     watcher = Observer(ClaimSet(claims=()))
     watcher.names[5] = "pod/db"
+    watcher.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
     lock = _Lock()
     monkeypatch.setattr(watcher, "lock", lock)
-    listener = threading.Thread(target=watcher._event, args=(detail(5, told_for),))
+    listener = threading.Thread(target=Switches(watcher).event, args=(detail(5, told_for),))
 
-    def opening(_observer: Observer) -> Any:
+    def opening(_observer: Observer, _witnesses: object) -> Any:
         """Let the listener hear of a violation before there is a window to put it in."""
         listener.start()
         deadline = time.monotonic() + DEADLINE_S

@@ -8,6 +8,7 @@ import pytest
 
 from probes import bpfsys
 from probes.bpfsys import possible_cpus
+from probes.records import comm, per_cpu
 from probes.switches import records
 
 
@@ -22,17 +23,17 @@ def test_offence_carries_the_name() -> None:
     """The 16 bytes of comm follow the numbers."""
     data = struct.pack("=5Q2I16s", 1, 2, 3, 4, 5, 6, 7, b"db\0junk")
 
-    assert records.comm(records.Offence.decode(data).comm) == "db"
+    assert comm(records.Offence.decode(data).comm) == "db"
 
 
 def test_comm_of_16_bytes_and_of_bad_utf8() -> None:
     """A name without an end mark, or with bytes that are no text, is still a name."""
-    assert (records.comm(b"0123456789abcdef"), records.comm(b"\xff\0")) == ("0123456789abcdef", "\\xff")
+    assert (comm(b"0123456789abcdef"), comm(b"\xff\0")) == ("0123456789abcdef", "\\xff")
 
 
 def test_per_cpu_values_are_cut_at_multiples() -> None:
     """One piece for each possible CPU."""
-    assert records.per_cpu(b"aabbcc", 2) == [b"aa", b"bb", b"cc"]
+    assert per_cpu(b"aabbcc", 2) == [b"aa", b"bb", b"cc"]
 
 
 def test_mask_is_little_endian_words() -> None:

@@ -8,10 +8,12 @@ from typing import Any, cast
 import pytest
 
 from probes.observer import Observer
+from probes.options import ObserveOptions
+from probes.readings import Frame, Moment, Readings
 from toolkit.host.cgroup_mounts import Hierarchy, Mode
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Coverage, Environment, Evidence
+from toolkit.model.evidence import Environment
 from toolkit.pipeline.canary import CLEAN, POSITIVE, CanaryPair
 from toolkit.pipeline.observe import Observation
 
@@ -60,14 +62,22 @@ class Slow:
         """Prepare, then begin: what ran before is not in the window."""
         self.host.run(self.BEFORE)
 
-    def close_window(self) -> Evidence:
+    def end_window(self) -> Readings:
         """End the window, then gather what was seen in it."""
         self.host.run(self.GATHERING)
-        return Evidence(
-            started_at="", start_monotonic_ns=0, duration_ns=1, environment=ENVIRONMENT, coverage=Coverage()
+        frame = Frame(
+            number=1,
+            started_at="",
+            first=Moment(at_ns=1),
+            last=Moment(at_ns=2),
+            closed=True,
+            environment=ENVIRONMENT,
+            options=ObserveOptions(),
+            names={},
         )
+        return Readings(frame, ())
 
-    snapshot = close_window
+    read_so_far = end_window
 
     def poll(self, timeout_s: float) -> tuple[()]:
         """Report nothing."""

@@ -12,7 +12,6 @@ from validators.bandwidth import (
     burst_ns,
     demanded_ns,
     most_periods,
-    rounded_quota_us,
     same_limit,
     throttled_floor_ns,
     upper_ns,
@@ -55,14 +54,7 @@ def test_most_periods() -> None:
 
 
 def test_systemd_rounding() -> None:
-    """The examples of docs/failures.md F61: 11m, 125m, 333m, 3333m at 100 ms; 125m at 10 ms."""
-    assert [rounded_quota_us(quota, 100_000) for quota in (1_100, 12_500, 33_300, 333_300)] == [
-        2_000,
-        13_000,
-        34_000,
-        334_000,
-    ]
-    assert rounded_quota_us(1_250, 10_000) == 1_300
+    """docs/failures.md F61: a quota that systemd wrote may be rounded, and nobody else's."""
     assert same_limit(12_500, 100_000, 13_000, 100_000, by_systemd=True)
     assert not same_limit(12_500, 100_000, 13_000, 100_000, by_systemd=False)
     assert same_limit(12_500, 100_000, 12_500, 100_000, by_systemd=False)

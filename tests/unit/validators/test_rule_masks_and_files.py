@@ -19,10 +19,10 @@ from tests.unit.validators.evidence_builder import (
 )
 from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.claims import Claim
+from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.evidence import CgroupFiles, Evidence, HotplugEvent, Transition
 from toolkit.model.verdict import Outcome, Verdict
 from validators import affinity_mask, applied
-from validators.weights import weights_of_shares
 
 CHANGE = Transition(
     claim="db", what="cpus", start_at_ns=1, end_at_ns=2, cpus_before=cpus("1-3"), cpus_after=cpus("2-3")

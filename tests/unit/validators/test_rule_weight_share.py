@@ -189,7 +189,7 @@ def test_a_short_window_is_undecided() -> None:
         ("crun", "1.23.1", "logarithmic"),
         ("crun", "1.22.0.0.0.9-4f3a", "linear"),
         ("cgroupfs", "", "linear"),
-        ("youki", "0.5", None),
+        ("other", "0.5", None),
         ("runc", "unknown", None),
     ],
 )

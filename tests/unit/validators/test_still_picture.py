@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.validators.evidence_builder import claim_set, evidence
-from toolkit.model.coverage import Coverage
-from toolkit.model.evidence import Evidence
+from toolkit.model.evidence import Coverage, Evidence
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Outcome
 from toolkit.report.result import make_result

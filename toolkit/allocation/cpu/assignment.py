@@ -1,4 +1,4 @@
-"""Which CPUs the static policy takes: the entry to the packed and the distributed choice.
+"""Which CPUs the static policy takes: the entry to the packed choice, and to that of an option.
 
 Pure functions of machine, free CPUs, number and options; no state, no pods, no NUMA hints (that is
 :mod:`toolkit.allocation.cpu.manager`). Source: ``docs/specification.md``, "Static policy options".
@@ -6,8 +6,10 @@ Pure functions of machine, free CPUs, number and options; no state, no pods, no 
 
 from __future__ import annotations
 
-from toolkit.allocation.cpu.distributed import take_distributed
-from toolkit.allocation.cpu.options import CpuPolicyOptions
+from functools import partial
+
+from toolkit.allocation.cpu.options.option import Choice
+from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.cpu.packed import CpuShortageError, take_packed
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import EMPTY, CpuSet
@@ -31,19 +33,16 @@ def take_cpus(
         :mod:`toolkit.allocation.cpu.packed` and :mod:`toolkit.allocation.cpu.distributed` say.
     :raises CpuShortageError: there are not enough.
     """
-    spread = options.distribute_cpus_across_cores
-    kept = 0 if quirks else foreign.mask
-    if options.distribute_cpus_across_numa:
-        group = machine.cpus_per_core if options.full_pcpus_only else 1
-        mask = take_distributed(
-            machine, available.mask, count, group_size=group, spread=spread, foreign=kept, quirks=quirks
-        )
-    else:
-        by_uncore = options.prefer_align_cpus_by_uncorecache
-        mask = take_packed(
-            machine, available.mask, count, spread=spread, by_uncore=by_uncore, foreign=kept, quirks=quirks
-        )
-    return CpuSet(mask)
+    choice = Choice(
+        machine=machine,
+        available=available.mask,
+        count=count,
+        foreign=0 if quirks else foreign.mask,
+        unit=options.unit(machine),
+        take=partial(take_packed, machine, steps=options.steps, quirks=quirks),
+        quirks=quirks,
+    )
+    return CpuSet(options.choose(choice))
 
 
 def take_cpus_near(
@@ -58,24 +57,14 @@ def take_cpus_near(
 ) -> CpuSet:
     """Choose CPUs, first out of those that the topology hint's nodes have (``None``: no hint), then anywhere.
 
-    With ``align-by-socket`` a node stands for its whole socket.
+    What counts as near is the options' word: with ``align-by-socket`` a node stands for its whole socket.
 
     :raises CpuShortageError: there are not enough.
     """
     near = CpuSet()
     if numa_nodes is not None:
-        aligned = available & aligned_cpus(machine, numa_nodes, options)
+        aligned = available & options.near(machine, numa_nodes)
         near = take_cpus(machine, aligned, min(count, len(aligned)), options, foreign=foreign, quirks=quirks)
         # What it has already is not taken a second time: it would count twice, and one CPU would be missing.
         foreign |= near
     return near | take_cpus(machine, available - near, count - len(near), options, foreign=foreign, quirks=quirks)
-
-
-def aligned_cpus(machine: Machine, numa_nodes: tuple[int, ...], options: CpuPolicyOptions) -> CpuSet:
-    """Return the CPUs that count as near the hint's nodes."""
-    if not options.align_by_socket:
-        return machine.cpus_in_numa(numa_nodes)
-    mask = 0
-    for socket in machine.sockets_of_numa(numa_nodes):
-        mask |= machine.socket_masks[socket]
-    return CpuSet(mask)

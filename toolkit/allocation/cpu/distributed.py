@@ -13,12 +13,11 @@ Source: KEP-2902; ``docs/specification.md``; ``docs/simulate-format.md`` (tag ``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import combinations
 from math import sqrt
 
 from toolkit.allocation.cpu.groups import Group, cpu_groups
-from toolkit.allocation.cpu.packed import CpuShortageError, take_packed
+from toolkit.allocation.cpu.packed import CpuShortageError
 from toolkit.allocation.machine import Machine
 
 Combine = Callable[[Sequence[int], int], Iterator[Sequence[int]]]
@@ -30,16 +29,16 @@ def take_distributed(
     available: int,
     count: int,
     *,
+    take: Callable[..., int],
     group_size: int = 1,
-    spread: bool = False,
     foreign: int = 0,
     quirks: bool = False,
 ) -> int:
     """Choose ``count`` CPUs out of the mask ``available``, in groups of ``group_size``.
 
+    :param take: the packed choice of the machine, for what a node gives and for what cannot be distributed.
     :raises CpuShortageError: as :func:`toolkit.allocation.cpu.packed.take_packed`.
     """
-    take = partial(take_packed, machine, spread=spread, quirks=quirks)
     if count % group_size or not 0 < count <= available.bit_count():
         return take(available, count, foreign=foreign)
     # A node that spans sockets is listed once per socket.

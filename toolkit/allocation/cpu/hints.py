@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from toolkit.allocation.cpu.options.switched_on import NO_OPTIONS, CpuPolicyOptions
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.hint import TopologyHint
 from toolkit.errors import InputError
@@ -35,7 +36,7 @@ _tables: WeakKeyDictionary[Machine, _Table] = WeakKeyDictionary()
 
 
 def cpu_hints(
-    machine: Machine, available: int, reusable: int, count: int, *, align_by_socket: bool = False
+    machine: Machine, available: int, reusable: int, count: int, options: CpuPolicyOptions = NO_OPTIONS
 ) -> tuple[TopologyHint, ...]:
     """Return the hints for ``count`` CPUs, combinations of few nodes first.
 
@@ -47,9 +48,8 @@ def cpu_hints(
     nodes = machine.num_numa
     fewest = next((size for size, most in enumerate(table.most_cpus) if size and most >= count), nodes)
     missing = count - reusable.bit_count()
-    per_socket = nodes // machine.num_sockets
-    # The fewest sockets that hold the fewest nodes; 0 is never reached by a combination, so nothing is aligned.
-    sockets = -(-fewest // per_socket) if align_by_socket and per_socket else 0
+    # No combination touches 0 sockets: then only the number of nodes counts.
+    sockets = options.sockets(machine, fewest)
     return tuple(
         TopologyHint(numa, size == fewest or in_sockets == sockets)
         for numa, size, cpus, in_sockets in table.combinations

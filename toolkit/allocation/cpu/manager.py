@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus
-from toolkit.allocation.cpu.options import (
-    CpuPolicyError,
-    CpuPolicyOptions,
-    check_machine,
-    check_none_policy,
-    parse_options,
-)
+from toolkit.allocation.cpu.options.option import CpuPolicyError
+from toolkit.allocation.cpu.options.parse import check_machine, check_none_policy, parse_options
+from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
+from toolkit.allocation.cpu.refusal import CpuAdmissionError
 from toolkit.allocation.cpu.state import CpuState
-from toolkit.allocation.cpu.static import CpuAdmissionError, StaticPolicy
+from toolkit.allocation.cpu.static import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.hint import Hints
 from toolkit.model.claims import Isolation

@@ -12,31 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from toolkit.allocation.admission import SMT_ALIGNMENT
 from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
 from toolkit.allocation.cpu.hints import cpu_hints
-from toolkit.allocation.cpu.options import CpuPolicyError, CpuPolicyOptions
+from toolkit.allocation.cpu.options.option import CpuPolicyError
+from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
+from toolkit.allocation.cpu.refusal import CpuAdmissionError, unexpected_shortage
 from toolkit.allocation.cpu.requests import exclusive_cpus, pod_exclusive_cpus
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.pod_level.cpu import partition, refuse_empty_pool
+from toolkit.allocation.pod_level.cpu import allocate_pod, refuse_empty_pool, release_pod
 from toolkit.allocation.topology.hint import Hints
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.pod import CPU, Container, Pod
-
-SMT_ALIGNMENT_ERROR = "SMTAlignmentError"
-EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
-UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
-
-
-class CpuAdmissionError(Exception):
-    """A pod is refused. :param state: the CPU Manager's state afterwards (differs from before only if CPUs leak)."""
-
-    def __init__(self, reason: str, message: str, state: CpuState) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.state = state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +46,11 @@ class StaticPolicy:
     name: str = "static"
 
     @property
+    def strict_reservation(self) -> bool:
+        """Whether the shared pool of an empty node has no reserved CPU."""
+        return self.options.pool(self.machine.cpus, self.reserved).isdisjoint(self.reserved)
+
+    @property
     def allocatable(self) -> CpuSet:
         """All CPUs but the reserved ones."""
         return self.machine.cpus - self.reserved
@@ -70,21 +64,15 @@ class StaticPolicy:
 
         :raises CpuPolicyError: the state does not fit machine or configuration.
         """
-        everything = self.allocatable if self.options.strict_cpu_reservation else self.machine.cpus
+        everything = self.options.pool(self.machine.cpus, self.reserved)
         if state is None or not state.default:
             if state is not None and state.entries:
                 raise CpuPolicyError("default cpuset cannot be empty")
             fresh = CpuState(self.name) if state is None else state.restarted()
             return fresh._replace(default=everything)
-        reserved_here = self.reserved & state.default
-        if self.options.strict_cpu_reservation and reserved_here:
-            raise CpuPolicyError(
-                f'some of strictly reserved cpus: "{reserved_here}" are present in defaultCpuSet: "{state.default}"'
-            )
-        if not self.options.strict_cpu_reservation and reserved_here != self.reserved:
-            raise CpuPolicyError(
-                f'not all reserved cpus: "{self.reserved}" are present in defaultCpuSet: "{state.default}"'
-            )
+        refusal = self.options.refuse_pool(self.reserved, state.default)
+        if refusal:
+            raise CpuPolicyError(refusal)
         known = state.default.mask
         for uid, containers in sorted(state.entries.items()):
             for name, cpus in sorted(containers.items()):
@@ -139,8 +127,7 @@ class StaticPolicy:
         return self._hints(self.available(state, pod, None), state.reusable(pod.uid) | CpuSet(own), count)
 
     def _hints(self, available: CpuSet, reusable: CpuSet, count: int) -> Hints:
-        align = self.options.align_by_socket
-        return {CPU: cpu_hints(self.machine, available.mask, reusable.mask, count, align_by_socket=align)}
+        return {CPU: cpu_hints(self.machine, available.mask, reusable.mask, count, self.options)}
 
     def allocate(self, state: CpuState, pod: Pod, container: Container, numa: int | None) -> CpuState:
         """Give a container its CPUs, as the hint's nodes have them first.
@@ -150,10 +137,10 @@ class StaticPolicy:
         count = self.requested(pod, container)
         if count == 0 or self.unmanaged(pod):
             return state
-        self._check_alignment(state, count)
+        self.check_alignment(state, count)
         cpus = state.assigned(pod.uid, container.name)
         if cpus is None:
-            cpus = self._take_for(state, pod, container, count, numa)
+            cpus = self.take_for(state, pod, container, count, numa)
             state = state.with_entry(pod.uid, container.name, cpus)._replace(default=state.default - cpus)
         # Only the pod allocated last is remembered. What regular init containers had is free for those that follow.
         reuse = state.reusable(pod.uid)
@@ -168,18 +155,7 @@ class StaticPolicy:
         count = pod_exclusive_cpus(pod, pod_level_managers=self.pod_level_managers)
         if count == 0:
             return state
-        refusal = refuse_empty_pool(pod, count, self.requested)
-        if refusal:
-            raise CpuAdmissionError(EMPTY_POD_SHARED_POOL_ERROR, refusal, state)
-        self._check_alignment(state, count)
-        cpus = self._take_for(state, pod, None, count, numa)
-        taken = state._replace(default=state.default - cpus, pods={**state.pods, pod.uid: cpus})
-        try:
-            containers = partition(pod, cpus, self.requested, self._take)
-        except CpuShortageError as error:
-            # The real component keeps the CPU set for ever (a leak).
-            raise _unexpected(error, taken if self.quirks else state) from None
-        return taken._replace(entries={**state.entries, pod.uid: containers})
+        return allocate_pod(self, state, pod, count, numa)
 
     def choose(
         self,
@@ -197,7 +173,11 @@ class StaticPolicy:
         foreign = state.owned(but_not=pod.uid) if self.machine.irregular else EMPTY
         return take_cpus_near(self.machine, available, count, self.options, nodes, foreign=foreign, quirks=self.quirks)
 
-    def _take_for(self, state: CpuState, pod: Pod, container: Container | None, count: int, numa: int | None) -> CpuSet:
+    def take_for(self, state: CpuState, pod: Pod, container: Container | None, count: int, numa: int | None) -> CpuSet:
+        """Choose CPUs for a container, or (``None``) for its pod as a whole.
+
+        :raises CpuAdmissionError: there are not enough.
+        """
         available = self.available(state, pod, container)
         if container is not None:
             available |= state.reusable(pod.uid)
@@ -205,27 +185,24 @@ class StaticPolicy:
         try:
             return self.choose(state, pod, container, available, count, nodes)
         except CpuShortageError as error:
-            raise _unexpected(error, state) from None
+            raise unexpected_shortage(error, state) from None
 
-    def _take(self, available: CpuSet, count: int) -> CpuSet:
+    def take_part(self, available: CpuSet, count: int) -> CpuSet:
+        """Choose CPUs out of those of a pod.
+
+        :raises CpuShortageError: there are not enough.
+        """
         return take_cpus(self.machine, available, count, self.options, quirks=self.quirks)
 
-    def _check_alignment(self, state: CpuState, count: int) -> None:
-        if not self.options.full_pcpus_only:
-            return
-        threads = self.machine.cpus_per_core
-        if count % threads:
-            message = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
-            raise CpuAdmissionError(SMT_ALIGNMENT_ERROR, message, state)
+    def check_alignment(self, state: CpuState, count: int) -> None:
+        """Refuse what the options do not give.
+
+        :raises CpuAdmissionError: misaligned request, or too few whole cores.
+        """
         # CPUs that the pod could use again are not counted here, not even by a container that has its CPUs already.
-        free = len(state.default - self.reserved_cores)
-        if count > free:
-            raise CpuAdmissionError(
-                SMT_ALIGNMENT_ERROR,
-                "SMT Alignment Error: not enough free physical CPUs: "
-                f"available physical CPUs = {free}, requested CPUs = {count}, CPUs per core = {threads}",
-                state,
-            )
+        refusal = self.options.refuse_request(self.machine, count, len(state.default - self.reserved_cores))
+        if refusal:
+            raise CpuAdmissionError(SMT_ALIGNMENT, refusal, state)
 
     def release(self, state: CpuState, pod_uid: str, container: str) -> CpuState:
         """Take a container's CPUs back, but for those that its pod's other containers use."""
@@ -235,10 +212,7 @@ class StaticPolicy:
         state = state.without_entry(pod_uid, container)
         siblings = state.entries.get(pod_uid, {})
         if self.pod_level_managers and pod_uid in state.pods:
-            if siblings:
-                return state
-            pods = {uid: own for uid, own in state.pods.items() if uid != pod_uid}
-            return state._replace(default=state.default | state.pods[pod_uid], pods=pods)
+            return state if siblings else release_pod(state, pod_uid)
         for used in siblings.values():
             cpus -= used
         return state._replace(default=state.default | cpus)
@@ -281,7 +255,3 @@ class StaticPolicy:
         if leaked:
             found.append(f"CPUs {leaked} are held by a pod that has no container")
         return tuple(found)
-
-
-def _unexpected(error: CpuShortageError, state: CpuState) -> CpuAdmissionError:
-    return CpuAdmissionError(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {error}, which is unexpected", state)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from toolkit.allocation.cpu.assignment import aligned_cpus
 from toolkit.allocation.cpu.groups import lowest
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.plugins.protocol import BasePlugin, CpuAsk
@@ -80,7 +79,7 @@ class CoreClassPlugin(BasePlugin):
         """Propose whole cores of the best rated CPUs first, near the hint before far; nothing without a wish."""
         if self._wish(self.required, ask) is None and self._wish(self.preferred, ask) is None:
             return ()
-        near = cpus if ask.numa_nodes is None else cpus & aligned_cpus(ask.machine, ask.numa_nodes, ask.options)
+        near = cpus if ask.numa_nodes is None else cpus & ask.options.near(ask.machine, ask.numa_nodes)
         chosen, need = EMPTY, ask.count
         for pool in (near, cpus):
             for score in sorted({scores.get(cpu, 0.0) for cpu in pool}, reverse=True):

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from toolkit.allocation.admission import UNEXPECTED
 from toolkit.allocation.cpu.assignment import CpuShortageError
+from toolkit.allocation.cpu.refusal import CpuAdmissionError
 from toolkit.allocation.cpu.state import CpuState
-from toolkit.allocation.cpu.static import UNEXPECTED_ADMISSION_ERROR, CpuAdmissionError, StaticPolicy
+from toolkit.allocation.cpu.static import StaticPolicy
 from toolkit.allocation.plugins.protocol import CpuAsk, CpuPlugin, Holding
 from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.errors import InputError
@@ -123,7 +125,7 @@ class PluginPolicy(StaticPolicy):
         try:
             return StaticPolicy.allocate(self, state, pod, container, numa)
         except CpuAdmissionError as refused:
-            if refused.reason != UNEXPECTED_ADMISSION_ERROR:
+            if refused.reason != UNEXPECTED:
                 raise
             roomier = self._make_room(state, pod, container)
             if roomier is None:

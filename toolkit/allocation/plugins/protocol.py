@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from toolkit.allocation.cpu.options import CpuPolicyOptions
+from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import CpuSet

@@ -8,12 +8,62 @@ Source: KEP-5526, "Pod Scope" and "Empty pod shared pool".
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
+from toolkit.allocation.admission import EMPTY_POD_SHARED_POOL
+from toolkit.allocation.cpu.packed import CpuShortageError
+from toolkit.allocation.cpu.refusal import CpuAdmissionError, unexpected_shortage
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.pod import Container, Pod
 
 Requested = Callable[[Pod, Container], int]
 """How many exclusive CPUs a container asks for, 0 if it shares."""
+
+
+class Policy(Protocol):
+    """What the division needs of the static policy."""
+
+    @property
+    def quirks(self) -> bool:
+        """Whether the real component's defects are reproduced."""
+
+    def requested(self, pod: Pod, container: Container) -> int:
+        """Return how many exclusive CPUs the container asks for."""
+
+    def check_alignment(self, state: CpuState, count: int) -> None:
+        """Refuse what the options do not give. Raises CpuAdmissionError."""
+
+    def take_for(self, state: CpuState, pod: Pod, container: Container | None, count: int, numa: int | None) -> CpuSet:
+        """Choose CPUs for the pod as a whole (``container`` is ``None``). Raises CpuAdmissionError."""
+
+    def take_part(self, available: CpuSet, count: int) -> CpuSet:
+        """Choose CPUs out of those of the pod. Raises CpuShortageError."""
+
+
+def allocate_pod(policy: Policy, state: CpuState, pod: Pod, count: int, numa: int | None) -> CpuState:
+    """Give a pod ``count`` CPUs as one set, and divide them among its containers.
+
+    :raises CpuAdmissionError: no CPU for the shared containers, misaligned request, or too few CPUs.
+    """
+    refusal = refuse_empty_pool(pod, count, policy.requested)
+    if refusal:
+        raise CpuAdmissionError(EMPTY_POD_SHARED_POOL, refusal, state)
+    policy.check_alignment(state, count)
+    cpus = policy.take_for(state, pod, None, count, numa)
+    taken = state._replace(default=state.default - cpus, pods={**state.pods, pod.uid: cpus})
+    try:
+        containers = partition(pod, cpus, policy.requested, policy.take_part)
+    except CpuShortageError as error:
+        # The real component keeps the CPU set for ever (a leak).
+        raise unexpected_shortage(error, taken if policy.quirks else state) from None
+    return taken._replace(entries={**state.entries, pod.uid: containers})
+
+
+def release_pod(state: CpuState, pod_uid: str) -> CpuState:
+    """Take a pod's CPUs back: all of them, with its last container."""
+    pods = {uid: own for uid, own in state.pods.items() if uid != pod_uid}
+    return state._replace(default=state.default | state.pods[pod_uid], pods=pods)
 
 
 def refuse_empty_pool(pod: Pod, budget: int, requested: Requested) -> str:

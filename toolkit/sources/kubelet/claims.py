@@ -15,6 +15,7 @@ from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
+from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import from_text
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
@@ -182,7 +183,7 @@ class _Maker:
             and not (quota >= 1000 and 1000 <= (asked.period_us or 100_000) <= 1_000_000)
         ):
             quota = None  # No kernel takes it: nothing of it was promised.
-        shares = asked.shares if asked.shares is not None and 2 <= asked.shares <= 262_144 else None
+        shares = asked.shares if asked.shares is not None and MIN_SHARES <= asked.shares <= MAX_SHARES else None
         return quota, asked.period_us if asked.period_us and asked.period_us > 0 else None, shares
 
     def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:

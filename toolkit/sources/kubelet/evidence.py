@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
-from toolkit.model.coverage import Coverage
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CgroupFiles, Environment, Evidence, ThreadMask
+from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.picture import Picture
+from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
@@ -21,7 +21,7 @@ from toolkit.sources.kubelet.subjects import expand, is_over, merged_tree, pod_d
 
 RULES = ("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment")
 """The rules that a still picture can answer."""
-HELPERS = ("runc", "crun", "youki", "conmon")
+HELPERS = (*(kind.program for kind in RUNTIMES.values() if kind.program), "youki", "conmon")
 """Threads of a runtime sit unpinned in the container's cgroup before it starts: normal."""
 _GAUGE = re.compile(r"^(kubelet_cpu_manager_[a-z_]+(?:\{[^}\n]{0,80}\})?) ([0-9.eE+]{1,30})$", re.MULTILINE)
 _NODE = re.compile(r"^/sys/devices/system/node/node(\d{1,4})/cpulist: ?(.*)$", re.MULTILINE)

@@ -56,23 +56,23 @@ def cgroup_files(root: Path) -> dict[str, bytes]:
     v1 = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
     hybrid = any(name in V1 for name in v1)
     for name, mount in [(f"{name}/", root / name) for name in v1] if hybrid else [("", root)]:
-        for folder in _pod_folders(mount):
+        for folder, inside in _pod_folders(mount):
             path = shown(os.fsencode(folder.relative_to(mount)))
-            for file in FILES:
+            for file in inside:
                 data, _ = read_bytes(folder / file)
                 if data is not None:
                     found[f"cgroup/{name}{path}/{file}"] = data
     return found
 
 
-def _pod_folders(mount: Path) -> Iterator[Path]:
-    """Yield ``kubepods`` wherever it is (nodes in containers have it deeper) and all below it."""
-    for folder, names, _ in os.walk(mount):
+def _pod_folders(mount: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield ``kubepods`` wherever it is (nodes in containers have it deeper) and all below it, with its own files."""
+    for folder, names, files in os.walk(mount):
         parts = Path(folder).relative_to(mount).parts
         if len(parts) >= MAX_DEPTH:
             names.clear()
         if any(ROOT.fullmatch(part) for part in parts):
-            yield Path(folder)
+            yield Path(folder), [file for file in FILES if file in files]
 
 
 def threads(cgroups: dict[str, bytes], proc: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from toolkit.allocation.cpu.options import strict_cpu_reservation
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.go_text import GoError, parse_bool
@@ -11,8 +12,6 @@ from toolkit.model.node_config import NodeConfig
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.configuration import DEFAULT_RECONCILE_S, read_configuration
 from toolkit.sources.kubelet.flags import read_flags
-
-STRICT = "strict-cpu-reservation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +36,7 @@ def settings(reading: NodeReading) -> Settings:
     except InputError as error:
         return Settings(problem=str(error))
     try:
-        strict = parse_bool(found.node.cpu_manager_policy_options.get(STRICT, "false"))
+        strict = parse_bool(found.node.cpu_manager_policy_options.get(strict_cpu_reservation.OPTION.name, "false"))
     except GoError:
         strict = False  # No kubelet starts with it.
     return Settings(config=found.node, reserved=reserved, strict=strict, reconcile_s=found.reconcile_period_s)

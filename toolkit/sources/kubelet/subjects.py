@@ -127,7 +127,7 @@ def pod_documents(reading: NodeReading) -> dict[str, dict[str, Any]]:
 
 
 def is_over(document: dict[str, Any]) -> bool:
-    """Say whether a pod has ended, or was never admitted."""
+    """Return whether a pod has ended, or was never admitted."""
     return mapping(document.get("status")).get("phase") in ("Failed", "Succeeded")
 
 
@@ -240,7 +240,7 @@ def _kind(
 
 
 def _unique(found: list[Subject]) -> tuple[Subject, ...]:
-    """Tell apart pods of one name (a static pod's next life), and containers of one name in a pod."""
+    """Distinguish pods of one name (a static pod's next life), and containers of one name in a pod."""
     uids: dict[str, set[str]] = {}
     for subject in found:
         uids.setdefault(subject.pod, set()).add(subject.pod_uid)

@@ -1,4 +1,4 @@
-"""CPU requests and limits as cgroup values: formulas, drivers' rounding, pods and containers."""
+"""CPU requests and limits as cgroup values: formulas, pods and containers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 
 from toolkit.allocation.cgroup_values import (
-    NO_QUOTA,
     container_values,
     milli_to_quota,
     milli_to_shares,
     pod_values,
-    systemd_quota,
-    weight_linear,
-    weight_quadratic,
 )
+from toolkit.model.claims import NO_QUOTA
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
@@ -39,35 +36,12 @@ def test_quota(milli: int, period_us: int, quota: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("quota", "period", "rounded"),
-    [(1100, 100_000, 2000), (1500, 100_000, 2000), (12_500, 100_000, 13_000), (33_300, 100_000, 34_000),
-     (333_300, 100_000, 334_000), (50_000, 100_000, 50_000), (1250, 10_000, 1300), (NO_QUOTA, 100_000, NO_QUOTA)],
-)  # fmt: skip
-def test_systemd_rounds_up_to_one_percent(quota: int, period: int, rounded: int) -> None:
-    """F61: what a systemd driver sets is up to 82 % more than what the kubelet computed."""
-    assert rounded == systemd_quota(quota, period)
-
-
-@pytest.mark.parametrize(
-    ("milli", "shares", "linear", "quadratic"),
-    [
-        (10, 10, 1, 4),
-        (100, 102, 4, 17),
-        (250, 256, 10, 35),
-        (500, 512, 20, 59),
-        (1000, 1024, 39, 100),
-        (2000, 2048, 79, 174),
-        (4000, 4096, 157, 303),
-        (16_000, 16_384, 625, 942),
-        (256_000, 262_144, 10_000, 10_000),
-        (0, 2, 1, 1),
-    ],
+    ("milli", "shares"),
+    [(10, 10), (100, 102), (250, 256), (500, 512), (1000, 1024), (16_000, 16_384), (256_000, 262_144), (0, 2)],
 )
-def test_shares_and_both_weights(milli: int, shares: int, linear: int, quadratic: int) -> None:
-    """K-shares and K-weight: the published table, old and new formula."""
+def test_shares(milli: int, shares: int) -> None:
+    """K-shares: 1024 a CPU, within the kernel's bounds."""
     assert shares == milli_to_shares(milli)
-    assert linear == weight_linear(shares)
-    assert quadratic == weight_quadratic(shares)
 
 
 def pod(*containers: dict[str, Any], **spec: Any) -> Pod:

@@ -87,7 +87,7 @@ def check(node: Node) -> None:
     """Assert what holds at any time."""
     policy, state = node.cpu_policy, node.cpu_state
     assert isinstance(policy, StaticPolicy)
-    strict = policy.options.strict_cpu_reservation
+    strict = policy.strict_reservation
     everything = policy.allocatable if strict else node.machine.cpus
     owned = state.owned()
     assert state.default.isdisjoint(owned)

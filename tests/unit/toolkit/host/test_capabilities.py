@@ -48,7 +48,7 @@ def test_a_pure_v1_host_is_told(tmp_path: Path) -> None:
     """A pure v1 host cannot run or watch, and the reason is the missing v2 identity."""
     write(tmp_path, {"proc/self/mountinfo": "31 1 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"})
     report = read_capabilities(tmp_path)
-    assert "pure v1" in by_name(report)["cgroup2"].detail
+    assert "v1 only" in by_name(report)["cgroup2"].detail
     assert by_name(report)["cpu-controller"].available
     assert "cgroup2" in report.verbs["watch"]
 

@@ -70,10 +70,7 @@ def test_why_something_did_not_pass_is_told() -> None:
     text = render_conformance([scenario("a", PASSED, "fine", PASSED), scenario("b", FAILED, reason, PASSED)], 1)
 
     assert "fine" not in text
-    assert [line for line in text.splitlines() if "Not passed" in line or reason in line] == [
-        "Not passed",
-        f"b           failed     {reason}",
-    ]
+    assert [line.split(maxsplit=2) for line in text.splitlines() if reason in line] == [["b", "failed", reason]]
 
 
 def test_nothing_judged_is_said() -> None:

@@ -9,7 +9,7 @@ import pytest
 from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
 from toolkit.allocation.cpu.distributed import _aliased_combinations
 from toolkit.allocation.cpu.groups import fullest, lowest
-from toolkit.allocation.cpu.options import CpuPolicyOptions
+from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.machine import Machine, MachineCpu
 from toolkit.model.cpuset import EMPTY, CpuSet
 
@@ -59,7 +59,16 @@ LONE_SIBLING = Machine.build(
 
 def take(on: Machine, free: str, count: int, quirks: bool = False, foreign: CpuSet = EMPTY, **options: Any) -> str:
     """Take CPUs and write them as a list."""
-    return str(take_cpus(on, CpuSet.parse(free), count, CpuPolicyOptions(**options), foreign=foreign, quirks=quirks))
+    return str(
+        take_cpus(
+            on,
+            CpuSet.parse(free),
+            count,
+            CpuPolicyOptions.of(*(name.replace("_", "-") for name in options)),
+            foreign=foreign,
+            quirks=quirks,
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +170,7 @@ def test_near_the_hint_first() -> None:
     free = CpuSet.parse("1-7")
     assert str(take_cpus_near(FOUR_NODES, free, 3, PLAIN, (1,))) == "1-3"
     assert str(take_cpus_near(FOUR_NODES, free, 2, PLAIN, (2,))) == "4-5"
-    by_socket = CpuPolicyOptions(align_by_socket=True)
+    by_socket = CpuPolicyOptions.of("align-by-socket")
     assert str(take_cpus_near(FOUR_NODES, CpuSet.parse("0,5-7"), 2, by_socket, (2,))) == "6-7"
     assert str(take_cpus_near(FOUR_NODES, CpuSet.parse("0,5-7"), 2, PLAIN, (2,))) == "0,5"
     assert str(take_cpus_near(FOUR_NODES, free, 1, PLAIN, None)) == "1"

@@ -11,6 +11,7 @@ from tests.unit.toolkit.allocation.static_policy import (
     policy,
 )
 from toolkit.allocation.cpu.hints import cpu_hints
+from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.hint import TopologyHint
 from toolkit.errors import InputError
@@ -38,7 +39,7 @@ def test_hints_keep_reusable_cpus_in() -> None:
 def test_align_by_socket_prefers_whole_sockets() -> None:
     """With the option a combination within one socket is preferred though it has more nodes than needed."""
     assert TopologyHint(0b0011, False) in cpu_hints(FOUR_NODES, 0xFF, 0, 2)
-    aligned = cpu_hints(FOUR_NODES, 0xFF, 0, 2, align_by_socket=True)
+    aligned = cpu_hints(FOUR_NODES, 0xFF, 0, 2, CpuPolicyOptions.of("align-by-socket"))
     assert TopologyHint(0b0011, True) in aligned
     assert TopologyHint(0b0110, False) in aligned
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
+from toolkit.allocation.cpu import options
 from toolkit.allocation.cpu.manager import NonePolicy, StaticPolicy, make_policy
-from toolkit.allocation.cpu.options import MATURITY, CpuPolicyError, CpuPolicyOptions, check_machine, parse_options
+from toolkit.allocation.cpu.options.option import CpuPolicyError
+from toolkit.allocation.cpu.options.parse import check_machine, parse_options
+from toolkit.allocation.cpu.options.registry import OPTIONS
+from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import CpuSet
 
@@ -52,10 +57,10 @@ def test_alpha_options_need_their_gate(value: str) -> None:
 
 def test_beta_options_need_their_gate() -> None:
     """The beta gate is on by default and can be switched off; stable options need none."""
-    assert parse_options({"distribute-cpus-across-numa": "true"}).distribute_cpus_across_numa
+    assert "distribute-cpus-across-numa" in parse_options({"distribute-cpus-across-numa": "true"})
     with pytest.raises(CpuPolicyError, match="Beta-level Options not enabled"):
         parse_options({"distribute-cpus-across-numa": "true"}, beta=False)
-    stable = {name: "true" for name, maturity in MATURITY.items() if maturity == "Stable"}
+    stable = {name: "true" for name, option in OPTIONS.items() if option.maturity == "Stable"}
     assert len(parse_options(stable, beta=False).names) == 3
 
 
@@ -67,7 +72,7 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.parametrize("pair", list(combinations(sorted(MATURITY), 2)))
+@pytest.mark.parametrize("pair", list(combinations(sorted(OPTIONS), 2)))
 def test_pairs(pair: tuple[str, str]) -> None:
     """Exactly the four documented pairs exclude each other, and only when both are on."""
     assert parse_options({pair[0]: "true", pair[1]: "false"}, alpha=True).names == (pair[0],)
@@ -80,7 +85,7 @@ def test_pairs(pair: tuple[str, str]) -> None:
 
 def test_align_by_socket_needs_the_right_machine_and_policy() -> None:
     """It does not go with single-numa-node, nor with more sockets than NUMA nodes."""
-    options = CpuPolicyOptions(align_by_socket=True)
+    options = CpuPolicyOptions.of("align-by-socket")
     check_machine(options, FOUR, "restricted")
     with pytest.raises(CpuPolicyError, match="Topolgy manager single-numa-node policy is incompatible"):
         check_machine(options, FOUR, "single-numa-node")
@@ -122,3 +127,20 @@ def test_reservation_larger_than_the_machine() -> None:
         make_policy("static", {}, FOUR, reserved_milli=4001)
     with pytest.raises(CpuPolicyError, match=r"unknown CPU ID: 4$"):
         make_policy("static", {}, FOUR, reserved_milli=1000, reserved_list=CpuSet.parse("4"))
+
+
+def test_an_option_is_one_module() -> None:
+    """No module of the model but an option's own names it, conflicts apart: who adds one touches its module."""
+    folder = Path(options.__file__).parent
+    spelt = {
+        (name, path.name)
+        for path in folder.parents[1].rglob("*.py")
+        for name in OPTIONS
+        if f'"{name}"' in path.read_text(encoding="utf-8")
+    }
+
+    assert {name for name, _ in spelt} == set(OPTIONS)
+    for name, file in spelt:
+        assert (folder / file).is_file()
+        own = file == f"{name.replace('-', '_')}.py"
+        assert own or name in next(o.conflicts for o in OPTIONS.values() if o.name.replace("-", "_") + ".py" == file)

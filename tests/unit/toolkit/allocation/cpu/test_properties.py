@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuState, StaticPolicy, make_policy
-from toolkit.allocation.cpu.options import MATURITY, CpuPolicyError
+from toolkit.allocation.cpu.options.option import CpuPolicyError
+from toolkit.allocation.cpu.options.registry import OPTIONS
 from toolkit.allocation.machine import Machine, MachineCpu
 from toolkit.model.plan import ContainerRole
 from toolkit.model.pod import Container, Pod, Resources
@@ -48,7 +49,7 @@ def machines(draw: st.DrawFn, *, irregular: bool = False) -> Machine:
 def policies(draw: st.DrawFn, *, irregular: bool = False) -> StaticPolicy:
     """Draw a static policy that starts on its machine."""
     machine = draw(machines(irregular=irregular))
-    options = draw(st.sets(st.sampled_from(sorted(MATURITY)), max_size=3))
+    options = draw(st.sets(st.sampled_from(sorted(OPTIONS)), max_size=3))
     reserved = draw(st.integers(1, max(1, machine.num_cpus // 3)))
     for wanted in (options, ()):
         try:
@@ -97,7 +98,7 @@ def check(policy: StaticPolicy, state: CpuState, *, irregular: bool) -> None:
         owned |= mask
     assert not owned & state.default.mask
     if not irregular:
-        everything = policy.allocatable if policy.options.strict_cpu_reservation else policy.machine.cpus
+        everything = policy.allocatable if policy.strict_reservation else policy.machine.cpus
         assert owned | state.default.mask == everything.mask
         assert not owned & policy.reserved.mask
 
@@ -163,7 +164,7 @@ def test_restart_is_no_restart(policy: StaticPolicy, data: st.DataObject) -> Non
         return
     again = policy.start(state)
     assert again == state.restarted()
-    if not policy.options.full_pcpus_only:
+    if "full-pcpus-only" not in policy.options:
         for pod in admitted:
             again, ok = admit(policy, again, pod, None)
             assert ok
@@ -182,7 +183,7 @@ def in_two_places(machine: Machine) -> bool:
 @QUICK
 def test_quirks_change_nothing_on_regular_machines(policy: StaticPolicy, data: st.DataObject) -> None:
     """The overlap defect needs irregular cores, the aliasing one four nodes, the double count a unit in two places."""
-    if policy.machine.num_numa >= 4 and policy.options.distribute_cpus_across_numa:
+    if policy.machine.num_numa >= 4 and "distribute-cpus-across-numa" in policy.options:
         return
     if in_two_places(policy.machine):
         return

@@ -14,7 +14,7 @@ from tests.unit.toolkit.allocation.static_policy import (
     policy,
 )
 from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuState, NonePolicy, StaticPolicy, make_policy
-from toolkit.allocation.cpu.options import CpuPolicyError
+from toolkit.allocation.cpu.options.option import CpuPolicyError
 from toolkit.allocation.cpu.requests import exclusive_cpus, pod_exclusive_cpus
 from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Isolation
@@ -69,7 +69,8 @@ def test_smt_alignment() -> None:
     static = policy(full_pcpus_only="true")
     state = static.start(None)
     with pytest.raises(
-        CpuAdmissionError, match=r"^SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2$"
+        CpuAdmissionError,
+        match=r": SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2$",
     ):
         admit(static, state, pod("a", container("c", "3")))
     with pytest.raises(

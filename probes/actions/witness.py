@@ -1,0 +1,55 @@
+"""The moves and affinity changes of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from probes.actions.decoder import ActionReading, Dropped
+from probes.actions.reader import Actions, read_hierarchies
+from probes.readings import Moment
+from probes.windows import Windows
+from probes.witness import OpenWindow, Watch, Witness
+
+
+class ActionWatch(Watch[Dropped]):
+    """One window."""
+
+    def __init__(self, actions: Actions, window: OpenWindow, first: Dropped) -> None:
+        self._actions, self._window, self._first = actions, window, first
+
+    def read(self, edge: Dropped, moment: Moment) -> ActionReading:
+        """Return the window so far."""
+        del moment
+        actions, number = self._actions, self._window.number
+        return ActionReading(
+            first=self._first,
+            last=edge,
+            moves=actions.moves(number),
+            affinities=actions.affinities(number),
+            hierarchies=read_hierarchies(actions.loaded.root),
+            blind_spots=tuple(actions.blind_spots),
+        )
+
+
+class ActionWitness(Witness[Dropped]):
+    """Who moved tasks and changed masks."""
+
+    SIDE = Actions
+
+    def __init__(self, windows: Windows) -> None:
+        self._actions, self._ledger = windows.ledger.side(Actions), windows.ledger
+
+    def begin(self, window: OpenWindow, first: Dropped) -> ActionWatch:
+        """Begin with a window."""
+        return ActionWatch(self._actions, window, first)
+
+    def edge(self, turn: bool) -> Generator[None, None, Dropped]:
+        """Read how many were not told."""
+        del turn
+        yield
+        moves, affinities = self._actions.dropped()
+        return Dropped(moves=moves, affinities=affinities)
+
+    def forget_old(self) -> None:
+        """Drop the windows before the present one."""
+        self._actions.drop_old(self._ledger.window)

@@ -1,0 +1,107 @@
+"""CPU time and throttling of a window: next to the ledger's moment, and whenever a cgroup may come or go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, replace
+
+from probes.cgroups.bandwidth import read_stats
+from probes.cgroups.decoder import BandwidthReading
+from probes.cgroups.lives import Lives, Reading
+from probes.readings import Moment
+from probes.state import State
+from probes.subjects import Subject
+from probes.switches.watch import SwitchWatch
+from probes.windows import Windows
+from probes.witness import OpenWindow, Watch, Witness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatEdge:
+    """``at_ns``: before the first of them was read."""
+
+    at_ns: int
+    stats: Mapping[str, Reading] = field(default_factory=dict)
+
+
+class BandwidthWatch(Watch[StatEdge]):
+    """One window."""
+
+    def __init__(self, state: State, window: OpenWindow, first: StatEdge) -> None:
+        self._state, self._window, self._first = state, window, first
+        self._lives = Lives()
+        self._base_ns: dict[str, int] = {}
+        own = {subject.claim.cgroup for subject in state.subjects.values()}
+        for cgroup, reading in first.stats.items():
+            self._lives.start(cgroup, reading, 0 if cgroup in own else None)
+
+    def claim_added(self, subject: Subject) -> None:
+        """Begin an account of a claim, with what the ledger has counted of it by then."""
+        readings = read_stats(self._state.hierarchy, [subject.claim])
+        self._state.ledger.split(self._state.ledger.sampled())
+        used = self._base_ns[subject.name] = self._usage_ns(subject)
+        for cgroup, reading in readings.items():
+            # A claim's own account is begun anew: its cgroup may have been another claim's, or made anew.
+            if cgroup == subject.claim.cgroup or cgroup not in self._lives.accounts:
+                self._lives.start(cgroup, reading, used if cgroup == subject.claim.cgroup else None)
+
+    def last_look(self, subject: Subject) -> None:
+        """Read its counters once more."""
+        self._state.ledger.split(self._state.ledger.sampled())
+        self.cgroup_changed(subject, None)
+
+    def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
+        """Read a claim's counters at all levels; ``made_ns``: when its cgroup was made, where that is news."""
+        used = self._usage_ns(subject)
+        for cgroup, reading in read_stats(self._state.hierarchy, [subject.claim], exact=False).items():
+            own = cgroup == subject.claim.cgroup
+            self._lives.read(cgroup, reading, used if own else None, made_ns if own else None)
+
+    def close(self, edge: StatEdge, moment: Moment) -> None:
+        """Take the last reading."""
+        del moment
+        self._take(edge)
+
+    def read(self, edge: StatEdge, moment: Moment) -> BandwidthReading:
+        """Return the window so far."""
+        del moment
+        if not self._window.closed:
+            self._take(edge)
+        ledger = self._state.ledger
+        return BandwidthReading(
+            first_at_ns=self._first.at_ns,
+            last_at_ns=edge.at_ns,
+            accounts={cgroup: replace(account) for cgroup, account in self._lives.accounts.items()},
+            base_ns=dict(self._base_ns),
+            silent=ledger.online() - ledger.sampled(),
+        )
+
+    def _usage_ns(self, subject: Subject) -> int:
+        return self._window.watch(SwitchWatch).usage_ns(subject)
+
+    def _take(self, edge: StatEdge) -> None:
+        """Let what was read at an edge be the last reading of every cgroup that exists."""
+        own = {subject.claim.cgroup: subject for subject in self._state.subjects.values()}
+        for cgroup, reading in edge.stats.items():
+            self._lives.read(cgroup, reading, self._usage_ns(own[cgroup]) if cgroup in own else None)
+
+
+class Bandwidth(Witness[StatEdge]):
+    """CPU time and throttling by the kernel's own counts."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+
+    def begin(self, window: OpenWindow, first: StatEdge) -> BandwidthWatch:
+        """Begin with a window."""
+        return BandwidthWatch(self._windows, window, first)
+
+    def edge(self, turn: bool) -> Generator[None, None, StatEdge]:
+        """Read every level of every claim."""
+        del turn
+        windows = self._windows
+        at_ns = time.monotonic_ns()
+        stats = read_stats(windows.hierarchy, [subject.claim for subject in windows.subjects.values()])
+        yield
+        return StatEdge(at_ns=at_ns, stats=stats)

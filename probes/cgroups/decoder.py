@@ -1,0 +1,89 @@
+"""From control files and counters that were read to their parts of the evidence: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from probes.cgroups.bandwidth import bandwidth_use
+from probes.cgroups.lives import Account
+from probes.readings import Frame, Part, Reading, Readings, Watched
+from probes.switches.decoder import SwitchReading
+from toolkit.model.blind_spots import BlindSpot, Witness
+from toolkit.model.cpuset import EMPTY, CpuSet
+from toolkit.model.evidence import CgroupFiles
+from toolkit.model.evidence.cgroups import BandwidthCoverage, BandwidthEvidence, FileCoverage, FileEvidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReading(Reading):
+    """The control files of one window.
+
+    :param before: by cgroup, when it was read first.
+    :param during: what differed from the reading before, times since the window opened.
+    :param gap_ns: the longest time between two readings.
+    :param dropped: readings that differed and were not kept.
+    """
+
+    before: Mapping[str, CgroupFiles] = field(default_factory=dict)
+    after: tuple[CgroupFiles, ...] = ()
+    during: tuple[CgroupFiles, ...] = ()
+    readings: int = 0
+    gap_ns: int = 0
+    dropped: int = 0
+
+    def decode(self, readings: Readings) -> Part:
+        """Return the files, and how closely they were followed."""
+        others = {other.claim.cgroup for other in readings.frame.others}
+        text = f"{self.dropped} changes of control files were not kept: too many"
+        return Part(
+            evidence=FileEvidence(
+                files_before=tuple(found for cgroup, found in self.before.items() if cgroup not in others),
+                files_after=tuple(found for found in self.after if found.cgroup not in others),
+                files_during=tuple(found for found in self.during if found.cgroup not in others),
+            ),
+            coverage=FileCoverage(file_readings=self.readings, file_gap_ns=self.gap_ns),
+            spots=(BlindSpot(text=text, witnesses=(Witness.FILES,)),) if self.dropped else (),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandwidthReading(Reading):
+    """CPU time and throttling of one window by the kernel's counts.
+
+    :param first_at_ns, last_at_ns: CLOCK_MONOTONIC before the first cgroup's CPU time was read, at both ends; the
+        ledger's own moment comes later.
+    :param accounts: by cgroup.
+    :param base_ns: of claims added while the window was open: what they had used by the ledger when their cgroup's own
+        count was first read.
+    :param silent: CPUs that nobody interrupts to count what runs there.
+    """
+
+    first_at_ns: int
+    last_at_ns: int
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    base_ns: Mapping[str, int] = field(default_factory=dict)
+    silent: CpuSet = EMPTY
+
+    def decode(self, readings: Readings) -> Part:
+        """Return the use of every claim at all levels, beside the ledger's."""
+        frame, limits, switches = readings.frame, readings.of(FileReading).before, readings.of(SwitchReading)
+        rows = [
+            row
+            for subject in frame.claims.values()
+            for row in bandwidth_use(subject.claim, self.accounts, limits, self._by_ledger(frame, subject, switches))
+        ]
+        skew_ns = frame.first.at_ns + frame.first.turn_ns - self.first_at_ns
+        skew_ns += frame.last.at_ns + frame.last.turn_ns - self.last_at_ns
+        return Part(
+            evidence=BandwidthEvidence(bandwidth=tuple(rows)), coverage=BandwidthCoverage(witness_skew_ns=skew_ns)
+        )
+
+    def _by_ledger(self, frame: Frame, subject: Watched, switches: SwitchReading) -> int | None:
+        """Return a claim's CPU time since its cgroup's own count was first read; ``None`` where that is not known.
+
+        While the window is open nobody interrupts a nohz_full CPU to count what runs there.
+        """
+        if not frame.closed and self.silent & subject.cpus:
+            return None
+        return switches.usage_ns(frame, subject) - self.base_ns.get(subject.name, 0)

@@ -1,0 +1,59 @@
+"""What an observer is composed of: the one place that names the witnesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from probes.actions.witness import ActionWitness
+from probes.builder import Request
+from probes.cgroups.counters import Bandwidth
+from probes.cgroups.files import Files
+from probes.cgroups.identity import Identities
+from probes.interrupts.witness import InterruptWitness
+from probes.masks.witness import Masks
+from probes.memory.witness import Memory
+from probes.node.cpus import Cpus
+from probes.node.witness import OwnCost, System, Threads
+from probes.options import ObserveOptions
+from probes.programs import Side
+from probes.switches.ledger import Ledger
+from probes.switches.witness import Switches
+from probes.witness import Witness
+
+WITNESSES: tuple[type[Witness[Any]], ...] = (
+    # Nothing, or little, that has to be read at a certain moment:
+    OwnCost,
+    Memory,
+    Masks,
+    Cpus,
+    ActionWitness,
+    Identities,
+    # Dear to read: far from the ledger's moment.
+    Files,
+    Threads,
+    # What the ledger is compared with: near to it, the shorter to read the nearer.
+    Bandwidth,
+    InterruptWitness,
+    System,
+    Switches,
+)
+"""In the order in which they read at an edge of a window, and in the opposite one after the ledger's moment."""
+
+
+def new_ledger(
+    root: Path, options: ObserveOptions | None = None, witnesses: Sequence[type[Witness[Any]]] = WITNESSES
+) -> Ledger:
+    """Return the programs of these witnesses, not yet loaded."""
+    return Ledger(root, options or ObserveOptions(), sides(witnesses))
+
+
+def build_request(root: Path, options: ObserveOptions) -> Request:
+    """Return what the programs of all witnesses are made from."""
+    return Ledger.request(root, options, sides(WITNESSES))
+
+
+def sides(witnesses: Sequence[type[Witness[Any]]]) -> tuple[type[Side], ...]:
+    """Return what they have in the kernel besides the ledger, in the order of compilation."""
+    return tuple(witness.SIDE for witness in witnesses if witness.SIDE is not None)

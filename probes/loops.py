@@ -1,0 +1,58 @@
+"""Threads of an observer that do something again and again.
+
+A thread that meets an error notes what is missing by it and goes on; none ends the run, for what the kernel has counted
+is worth telling. Whether it kept its pace is seen by the clocks of the window.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from probes.state import State
+from toolkit.model.blind_spots import Witness
+
+AGAIN_S = 0.1
+"""Pause after an error."""
+
+
+class Loop:
+    """Does the work from ``__enter__`` to ``__exit__``, each time after the pause (s) that it asks for.
+
+    :param work: given a function that says whether it is to stop.
+    :param witnesses: whose evidence is incomplete where the work meets an error.
+    """
+
+    def __init__(
+        self, state: State, name: str, work: Callable[[Callable[[], bool]], float], witnesses: tuple[Witness, ...]
+    ) -> None:
+        self._state, self._work, self._witnesses = state, work, witnesses
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def __enter__(self) -> Loop:
+        """Start."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Stop and wait."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        state, witnesses = self._state, self._witnesses
+        last_ns = time.monotonic_ns()
+        pause_s = 0.0
+        try:
+            while not self._stop.wait(pause_s):
+                try:
+                    pause_s = self._work(self._stop.is_set)
+                except Exception as error:
+                    text = f"the observer met an error: {error or type(error).__name__}"
+                    state.blind(text, *witnesses, start_ns=last_ns, end_ns=time.monotonic_ns())
+                    pause_s = AGAIN_S
+                last_ns = time.monotonic_ns()
+        except BaseException as error:
+            state.blind(f"a thread of the observer ended early: {error or type(error).__name__}", *witnesses)

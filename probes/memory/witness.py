@@ -1,0 +1,42 @@
+"""Memory and devices of the claims, read when the window has closed."""
+
+from __future__ import annotations
+
+from probes.memory.decoder import MemoryReading
+from probes.memory.hugetlb import sample_hugetlb
+from probes.memory.pages import PageSampler
+from probes.readings import Moment
+from probes.windows import Windows
+from probes.witness import OpenWindow, Watch, Witness
+from toolkit.host.pci_devices import read_devices
+
+
+class MemoryWatch(Watch[None]):
+    """One window."""
+
+    def __init__(self, windows: Windows, window: OpenWindow) -> None:
+        self._windows, self._window = windows, window
+        self._pages = PageSampler()
+
+    def read(self, edge: None, moment: Moment) -> MemoryReading:
+        """Return what is there now; pages of an open window are read again only when the last reading is old."""
+        del edge, moment
+        windows = self._windows
+        claims = [subject.claim for subject in self._window.present()]
+        return MemoryReading(
+            pages=self._pages.latest(windows.hierarchy, claims, windows.root, now=self._window.closed),
+            hugetlb=sample_hugetlb(windows.hierarchy, claims),
+            devices=read_devices((device for claim in claims for device in claim.devices), windows.root),
+        )
+
+
+class Memory(Witness[None]):
+    """Where the claims' memory and devices are."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+
+    def begin(self, window: OpenWindow, first: None) -> MemoryWatch:
+        """Begin with a window."""
+        del first
+        return MemoryWatch(self._windows, window)

@@ -1,0 +1,120 @@
+"""CPUs that come and go under claims: the kernel's events, and the online list where events are missing.
+
+A CPU's coming and going is a transition of every claim that has it, with the set that the kernel grants afterwards,
+read again at that moment.
+Source: ``docs/facts.md`` K14 (what cpusets do when CPUs go offline).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from probes.node.decoder import CpuReading
+from probes.node.presence import Presence
+from probes.readings import Moment
+from probes.windows import Windows
+from probes.witness import Chore, OpenWindow, Watch, Witness
+from toolkit.host import cgroupfs
+from toolkit.host.hotplug import HotplugMonitor
+from toolkit.model.evidence import HotplugEvent, Transition
+
+HOTPLUG = "hotplug"
+"""Cause of transitions that the machine made."""
+HOTPLUG_S = 0.1
+
+
+class CpuWatch(Watch[None]):
+    """One window."""
+
+    def __init__(self, monitor: HotplugMonitor, window: OpenWindow) -> None:
+        self._monitor, self._window = monitor, window
+        self.events: list[HotplugEvent] = []
+
+    def read(self, edge: None, moment: Moment) -> CpuReading:
+        """Return the window so far."""
+        del edge
+        return CpuReading(
+            events=tuple(self.events),
+            lapses=tuple(
+                lapse.text
+                for lapse in self._monitor.lapses
+                if lapse.start_ns <= moment.at_ns and (lapse.end_ns is None or lapse.end_ns >= self._window.start_ns)
+            ),
+        )
+
+
+class Cpus(Witness[None]):
+    """Which CPUs are online."""
+
+    hotplug: HotplugMonitor
+    _presence: Presence
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+
+    def running(self) -> AbstractContextManager[None]:
+        """Hear the kernel's events."""
+        return self._hearing()
+
+    @contextmanager
+    def _hearing(self) -> Iterator[None]:
+        self._presence = Presence(self._windows.ledger.online())
+        with HotplugMonitor(root=self._windows.root) as self.hotplug:
+            yield
+
+    def chores(self) -> tuple[Chore, ...]:
+        """Look ten times a second."""
+        return (Chore(HOTPLUG_S, self._look_for_cpus),)
+
+    def begin(self, window: OpenWindow, first: None) -> CpuWatch:
+        """Begin with a window."""
+        del first
+        return CpuWatch(self.hotplug, window)
+
+    def catch_up(self) -> None:
+        """Hear what the kernel has told by now; a change that it has not told counts from the second look."""
+        self.hotplug.catch_up()
+        self._look_for_cpus()
+        self._look_for_cpus()
+
+    def _look_for_cpus(self) -> None:
+        """Take note of CPUs that went or came since the last look, and put new ones under the sampler."""
+        windows = self._windows
+        with windows.lock:
+            online = windows.ledger.online()
+            for event in self._presence.news(self.hotplug.events, online, time.monotonic_ns()):
+                if event.online:
+                    windows.cpu_came_online(event.cpu)
+                else:
+                    windows.ledger.forget_sampler(event.cpu)
+                self._changed(event)
+
+    def _changed(self, event: HotplugEvent) -> None:
+        """Note that a CPU went or came (``at_ns`` absolute), and what every claim that has it is granted now.
+
+        In the window in which it happened: that may be the one that has just ended.
+        """
+        windows = self._windows
+        window = next((live for live in windows.live() if not live.closed or event.at_ns <= live.end_ns), None)
+        if window is None:
+            return
+        at_ns = max(0, event.at_ns - window.start_ns)
+        window.watch(CpuWatch).events.append(HotplugEvent(cpu=event.cpu, online=event.online, at_ns=at_ns))
+        for subject in list(windows.subjects.values()):
+            claim = subject.claim
+            if claim.cpus is None or event.cpu not in subject.cpus:
+                continue
+            files = cgroupfs.read_files(windows.hierarchy, claim.cgroup, time.monotonic_ns())
+            window.note(
+                Transition(
+                    claim=claim.name,
+                    what="cpu-online" if event.online else "cpu-offline",
+                    start_at_ns=event.at_ns,
+                    end_at_ns=0,
+                    cpus_before=subject.cpus,
+                    cpus_after=files.cpus_effective,
+                    cause=HOTPLUG,
+                )
+            )

@@ -1,0 +1,97 @@
+"""One BPF program: what it is, and how its instructions are loaded.
+
+Source: bpf(2); commit fec56f5890d9 "bpf: Introduce BPF trampoline" (programs at the return of a function).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolkit.errors import HostUnsupportedError
+from toolkit.host import bpf_syscalls
+from toolkit.host.btf import Btf
+
+KINDS = {"raw_tracepoint": bpf_syscalls.RAW_TRACEPOINT, "perf_event": bpf_syscalls.PERF_EVENT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program to load.
+
+    :param kind: ``raw_tracepoint`` or ``perf_event``; ignored where ``returns_from`` is set.
+    :param returns_from: kernel function at whose return it is to run.
+    :param optional: a kernel may refuse it: then the answer says why, and the rest goes on.
+    """
+
+    name: str
+    kind: str = "raw_tracepoint"
+    returns_from: str = ""
+    optional: bool = False
+
+
+def load_all(
+    programs: tuple[Program, ...], code_of: Callable[[str], bytes], step: Callable[[str], None] = lambda _what: None
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Load programs; returns descriptors by name, and what the kernel refused that may be refused, and why.
+
+    :param code_of: a program's instructions; empty: the compiler made none. :param step: hears what comes next.
+    :raises HostUnsupportedError: the kernel refuses another; none stays loaded.
+    """
+    loaded: dict[str, int] = {}
+    left_out: dict[str, str] = {}
+    try:
+        for program in programs:
+            step(f"loading the program {program.name}")
+            code = code_of(program.name)
+            try:
+                if not code:
+                    raise HostUnsupportedError(f"the compiler made no program {program.name}")
+                loaded[program.name] = load(code, program)
+            except HostUnsupportedError as error:
+                if not program.optional:
+                    raise
+                left_out[program.name] = str(error)
+    except BaseException:
+        for fd in loaded.values():
+            os.close(fd)
+        raise
+    return loaded, left_out
+
+
+def load(code: bytes, program: Program) -> int:
+    """Load one program; returns its descriptor.
+
+    :param code: its instructions, with descriptors of this process where they name maps.
+    :raises HostUnsupportedError: the kernel refuses it; with the end of the verifier's log.
+    """
+    if program.returns_from:
+        return _load_return(code, program)
+    try:
+        return bpf_syscalls.load_program(KINDS[program.kind], code, name=program.name)
+    except bpf_syscalls.ProgramRefusedError as error:
+        raise HostUnsupportedError(f"the kernel refuses the program {program.name}: {_reason(error)}") from None
+
+
+def _load_return(code: bytes, program: Program) -> int:
+    where = f"a program at the return of {program.returns_from}()"
+    btf = Btf.of_kernel()
+    function = btf.function_id(program.returns_from) if btf is not None else None
+    if function is None:
+        raise HostUnsupportedError(f"the kernel refuses {where}: its type information has no such function")
+    try:
+        return bpf_syscalls.load_program(
+            bpf_syscalls.TRACING,
+            code,
+            name=program.name,
+            attach_type=bpf_syscalls.TRACE_FEXIT,
+            attach_btf_id=function,
+        )
+    except bpf_syscalls.ProgramRefusedError as error:
+        raise HostUnsupportedError(f"the kernel refuses {where}: {_reason(error)}") from None
+
+
+def _reason(error: bpf_syscalls.ProgramRefusedError) -> str:
+    end = [line for line in error.log.strip().splitlines() if line][-3:]
+    return " / ".join([error.strerror or str(error), *end])

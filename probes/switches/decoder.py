@@ -1,0 +1,147 @@
+"""From what was read of the switch ledger to its part of the evidence: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from probes.readings import Frame, Part, Reading, Readings, Watched
+from probes.switches import tally
+from probes.switches.owners import classify
+from probes.switches.records import CpuState, Row
+from toolkit.model.blind_spots import BlindSpot, Witness
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Intruder, UsageBin
+from toolkit.model.evidence.switches import SwitchCoverage, SwitchEvidence
+
+SLOT_WAIT_NS = 1_000_000_000
+"""Slots of CPU time are closed every ``bin_ms``; so much later at most. A quota is followed at the resolution at which
+its control file is: about once a second. Our own wait behind 40 runnable tasks of a 3 ms slice, and behind a reader of
+the evidence so far, is shorter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchEdge:
+    """Every possible CPU's own counters, and how often user space could not write a membership down."""
+
+    states: tuple[CpuState, ...] = ()
+    members_lost: int = 0
+
+    @property
+    def lost(self) -> int:
+        """Events that no ring had room for, since the programs were loaded."""
+        return sum(state.lost_events for state in self.states)
+
+    @property
+    def full(self) -> int:
+        """Entries that no map had room for, since the programs were loaded."""
+        return sum(state.map_full for state in self.states) + self.members_lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchReading(Reading):
+    """The ledger of one window.
+
+    :param rows: by ident: a claim's counters, one row for each CPU.
+    :param cuts: by ident and CPU: how often a task came or went while it ran there.
+    :param cgroups: paths of the intruders' cgroups, by id.
+    :param slot_gap: the longest time between two closings of the slots of CPU time, and when it began (ns).
+    :param dropped: intervals and moves that were not kept.
+    :param observer_pid: whose tasks are the toolkit's.
+    :param blind_spots: what cannot be seen on this kernel.
+    """
+
+    first: SwitchEdge
+    last: SwitchEdge
+    rows: Mapping[int, list[Row]] = field(default_factory=dict)
+    cuts: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    offences: tally.Offences = field(default_factory=dict)
+    intruders: tally.Intruders = field(default_factory=dict)
+    cgroups: Mapping[int, str] = field(default_factory=dict)
+    bins: tuple[UsageBin, ...] = ()
+    slot_gap: tuple[int, int] = (0, 0)
+    dropped: int = 0
+    observer_pid: int = 0
+    blind_spots: tuple[str, ...] = ()
+
+    def usage_ns(self, frame: Frame, watched: Watched) -> int:
+        """Return a claim's CPU time in the window, nested claims included."""
+        inside = watched.claim.cgroup.rstrip("/") + "/"
+        return sum(
+            row.ns
+            for other in (*frame.subjects, *frame.others)
+            if other == watched or other.claim.cgroup.startswith(inside)
+            for row in self.rows.get(other.ident, ())
+        )
+
+    def decode(self, readings: Readings) -> Part:
+        """Return who ran where for how long, and how complete that is."""
+        frame = readings.frame
+        use = []
+        for subject in frame.subjects:
+            cuts = {cpu: count for (ident, cpu), count in self.cuts.items() if ident == subject.ident}
+            use += tally.cpu_use(subject.name, self.rows.get(subject.ident, []), frame.sampled, cuts)
+        names = {ident: name for ident, name in frame.names.items() if frame.is_about(name)}
+        first, last = self.first.states, self.last.states
+        standstill = {cpu: last[cpu].standstill_ns - first[cpu].standstill_ns for cpu in frame.sampled}
+        return Part(
+            evidence=SwitchEvidence(
+                cpu_use=tuple(use),
+                offenders=tally.offenders(self.offences, names, frame.start_ns),
+                intruders=self._intruders(frame.start_ns),
+                usage_bins=tuple(row for row in self.bins if frame.is_about(row.claim)),
+                standstill_by_cpu_ns=standstill or None,
+            ),
+            coverage=self._coverage(frame),
+            spots=(
+                *(BlindSpot(text=text) for text in self.blind_spots),
+                *_unsampled(frame.last.online - frame.sampled),
+                *self._slots(frame),
+            ),
+        )
+
+    def _coverage(self, frame: Frame) -> SwitchCoverage:
+        number = frame.number
+        if frame.closed:
+            counts = {cpu: one.closed_judged for cpu, one in enumerate(self.last.states) if one.closed_window == number}
+        else:
+            counts = {cpu: one.judged for cpu, one in enumerate(self.last.states) if one.window == number}
+        return SwitchCoverage(
+            switches_judged=sum(counts.values()),
+            lost_events=self.last.lost - self.first.lost,
+            map_full=self.last.full - self.first.full + self.dropped,
+            cpus_seen=CpuSet.of(counts),
+            cpus_online=frame.last.online,
+            cpus_unsampled=frame.last.online - frame.sampled,
+            sampler_hz=frame.options.sampler_hz,
+            window_skew_ns=frame.last.turn_ns,
+        )
+
+    def _intruders(self, start_ns: int) -> tuple[Intruder, ...]:
+        rows = [
+            tally.intruder(key, sums, classify(sums, self.observer_pid), self.cgroups.get(key.cgroup, ""), start_ns)
+            for key, sums in self.intruders.items()
+        ]
+        return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.cpu, row.tid)))
+
+    def _slots(self, frame: Frame) -> list[BlindSpot]:
+        longest_ns, from_ns = self.slot_gap
+        if longest_ns <= frame.options.bin_ms * 1_000_000 + SLOT_WAIT_NS:
+            return []
+        at_ns = max(0, from_ns - frame.start_ns)
+        return [
+            BlindSpot(
+                text=f"the observer stood still for {longest_ns / 1e9:.2f} s (from {at_ns / 1e9:.2f} s on): the kernel "
+                "counted on and kept its events, but how CPU time was spread in that time is not known",
+                witnesses=(Witness.SLOTS,),
+                start_at_ns=at_ns,
+                end_at_ns=at_ns + longest_ns,
+            )
+        ]
+
+
+def _unsampled(cpus: CpuSet) -> list[BlindSpot]:
+    # Nothing is missing from the switch ledger: the end of the window cuts the interval of whoever runs there. That
+    # a budget for noise needs the sampler is the rule's own matter: it knows these CPUs by their number.
+    text = f"CPUs {cpus} carry no sampler: a task that never switches there is seen when the window ends"
+    return [BlindSpot(text=text, cpus=cpus)] if cpus else []

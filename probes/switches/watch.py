@@ -1,0 +1,144 @@
+"""The ledger of switches in one window: its rows and details, the intervals that wait, the slots of CPU time."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+from probes.clocks import Clock
+from probes.readings import Moment
+from probes.state import State
+from probes.subjects import Subject
+from probes.switches import tally
+from probes.switches.decoder import SwitchEdge, SwitchReading
+from probes.switches.owners import CgroupNames
+from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
+from probes.switches.shares import Shares
+from probes.switches.usage_slots import Bins
+from probes.witness import OpenWindow, Watch
+
+MAX_WAITING = 100_000
+"""Intervals of one window that may wait for the kernel's word at a time."""
+
+
+class SwitchWatch(Watch[SwitchEdge]):
+    """One window of the ledger. Called under the lock."""
+
+    def __init__(self, state: State, cgroups: CgroupNames, window: OpenWindow, first: SwitchEdge) -> None:
+        self._state, self._cgroups = state, cgroups
+        self.window, self._first = window, first
+        self._shares = Shares(state.published)
+        """What pieces add to the rows."""
+        self.offences: tally.Offences = {}
+        self.intruders: tally.Intruders = {}
+        self.waiting: list[Piece] = []
+        """Intervals that cannot be cut yet."""
+        self._pieces_dropped = 0
+        """Intervals that were not kept because too many waited."""
+        self._forgotten = state.trails.forgotten
+        self._slots = Clock(window.start_ns)
+        """Beats when the running usage slots are closed."""
+        self._bins: dict[str, Bins] = {}
+        self._final: dict[int, list[Row]] = {}
+        """The ledger's rows by ident, of claims that were removed, and of all when the window has closed: what comes
+        next takes their place in the kernel."""
+
+    def claim_added(self, subject: Subject) -> None:
+        """Begin a claim's slots at the moment from which on it is watched."""
+        self._bins[subject.name] = Bins(subject.name, subject.since_ns - self.window.start_ns)
+
+    def claim_removed(self, subject: Subject, at_ns: int) -> None:
+        """Keep what a claim did before its slot is used again."""
+        del at_ns
+        self._final[subject.ident] = self._state.ledger.rows(subject.slot, self.window.number)
+
+    def before_end(self) -> None:
+        """Close the running slots."""
+        self.add_bins()
+
+    def close(self, edge: SwitchEdge, moment: Moment) -> None:
+        """Keep the rows: the next window but one takes their place in the kernel."""
+        del edge, moment
+        for subject in self.window.present():
+            self._final[subject.ident] = self._state.ledger.rows(subject.slot, self.window.number)
+
+    def rows(self, subject: Subject) -> list[Row]:
+        """Return a claim's counters by CPU."""
+        rows = self._final.get(subject.ident)
+        if rows is None:
+            rows = self._state.ledger.rows(subject.slot, self.window.number)
+        return self._shares.added_to(subject.ident, rows)
+
+    def usage_ns(self, subject: Subject) -> int:
+        """Return a claim's CPU time so far, nested claims included."""
+        inside = subject.claim.cgroup.rstrip("/") + "/"
+        return sum(
+            row.ns
+            for other in self.window.all_subjects()
+            if other is subject or other.claim.cgroup.startswith(inside)
+            for row in self.rows(other)
+        )
+
+    def add_bins(self) -> None:
+        """Close the running usage slot of every claim."""
+        if self.window.closed:
+            return
+        state = self._state
+        state.ledger.split(state.ledger.sampled())
+        moment = time.monotonic_ns()
+        self._slots.beat(moment)
+        now = moment - self.window.start_ns
+        for subject in state.subjects.values():
+            self._bins.setdefault(subject.name, Bins(subject.name)).add(now, self.usage_ns(subject))
+
+    def settle(self, pieces: list[Piece]) -> list[Detail]:
+        """Cut the intervals whose word has come, or will not come any more; returns the times outside among them."""
+        state, found, still = self._state, [], []
+        for piece in [*self.waiting, *pieces]:
+            stays = state.trails.cut(piece, state.ledger.heard_ns)
+            if stays is None:
+                still.append(piece)
+            else:
+                found += self._shares.add(piece, stays)
+        self._pieces_dropped += max(0, len(still) - MAX_WAITING)
+        self.waiting = still[:MAX_WAITING]
+        return found
+
+    def read(self, edge: SwitchEdge, moment: Moment) -> SwitchReading:
+        """Return the window up to this edge."""
+        state, offences, intruders = self._state, *self._collect()
+        if intruders:
+            self._cgroups.refresh()
+        return SwitchReading(
+            first=self._first,
+            last=edge,
+            rows={subject.ident: self.rows(subject) for subject in self.window.all_subjects()},
+            cuts=dict(self._shares.cuts),
+            offences=offences,
+            intruders=intruders,
+            cgroups={key.cgroup: self._cgroups[key.cgroup] for key in intruders},
+            bins=tuple(row for bins in self._bins.values() for row in bins.values()),
+            slot_gap=self._slots.until(moment.at_ns),
+            dropped=self._pieces_dropped + state.trails.forgotten - self._forgotten,
+            observer_pid=os.getpid(),
+            blind_spots=state.ledger.blind_spots,
+        )
+
+    def _collect(self) -> tuple[tally.Offences, tally.Intruders]:
+        """Return this window's detail entries: those drained before, those in the maps now, and those of pieces."""
+        offences, intruders = dict(self.offences), dict(self.intruders)
+        ledger, number = self._state.ledger, self.window.number
+        theirs = ((OffenceKey.decode(key), Offence.decode(value)) for key, value in ledger.offenders.items())
+        tally.merge_offences(offences, ((k, v) for k, v in theirs if tally.in_window(k.epoch, number)))
+        found = ((IntruderKey.decode(key), IntruderSums.decode(value)) for key, value in ledger.intruders.items())
+        tally.merge_intruders(intruders, ((k, v) for k, v in found if tally.in_window(k.epoch, number)))
+        tally.merge_offences(offences, self._shares.offences.items())
+        tally.merge_intruders(intruders, self._shares.intruders.items())
+        for offender, offence in offences.items():
+            name = ledger.name(offender.tid, offender.life, offence.last_ns, offence.comm)
+            offences[offender] = replace(offence, comm=name)
+        for intruder, sums in intruders.items():
+            name = ledger.name(intruder.tid, intruder.life, sums.last_ns, sums.comm)
+            intruders[intruder] = replace(sums, comm=name)
+        return offences, intruders

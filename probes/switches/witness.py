@@ -1,0 +1,208 @@
+"""The ledger of switches, heard and read: every event goes to the window that it was for."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+from probes.bpfsys import Map
+from probes.records import comm
+from probes.subjects import Violation
+from probes.switches import tally
+from probes.switches.decoder import SwitchEdge
+from probes.switches.members import drop_dead
+from probes.switches.owners import CgroupNames
+from probes.switches.records import (
+    EVENT_OUTSIDE,
+    EVENT_PIECE,
+    Detail,
+    IntruderKey,
+    IntruderSums,
+    MoveEvent,
+    Offence,
+    OffenceKey,
+    Piece,
+)
+from probes.switches.watch import SwitchWatch
+from probes.windows import Windows
+from probes.witness import Chore, OpenWindow, Witness
+from toolkit.model import blind_spots
+
+Key = TypeVar("Key", OffenceKey, IntruderKey)
+EVENTS_S = 5.0
+"""How long a window that has closed waits for its last events: they take milliseconds unless this machine is jammed."""
+HOUSEKEEPING_S = 2.0
+
+
+class Switches(Witness[SwitchEdge]):
+    """The last of the witnesses: its own counters are read next to the ledger's moment."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._pieces: deque[Piece] = deque()
+        self._heard: dict[int, list[Piece]] = {}
+        """Pieces by window; of two windows one after the other they come mixed, each CPU telling its own."""
+        self._cgroups = CgroupNames(windows.hierarchy)
+
+    def running(self) -> AbstractContextManager[None]:
+        """Hear the ledger's events."""
+        return self._hearing()
+
+    @contextmanager
+    def _hearing(self) -> Iterator[None]:
+        self._windows.ledger.on_event = self.event
+        try:
+            yield
+        finally:
+            self._windows.ledger.on_event = None
+
+    def chores(self) -> tuple[Chore, ...]:
+        """Cut intervals, close slots, forget what is dead."""
+        return (
+            Chore(0.0, self.settle),
+            Chore(self._windows.options.bin_ms / 1000, self._add_bins),
+            Chore(HOUSEKEEPING_S, self._housekeeping),
+        )
+
+    def begin(self, window: OpenWindow, first: SwitchEdge) -> SwitchWatch:
+        """Begin with a window."""
+        return SwitchWatch(self._windows, self._cgroups, window, first)
+
+    def edge(self, turn: bool) -> Generator[None, None, SwitchEdge]:
+        """Read every CPU's counters.
+
+        An open window goes on counting: it is read at once, between the kernel's two readings. One that has ended
+        stands still, and whatever is done between the two readings makes switches.
+        """
+        ledger = self._windows.ledger
+        yield
+        if turn:
+            yield
+        return SwitchEdge(states=tuple(ledger.states()), members_lost=ledger.members_lost)
+
+    def wait_for(self, window: OpenWindow) -> None:
+        """Wait until what was sent before the window closed is heard and settled."""
+        windows, watch = self._windows, window.watch(SwitchWatch)
+        patience_ns = windows.options.pending_ms * 1_000_000
+        # However long the counting took: the patience begins when it has ended.
+        deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
+        while True:
+            self.settle()
+            with windows.lock:
+                if windows.ledger.heard_ns > window.counted_ns and not watch.waiting:
+                    return
+            if time.monotonic() > deadline:
+                text = f"events were still unread {EVENTS_S:g} s after the window closed"
+                # Not up to its very end: there the next window may begin.
+                end_ns = window.end_ns - 1
+                windows.blind(text, blind_spots.Witness.SWITCHES, start_ns=window.start_ns, end_ns=end_ns)
+                return
+            time.sleep(0.002)
+
+    def settle(self) -> None:
+        """Cut the intervals whose time has come."""
+        with self._windows.lock:
+            details = [detail for watch in self._live() for detail in watch.settle(self._taken(watch.window.number))]
+        for detail in details:
+            self._report(detail)
+
+    def forget_old(self) -> None:
+        """Empty the detail maps of what belongs to windows that were closed and read."""
+        self._drain()
+
+    def event(self, record: bytes) -> None:
+        """Take a record of the ledger's ring."""
+        try:
+            self._take(record)
+        except Exception as error:  # called from C, where it would only be printed
+            # It may be as old as the last look; which window it was for is not known.
+            text, heard_ns = f"an event was not handled: {error or type(error).__name__}", self._windows.ledger.heard_ns
+            end_ns = time.monotonic_ns()
+            self._windows.blind(text, blind_spots.Witness.SWITCHES, start_ns=heard_ns, end_ns=end_ns)
+
+    def _take(self, record: bytes) -> None:
+        kind = int.from_bytes(record[:4], "little")
+        if kind == EVENT_OUTSIDE:
+            self._report(Detail.decode(record))
+        elif kind == EVENT_PIECE:
+            self._pieces.append(Piece.decode(record))
+        else:
+            self._windows.trails.add(MoveEvent.decode(record))
+
+    def _live(self) -> list[SwitchWatch]:
+        return [window.watch(SwitchWatch) for window in self._windows.live()]
+
+    def _taken(self, window: int) -> list[Piece]:
+        """Take the pieces of a window that were heard; those of windows that are finished are nobody's any more."""
+        while self._pieces:
+            piece = self._pieces.popleft()
+            self._heard.setdefault(piece.window, []).append(piece)
+        found = self._heard.pop(window, [])
+        oldest = min((live.number for live in self._windows.live()), default=window)
+        for number in [number for number in self._heard if number < oldest]:
+            del self._heard[number]
+        return found
+
+    def _report(self, detail: Detail) -> None:
+        heard_ns = time.monotonic_ns()
+        windows = self._windows
+        with windows.lock:  # what belongs to a window that is just being opened waits until it is there
+            window = next((live for live in windows.live() if live.number == detail.window), None)
+            name = windows.names.get(detail.ident)
+        if window is None or name is None:
+            return
+        windows.report(
+            Violation(
+                claim=name,
+                tid=detail.tid,
+                tgid=detail.tgid,
+                comm=comm(detail.comm),
+                cpu=detail.cpu,
+                first_at_ns=max(0, detail.start_ns - window.start_ns),
+                reported_at_ns=heard_ns - window.start_ns,
+                ns=detail.end_ns - detail.start_ns,
+                window=window.number,
+            )
+        )
+
+    def _add_bins(self) -> None:
+        windows = self._windows
+        with windows.lock:
+            if windows.window is not None:
+                windows.window.watch(SwitchWatch).add_bins()
+
+    def _housekeeping(self) -> None:
+        """Forget tasks that are dead; move detail entries to user space before a map is full."""
+        windows, ledger, options = self._windows, self._windows.ledger, self._windows.options
+        with windows.lock:
+            drop_dead((ledger.processes, ledger.threads), options.max_tasks, windows.root)
+            if windows.window is None or windows.window.closed:
+                return
+            sizes = ((ledger.offenders, options.max_offenders), (ledger.intruders, options.max_intruders))
+            if any(len(tuple(table.keys())) >= size // 2 for table, size in sizes):
+                ledger.next_epoch()
+                self._drain()
+
+    def _drain(self) -> None:
+        """Take what no program writes any more out of the maps, each entry into its own window."""
+        for key, data, owner in self._ended(self._windows.ledger.offenders, OffenceKey):
+            tally.merge_offences(owner.offences, [(key, Offence.decode(data))])
+        for intruder, data, owner in self._ended(self._windows.ledger.intruders, IntruderKey):
+            tally.merge_intruders(owner.intruders, [(intruder, IntruderSums.decode(data))])
+
+    def _ended(self, table: Map, kind: type[Key]) -> Iterator[tuple[Key, bytes, SwitchWatch]]:
+        """Yield the entries of epochs that have ended, with their window; all of these are taken out of the map."""
+        watches = {watch.window.number & 0xFFFFFF: watch for watch in self._live()}
+        ledger = self._windows.ledger
+        running = (ledger.window << 8 | ledger.epoch) & 0xFFFFFFFF
+        for raw, data in tuple(table.items()):
+            key = kind.decode(raw)
+            if key.epoch == running:
+                continue
+            owner = watches.get(key.epoch >> 8)
+            if owner is not None:
+                yield key, data, owner
+            table.delete(raw)

@@ -1,0 +1,151 @@
+"""A compiled unit: instructions that name maps by number, and what those maps are; kept for the next start.
+
+Compiling takes longer than all else before the first window, and its result depends on nothing but the sources, the
+settings (offsets of the running kernel's structs among them) and the compiler. It is kept below
+``/var/cache/pinproof``, where root alone may write; whatever is not as it was written, or is somebody else's, is
+compiled again.
+
+Source: Documentation/bpf/standardization/instruction-set.rst, "64-bit immediate instructions" (src_reg 1: map_by_fd).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import json
+import os
+import stat
+import struct
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from toolkit.disk import write_atomically
+from toolkit.errors import InputError
+from toolkit.host.bpf_syscalls import MapInfo, make_map, map_info
+
+CACHE = Path("var/cache/pinproof")
+MAX_BYTES = 4 << 20
+KEPT = 8
+"""Units at a time: a kernel or a number of claims is one. The oldest goes."""
+_FORMAT = 1
+_LOAD_IMM64, _BY_FD = 0x18, 1
+_INSTRUCTION = struct.Struct("=BBhi")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Programs by name, whose instructions name the map ``n`` of ``maps`` by ``n``."""
+
+    programs: Mapping[str, bytes]
+    maps: Mapping[str, MapInfo]
+
+
+def unit_of(programs: Mapping[str, bytes], maps: Mapping[str, int]) -> Unit:
+    """Take descriptors out of what was compiled in this process.
+
+    :param maps: descriptors by name.
+    """
+    number = {fd: index for index, fd in enumerate(maps.values())}
+    return Unit(
+        programs={name: _renumbered(code, number) for name, code in programs.items()},
+        maps={name: map_info(fd) for name, fd in maps.items()},
+    )
+
+
+def make_maps(unit: Unit) -> dict[str, int]:
+    """Make the maps of a unit; returns descriptors by name.
+
+    :raises OSError: the kernel refuses one; none stays.
+    """
+    made: dict[str, int] = {}
+    try:
+        for name, terms in unit.maps.items():
+            made[name] = make_map(terms, name)
+    except OSError:
+        for fd in made.values():
+            os.close(fd)
+        raise
+    return made
+
+
+def bound(code: bytes, descriptors: Iterable[int]) -> bytes:
+    """Return instructions that name maps by these descriptors."""
+    return _renumbered(code, dict(enumerate(descriptors)))
+
+
+def _renumbered(code: bytes, number: Mapping[int, int]) -> bytes:
+    """:raises KeyError: a map that is none of ours."""
+    out = bytearray(code)
+    second_half = False
+    for at in range(0, len(code), _INSTRUCTION.size):
+        operation, registers, offset, immediate = _INSTRUCTION.unpack_from(code, at)
+        if second_half:
+            second_half = False
+        elif operation == _LOAD_IMM64:
+            second_half = True
+            if (registers >> 4 if sys.byteorder == "little" else registers & 0xF) == _BY_FD:
+                _INSTRUCTION.pack_into(out, at, operation, registers, offset, number[immediate])
+    return bytes(out)
+
+
+def compiler_id() -> str:
+    """Say which compiler there is, without loading it: where its package is, its size and its time."""
+    found = importlib.util.find_spec("bcc")
+    if found is None or not found.origin:
+        return ""
+    place = Path(found.origin)
+    files = [one for one in (place, place.with_name("version.py")) if one.exists()]
+    return " ".join(f"{one} {one.stat().st_size} {one.stat().st_mtime_ns}" for one in files)
+
+
+def key(text: str, settings: Mapping[str, int], programs: tuple[str, ...]) -> str:
+    """Return the name under which a unit is kept."""
+    kernel = os.uname()
+    parts = [_FORMAT, compiler_id(), kernel.release, kernel.version, kernel.machine, text, dict(settings), programs]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
+
+
+def read(root: Path, name: str) -> Unit | None:
+    """Return the unit that is kept under this key, or ``None``: none, damaged, or others could have written it."""
+    folder = root / CACHE
+    try:
+        with os.fdopen(os.open(folder / f"{name}.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            if not (_only_we_write(folder.stat()) and _only_we_write(os.fstat(file.fileno()))):
+                return None
+            digest, _, body = file.read(MAX_BYTES).partition(b"\n")
+    except OSError:
+        return None
+    if digest.decode(errors="replace") != hashlib.sha256(body).hexdigest():
+        return None
+    plain = json.loads(body)
+    return Unit(
+        programs={one: base64.b64decode(code) for one, code in plain["programs"].items()},
+        maps={one: MapInfo(**terms) for one, terms in plain["maps"].items()},
+    )
+
+
+def keep(root: Path, name: str, unit: Unit) -> None:
+    """Keep a unit. Nothing happens where that cannot be done: it is compiled again next time."""
+    folder = root / CACHE
+    programs = {one: base64.b64encode(code).decode() for one, code in unit.programs.items()}
+    body = json.dumps({"programs": programs, "maps": {one: asdict(terms) for one, terms in unit.maps.items()}})
+    with suppress(OSError, InputError):
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_atomically(folder / f"{name}.json", f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}")
+        by_age = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
+        for old in by_age[:-KEPT]:
+            old.unlink()
+
+
+def forget(root: Path, name: str) -> None:
+    """Remove a unit that turned out not to be good."""
+    with suppress(OSError):
+        (root / CACHE / f"{name}.json").unlink()
+
+
+def _only_we_write(place: os.stat_result) -> bool:
+    return place.st_uid in (0, os.geteuid()) and not place.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

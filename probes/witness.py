@@ -1,0 +1,159 @@
+"""The protocol of a witness: what an observer asks of each, whatever it is.
+
+Four kinds of values, by how long they live:
+
+- a :class:`Witness` lives as long as an observer; it is what the composition names (:mod:`probes.composition`),
+- its :class:`Watch` lives as long as a window: what it gathers there,
+- what it reads at an *edge* of a window (the end of one is the beginning of the next),
+- its :class:`Reading`: everything it knows of one window, frozen. Making it is impure and reads files and maps;
+  decoding it is pure, and gives its part of the evidence (:mod:`probes.readings`, :mod:`probes.build`).
+
+Every method does nothing unless a witness says otherwise. Called under the observer's lock unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from probes.programs import Side
+from probes.readings import Moment, Reading
+from probes.subjects import Subject
+from toolkit.model.evidence import Transition
+
+E = TypeVar("E")
+"""What a witness reads at an edge; ``None`` for most."""
+W = TypeVar("W", bound="Watch[Any]")
+
+
+class OpenWindow(Protocol):
+    """What a watch may know of its window."""
+
+    @property
+    def number(self) -> int:
+        """The programs' number of it."""
+
+    @property
+    def start_ns(self) -> int:
+        """CLOCK_MONOTONIC at which it opened."""
+
+    @property
+    def end_ns(self) -> int:
+        """CLOCK_MONOTONIC at which it ended; only of a closed window."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+
+    @property
+    def counted_ns(self) -> int:
+        """When a closed window's counting had ended: every event of it had been sent."""
+
+    def all_subjects(self) -> list[Subject]:
+        """Return every claim watched during the window, also those removed meanwhile."""
+
+    def present(self) -> list[Subject]:
+        """Return every claim that is watched now, or was when the window ended."""
+
+    def watch(self, kind: type[W]) -> W:
+        """Return the watch of this kind."""
+
+    def note(self, transition: Transition) -> None:
+        """Take a transition whose start is CLOCK_MONOTONIC and whose end is now, or the window's."""
+
+
+class Watch(Generic[E]):
+    """One witness in one window."""
+
+    def claim_added(self, subject: Subject) -> None:
+        """Begin with a claim that is watched from now on; those that are watched already are not reported."""
+
+    def claim_removed(self, subject: Subject, at_ns: int) -> None:
+        """Keep what is known of a claim that is not watched any more since ``at_ns``."""
+
+    def ending(self, subject: Subject) -> None:
+        """Look at a claim whose tasks are about to be ended. Not under the lock."""
+
+    def last_look(self, subject: Subject) -> None:
+        """Read what cannot be read any more when the claim's cgroup is deleted."""
+
+    def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
+        """Read a claim whose cgroup may be another one now; ``made_ns``: when that was made, where it is known."""
+
+    def before_end(self) -> None:
+        """Do what has to be done before the edge is read at which the window ends."""
+
+    def close(self, edge: E, moment: Moment) -> None:
+        """Keep what the next window would take away: the window has just ended at this edge."""
+
+    def read(self, edge: E, moment: Moment) -> Reading | None:
+        """Return what is known of the window up to this edge. It may still be open, and be read again."""
+        del edge, moment
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Something that the listening thread does every so often, not under the lock. 0: in every round (10 ms)."""
+
+    period_s: float
+    work: Callable[[], None]
+
+
+class Witness(Generic[E]):
+    """A source of evidence, composed into an observer."""
+
+    SIDE: ClassVar[type[Side] | None] = None
+    """What it has in the kernel, if anything; compiled and loaded with the others."""
+
+    def __init__(self, windows: Any) -> None:
+        """Begin with an observer (its :class:`probes.windows.Windows`): loaded, and without a claim yet."""
+
+    def running(self) -> AbstractContextManager[object]:
+        """Return what runs as long as the observer watches: threads of its own, sockets."""
+        return nullcontext()
+
+    def chores(self) -> tuple[Chore, ...]:
+        """Return what the listening thread does for it."""
+        return ()
+
+    def begin(self, window: OpenWindow, first: E) -> Watch[E]:
+        """Begin with a window; ``first``: what was read at the edge at which it opened."""
+        del window, first
+        return Watch()
+
+    def edge(self, turn: bool) -> Generator[None, None, E | None]:
+        """Read what has to be read at an edge: yields once or twice, and returns what was read.
+
+        Witnesses read in their order until they yield, then comes the ledger's own moment, then they go on in the
+        opposite order: the last of the list is nearest to the moment on both sides. Who yields a second time reads the
+        rest when everybody has read.
+
+        :param turn: the window ends here; otherwise it is a look at an open one.
+        """
+        del turn
+        yield
+        return None
+
+    def claiming(self, subject: Subject) -> None:
+        """Learn of a claim just before its cgroup is put under it."""
+
+    def unclaiming(self, subject: Subject) -> None:
+        """Forget a claim just before its cgroup is taken from it."""
+
+    def verify(self, subject: Subject) -> None:
+        """Make sure that what is known of a claim's cgroup is still so."""
+
+    def look(self) -> None:
+        """Take note of what the kernel has reported until now: a window ends, or a claim goes."""
+
+    def catch_up(self) -> None:
+        """Take note of what may still be under way: a window is about to end, or has ended. Not under the lock."""
+
+    def wait_for(self, window: OpenWindow) -> None:
+        """Wait for what was sent before a window closed. Not under the lock."""
+
+    def forget_old(self) -> None:
+        """Drop what belongs to windows whose evidence has been put together."""

@@ -1,0 +1,96 @@
+"""``quota-free``: an exclusive container has no quota at any level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.validators.evidence_builder import (
+    WINDOW_NS,
+    bandwidth,
+    claim_db,
+    claim_set,
+    coverage,
+    evidence,
+)
+from toolkit.model.claims import Claim, Isolation
+from toolkit.model.verdict import Outcome, Verdict
+from validators import quota_free
+
+
+def free(claim: Claim, *others: Claim, **changes: Any) -> Verdict:
+    """``quota-free`` for ``db`` with one level changed: ``own``, ``pod`` or ``root``."""
+    rows = [
+        bandwidth("db", cgroup, level, **changes.get(name, {}))
+        for level, (name, cgroup) in enumerate(
+            [("own", "/kubepods/poda/db"), ("pod", "/kubepods/poda"), ("root", "/kubepods")]
+        )
+        if changes.get(name, {}) is not None
+    ]
+    return quota_free.RULE(claim_set(claim, *others), evidence(bandwidth=tuple(rows)))[0]
+
+
+@pytest.mark.parametrize("level", ["own", "pod", "root"])
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        ({"quota_us": 50_000}, "failed"),
+        ({"nr_periods": 9, "nr_throttled": 1}, "failed"),
+        ({"quota_us": None}, "undecided"),
+        ({"nr_throttled": None}, "undecided"),
+        (None, "undecided"),
+    ],
+)
+def test_exclusive_containers_are_free_of_quota_at_every_level(level: str, change: Any, outcome: str) -> None:
+    """The negative control: a quota or a throttled period at any level fails; a level not read is undecided."""
+    assert free(claim_db(), **{level: change}).outcome.value == outcome
+
+
+def test_an_exclusive_container_without_quota_passes() -> None:
+    """No quota and no throttling on three levels; also where the claims file says nothing about quota."""
+    assert free(claim_db()).outcome is Outcome.PASSED
+    assert free(claim_db(quota_us=None)).outcome is Outcome.PASSED
+
+
+def test_a_pod_level_quota_is_healthy() -> None:
+    """A pod whose other containers share the pod's pool keeps its quota; throttling it still fails."""
+    side = claim_db(name="side", cgroup="/kubepods/poda/side", isolation=Isolation.POD)
+
+    assert free(claim_db(), side, pod={"quota_us": 400_000}).outcome is Outcome.PASSED
+    assert (
+        free(claim_db(), side, pod={"quota_us": 400_000, "nr_periods": 9, "nr_throttled": 1}).outcome is Outcome.FAILED
+    )
+    assert free(claim_db(), side, own={"quota_us": 400_000}).outcome is Outcome.FAILED
+
+
+def test_a_pod_quota_that_the_plan_states_is_healthy() -> None:
+    """Container scope: the pod keeps its quota for a container in the node's pool; that value only, no throttling."""
+    kept = claim_db(pod_quota_us=200_000)
+
+    assert free(kept, pod={"quota_us": 200_000}).outcome is Outcome.PASSED
+    assert free(kept, pod={"quota_us": 100_000}).outcome is Outcome.FAILED
+    assert free(kept, root={"quota_us": 200_000}).outcome is Outcome.FAILED
+    assert free(kept, pod={"quota_us": 200_000, "nr_periods": 9, "nr_throttled": 1}).outcome is Outcome.FAILED
+
+
+def test_shared_containers_may_inherit_a_quota() -> None:
+    """A container that was promised no quota and shares CPUs is judged at its own level only."""
+    shared = claim_db(isolation=Isolation.HOST)
+
+    assert free(shared, pod={"quota_us": 50_000, "nr_periods": 9, "nr_throttled": 9}).outcome is Outcome.PASSED
+    assert free(shared, own={"quota_us": 50_000}).outcome is Outcome.FAILED
+
+
+def test_quota_free_skips_what_was_not_promised() -> None:
+    """A promised quota, or a shared container without a word about it, is not judged."""
+    assert free(claim_db(quota_us=200_000)).outcome is Outcome.SKIPPED
+    assert free(claim_db(isolation=Isolation.HOST, quota_us=None)).outcome is Outcome.SKIPPED
+
+
+def test_switch_loss_does_not_matter_to_quota_free() -> None:
+    """cpu.stat does not become doubtful because a ring buffer was full."""
+    found = evidence(coverage=coverage(lost_events=1))
+
+    assert quota_free.RULE(claim_set(), found)[0].outcome is Outcome.PASSED
+    assert found.duration_ns == WINDOW_NS

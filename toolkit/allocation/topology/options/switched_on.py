@@ -1,0 +1,70 @@
+"""The options that are switched on, as one value, and how a configuration switches them on.
+
+Source: Kubernetes documentation "Control Topology Management Policies on a node", policy options;
+``docs/simulate-format.md`` section "Topology manager".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolkit.allocation.admission import StartupError
+from toolkit.allocation.machine import Machine
+from toolkit.allocation.topology.merge import MaskKey
+from toolkit.allocation.topology.options.max_allowable_numa_nodes import DEFAULT
+from toolkit.allocation.topology.options.option import TopologyOption
+from toolkit.allocation.topology.options.registry import OPTIONS
+from toolkit.model.go_text import GoError, quote
+
+STAGE = "topology-manager"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyOptions:
+    """The options that are switched on, with their values."""
+
+    on: tuple[tuple[TopologyOption, int], ...] = ()
+
+    def refuse_machine(self, machine: Machine) -> str:
+        """Return why the kubelet does not start on this machine, or nothing."""
+        texts = (option.refuse_machine(machine) for option, _ in self.on if option.refuse_machine)
+        refused = next((text for text in texts if text), "")
+        most = max((option.most_nodes(value) for option, value in self.on if option.most_nodes), default=DEFAULT)
+        if not refused and len(machine.nodes) > most:
+            return f"unsupported on machines with more than {most} NUMA Nodes"
+        return refused
+
+    def order(self, machine: Machine, *, quirks: bool) -> MaskKey:
+        """Return which of two masks with as many nodes is the better one: the lower id, unless an option says more."""
+        for option, _ in self.on:
+            if option.order is not None:
+                return option.order(machine, quirks)
+        return by_id
+
+
+def by_id(mask: int) -> tuple[float, ...]:
+    """Order masks by the ids of their nodes."""
+    return (mask,)
+
+
+def read_options(given: Mapping[str, str]) -> TopologyOptions:
+    """Read ``topologyManagerPolicyOptions``.
+
+    :raises StartupError: with the kubelet's message.
+    """
+    on = []
+    for name, text in sorted(given.items()):
+        option = OPTIONS.get(name)
+        if option is None:
+            raise StartupError(STAGE, f"unknown Topology Manager Policy option: {quote(name)}")
+        try:
+            value = option.read(text)
+        except GoError as error:
+            raise StartupError(STAGE, f"{option.misread} {quote(name)}: {error}") from None
+        refused = option.refuse_value(value)
+        if refused:
+            raise StartupError(STAGE, refused)
+        if value:
+            on.append((option, int(value)))
+    return TopologyOptions(tuple(on))

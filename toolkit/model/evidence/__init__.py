@@ -1,0 +1,75 @@
+"""Evidence: what was observed, complete enough to be judged on another machine, without any judgement in it.
+
+A module for each witness: its rows, its part of the evidence, its part of the coverage. :class:`Evidence` and
+:class:`Coverage` are composed of these parts and nothing else makes their fields; in a file they are flat.
+
+All times are CLOCK_MONOTONIC nanoseconds (what ``bpf_ktime_get_ns`` and ``time.monotonic_ns`` read), made relative to
+the start of the observation where a field says ``_at_ns``. Counters are sums over the observation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.claim_changes import ClaimChange
+from toolkit.model.evidence.actions import ActionEvidence
+from toolkit.model.evidence.cgroups import BandwidthEvidence, BandwidthUse, CgroupFiles, FileEvidence
+from toolkit.model.evidence.coverage import Coverage
+from toolkit.model.evidence.interrupts import InterruptEvidence
+from toolkit.model.evidence.masks import MaskEvidence, ThreadMask
+from toolkit.model.evidence.memory import MemoryEvidence
+from toolkit.model.evidence.node import HotplugEvent, HotplugEvidence, OwnEvidence, SystemEvidence, WaitEvidence
+from toolkit.model.evidence.switches import CpuUse, Intruder, OwnerClass, SwitchEvidence, UsageBin
+from toolkit.model.evidence.window import Canary, Environment, Runtime, Transition, WindowEvidence
+from toolkit.model.layers import LayerView
+from toolkit.model.picture import Picture
+from toolkit.model.serde import stage_value
+from toolkit.model.state_files import StateReading
+
+__all__ = [
+    "BandwidthUse",
+    "Canary",
+    "CgroupFiles",
+    "Coverage",
+    "CpuUse",
+    "Environment",
+    "Evidence",
+    "HotplugEvent",
+    "Intruder",
+    "OwnerClass",
+    "Runtime",
+    "ThreadMask",
+    "Transition",
+    "UsageBin",
+]
+
+
+# Parts have no slots: a class can inherit from several only without. Fields come from the last part to the first.
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence(
+    MemoryEvidence,
+    ActionEvidence,
+    InterruptEvidence,
+    OwnEvidence,
+    SystemEvidence,
+    WaitEvidence,
+    HotplugEvidence,
+    BandwidthEvidence,
+    FileEvidence,
+    MaskEvidence,
+    SwitchEvidence,
+    WindowEvidence,
+):
+    """Everything observed in one run. ``duration_ns`` is the judged window."""
+
+    coverage: Coverage
+    transitions: tuple[Transition, ...] = ()
+    canaries: tuple[Canary, ...] = ()
+    runtime: Runtime | None = None
+    layers: tuple[LayerView, ...] = ()
+    claim_changes: tuple[ClaimChange, ...] = ()
+    """What was promised anew while we watched, in its order."""
+    state_files: tuple[StateReading, ...] = ()
+    picture: Picture | None = None
+    """Set where there was no window: one reading of each source, nothing about time can be judged."""

@@ -1,0 +1,107 @@
+"""What the witnesses of cgroups give: control files read back, and CPU time and throttling by the kernel's count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.cgroup_manager import CgroupManager
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupFiles:
+    """The control files of one cgroup as read at one moment; ``None`` where the file does not exist.
+
+    ``quota_us`` is -1 for no quota (v2 ``max``). ``cpus`` is the request, ``cpus_effective`` what the kernel grants.
+    """
+
+    cgroup: str
+    at_ns: int
+    cpus: CpuSet | None = None
+    cpus_effective: CpuSet | None = None
+    mems: CpuSet | None = None
+    mems_effective: CpuSet | None = None
+    quota_us: int | None = None
+    period_us: int | None = None
+    burst_us: int | None = None
+    weight: int | None = None
+    shares: int | None = None
+    memory_max_bytes: int | None = None
+    manager: CgroupManager = CgroupManager.UNKNOWN
+    """Who wrote them, where that was read."""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandwidthUse:
+    """Deltas of ``cpu.stat`` (v1: cpu.stat + cpuacct.usage) over the observation, for a claim's cgroup or an ancestor.
+
+    :param level: 0 is the claim's own cgroup, 1 its parent, and so on.
+    :param files: the bandwidth files of this level at the start of the window.
+    :param window_ns: time between the two reads of this very file.
+    :param bpf_usage_ns: CPU time of the subtree by the ledger over the same window; ``None`` if not watched.
+    """
+
+    claim: str
+    cgroup: str
+    level: int
+    window_ns: int
+    usage_ns: int | None
+    nr_periods: int | None
+    nr_throttled: int | None
+    throttled_ns: int | None
+    nr_bursts: int | None = None
+    burst_ns: int | None = None
+    quota_us: int | None = None
+    period_us: int | None = None
+    burst_us: int | None = None
+    bpf_usage_ns: int | None = None
+    lives: int = 1
+    """How many cgroups of this name the counters are summed over: it was deleted and made again in between."""
+    unread_ns: int = 0
+    """CPU time by the ledger, in neither usage: used between a cgroup's last reading and its end."""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class FileEvidence:
+    """The control files of the cgroups of all claims, and of all cgroups above them."""
+
+    files_before: tuple[CgroupFiles, ...] = ()
+    files_after: tuple[CgroupFiles, ...] = ()
+    """Of a cgroup that ended while we watched: the last reading before its end."""
+    files_during: tuple[CgroupFiles, ...] = ()
+    """Readings in between (``at_ns`` since the window opened) that differ from the one before them, of the same cgroup;
+    what it said before may have changed at any time since the reading before."""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class FileCoverage:
+    """How closely they were followed."""
+
+    file_readings: int = 0
+    """How often all control files were read while the window was open, its two ends not counted."""
+    file_gap_ns: int = 0
+    """The longest time between two readings of the control files, the ends of the window counted as readings: what was
+    changed and put back meanwhile was not seen. 0 in runs from before it was measured."""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class BandwidthEvidence:
+    """CPU time and throttling of all claims."""
+
+    bandwidth: tuple[BandwidthUse, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class BandwidthCoverage:
+    """How far it may be off."""
+
+    witness_skew_ns: int = 0
+    """How long it took, at both ends together, from the first cgroup's CPU time to the ledger's own moment: what runs
+    meanwhile is in one account only."""

@@ -1,0 +1,115 @@
+"""What the witness of context switches gives: who ran where for how long, and how complete that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import CpuId, stage_value
+from toolkit.model.verdict import Offender
+
+
+class OwnerClass(StrEnum):
+    """Who a task that runs on a watched CPU belongs to (docs/facts.md K9)."""
+
+    CLAIM = "claim"
+    FOREIGN_POD = "foreign-pod"
+    SYSTEM = "system"
+    KTHREAD = "kthread"
+    PERCPU_KTHREAD = "percpu-kthread"
+    TOOLKIT = "toolkit"
+    UNKNOWN = "unknown"
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuUse:
+    """The switch ledger's row for one claim on one CPU.
+
+    ``out_of_set_*`` counts intervals that the claim's mask forbade; ``transition_*`` counts intervals on a CPU outside
+    the present mask that began before the task joined the cgroup or before a mask change was complete.
+    ``idle_wakes``: how many of ``switches`` ended an interval that had begun on an idle CPU.
+    ``standstill_ns``: of ``run_ns``, what ran while the CPU took no timer interrupt (the sampler came more than half a
+    period late); 0 on CPUs without a sampler.
+    ``cuts``: how often a task was moved in or out while it ran there.
+    """
+
+    claim: str
+    cpu: CpuId
+    switches: int
+    run_ns: int
+    idle_wakes: int = 0
+    out_of_set_switches: int = 0
+    out_of_set_ns: int = 0
+    out_of_set_longest_ns: int = 0
+    transition_switches: int = 0
+    transition_ns: int = 0
+    samples: int = 0
+    out_of_set_samples: int = 0
+    standstill_ns: int = 0
+    cuts: int = 0
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intruder:
+    """A task without a claim that ran on a watched (exclusive or reserved) CPU."""
+
+    cpu: CpuId
+    tid: int
+    comm: str
+    owner: OwnerClass
+    cgroup: str
+    switches: int
+    total_ns: int
+    longest_ns: int
+    first_at_ns: int
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageBin:
+    """CPU time of one claim in one slot of the observation, by the ledger."""
+
+    claim: str
+    start_at_ns: int
+    length_ns: int
+    usage_ns: int
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class SwitchEvidence:
+    """Of one window."""
+
+    cpu_use: tuple[CpuUse, ...] = ()
+    offenders: tuple[Offender, ...] = ()
+    intruders: tuple[Intruder, ...] = ()
+    usage_bins: tuple[UsageBin, ...] = ()
+    standstill_by_cpu_ns: dict[int, int] | None = None
+    """For how long somebody ran on a CPU that took no timer interrupt, of CPUs with a sampler; ``None``: not observed.
+    It stood still, whoever was the cause; steal tells only of hypervisors that had another task to run."""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class SwitchCoverage:
+    """How much of it was seen.
+
+    :param switches_judged: context switches that the ledger's program handled.
+    :param lost_events: ring buffer reserve failures (details lost; counters are not affected).
+    :param map_full: failed map updates (counters incomplete).
+    """
+
+    switches_judged: int = 0
+    lost_events: int = 0
+    map_full: int = 0
+    cpus_seen: CpuSet = field(default_factory=CpuSet)
+    cpus_online: CpuSet = field(default_factory=CpuSet)
+    cpus_unsampled: CpuSet = field(default_factory=CpuSet)
+    """nohz_full CPUs that the CPU-clock sampler leaves alone."""
+    sampler_hz: int = 0
+    window_skew_ns: int = 0
+    """How long it took to end the window on all CPUs, one after the other: what runs on a CPU is counted for at most so
+    much longer than ``duration_ns``."""

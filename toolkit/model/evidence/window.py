@@ -1,0 +1,86 @@
+"""What belongs to no single witness: the window, the machine, changes of claims, the controls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import CpuId, stage_value
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """A change of a claim while it was watched: its mask, or its existence."""
+
+    claim: str
+    what: str
+    start_at_ns: int
+    end_at_ns: int
+    cpus_before: CpuSet | None = None
+    cpus_after: CpuSet | None = None
+    cause: str = "toolkit"
+    held_at_ns: int | None = None
+    """When the last task had left the old set, where that was followed."""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """A control: a cgroup of ours with a claim that is deliberately false (``positive``) or true (``clean``)."""
+
+    positive: bool
+    cpu: CpuId
+    planted_at_ns: int
+    reported_at_ns: int | None
+    planted_switches: int
+    out_of_set_switches: int
+    run_ns: int = 0
+    out_of_set_ns: int = 0
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What made the containers' cgroups: ``cgroupfs`` (pinproof itself), ``runc`` or ``crun`` with its version."""
+
+    name: str
+    version: str = ""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The machine that the observation was made on: facts only."""
+
+    kernel: str
+    cgroup: str
+    """``v2``, ``hybrid`` or ``v1``"""
+    cmdline: str
+    cpus_online: CpuSet
+    cpus_isolated: CpuSet = field(default_factory=CpuSet)
+    cpus_nohz_full: CpuSet = field(default_factory=CpuSet)
+    hz: int | None = None
+    """Timer ticks a second, where the kernel tells (CONFIG_HZ)."""
+    bandwidth_slice_us: int | None = None
+    """``kernel.sched_cfs_bandwidth_slice_us``"""
+    idle_exit_us: int | None = None
+    """Longest exit latency of an idle state that a CPU may enter, where the kernel has a table of them (cpuidle)."""
+    throttle_model: str = "unknown"
+    """``runqueue``, ``task`` (kernel 6.18: a task dequeues itself on its return to user mode) or ``unknown``."""
+    sched_ext: str = "disabled"
+    virtualization: str = "none"
+    topology: dict[str, object] = field(default_factory=dict)
+    pinproof: str = ""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class WindowEvidence:
+    """When and where it was."""
+
+    started_at: str
+    """Wall clock, ISO 8601 with zone."""
+    start_monotonic_ns: int
+    duration_ns: int
+    environment: Environment

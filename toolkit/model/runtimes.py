@@ -1,0 +1,53 @@
+"""The runtimes that can make containers, a row each; everything that differs between them by name is a column here.
+
+Source: docs/facts.md K-weight (the weight formula and its versions); ``runc(8)``, ``crun(1)``: both take the same
+command line (``run --bundle``, ``exec``, ``update``, ``delete``), which :mod:`toolkit.apply.oci_runtime` speaks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.errors import InputError
+
+CGROUPFS = "cgroupfs"
+"""Pinproof's own: plain processes in cgroups that it writes itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeKind:
+    """One runtime.
+
+    :param name: as in ``--runtime`` and in saved runs.
+    :param program: the command; the package that has it is named so too. Empty: pinproof itself.
+    :param hybrid: whether it works where controllers are on v1 and cgroup2 gives the identity; if not, it needs v2.
+    :param keeps_cgroup: whether a container that is started again is in the cgroup that it had.
+    :param logarithmic_since: the version from which it writes weights by the newer formula; ``None``: in no version.
+    """
+
+    name: str
+    program: str = ""
+    hybrid: bool = True
+    keeps_cgroup: bool = False
+    logarithmic_since: tuple[int, int, int] | None = None
+
+
+RUNTIMES = {
+    kind.name: kind
+    for kind in (
+        RuntimeKind(name=CGROUPFS, keeps_cgroup=True),
+        RuntimeKind(name="runc", program="runc", logarithmic_since=(1, 3, 2)),
+        RuntimeKind(name="crun", program="crun", hybrid=False, logarithmic_since=(1, 23, 0)),
+    )
+}
+"""Name -> runtime, the default first."""
+
+
+def find_runtime(name: str) -> RuntimeKind:
+    """Return the runtime of this name.
+
+    :raises InputError: there is none.
+    """
+    if name not in RUNTIMES:
+        raise InputError("--runtime", repr(name)[:40], ", ".join(RUNTIMES))
+    return RUNTIMES[name]
