@@ -60,4 +60,4 @@ def command(output: Path, force: bool, places: Places, as_json: bool) -> None:
         )
     else:
         counts = f"{len(files)} files, {len(node.promises)} containers and sandboxes, {len(data)} bytes"
-        say(f"{printable(from_path(output))}: {counts}\n")
+        say(f"{printable(from_path(output))}: {counts}")

@@ -98,13 +98,15 @@ def _some(value: object, keys: tuple[str, ...]) -> dict[str, Any]:
 def configuration(data: bytes, where: str) -> bytes:
     """Keep a kubelet's configuration as it is, but for the headers that it would fetch pods with.
 
-    :raises InputError: it is no document and speaks of such a header.
+    :raises InputError: it is no document and speaks of such a header; the message quotes nothing of it.
     """
     try:
         found = _document(data, where)
     except InputError:
         if _HEADER.encode() in data.lower():
-            raise
+            raise InputError(
+                where, "no YAML document, and headers to fetch pods with in it", "a configuration"
+            ) from None
         return data  # What is wrong with it is for the reader to say.
     if not any(key.lower() == _HEADER for key in found):
         return data

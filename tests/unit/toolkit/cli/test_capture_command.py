@@ -190,3 +190,16 @@ def test_links_stay_below_the_root(root: Path, tmp_path: Path) -> None:
     assert b'"policyName":"static"' in files["kubelet/cpu_manager_state"]
     assert "kubelet/memory_manager_state" not in files
     assert SECRET.encode() not in b"".join(files.values())
+
+
+def test_a_broken_configuration_with_a_secret_is_left_out(root: Path, tmp_path: Path) -> None:
+    """What cannot be read cannot be cleaned: neither it nor a quotation of it is kept."""
+    with node(root, tmp_path) as endpoint:
+        write(root, "etc/kubelet.yaml", f"staticPodURLHeader: {{A: [{SECRET}]}}\n{SECRET}: 1\n{SECRET}: [\n")
+        assert capture(tmp_path / "n.tar.gz", root, endpoint).exit_code == 0
+    files = read_bundle_files(tmp_path / "n.tar.gz")
+    assert SECRET.encode() not in b"".join(files.values())
+    assert (
+        "/etc/kubelet.yaml"
+        in {row["part"]: row["reason"] for row in json.loads(files["capture.json"])["missing"]}["config"]
+    )
