@@ -104,8 +104,13 @@ class Node:
             self._server.send_signal(signal.SIGTERM)
             self._server.wait(DEADLINE_S)
 
+    def halt(self) -> None:
+        """Let it hang: its socket takes connections, nobody answers."""
+        self._server.send_signal(signal.SIGSTOP)
+
     def restart(self) -> None:
-        """Start it if it was stopped."""
+        """Let it go on, or start it if it was stopped."""
+        self._server.send_signal(signal.SIGCONT)
         if self._server.poll() is not None:
             self._server = self._start()
 

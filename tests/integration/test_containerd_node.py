@@ -157,10 +157,11 @@ def test_a_capture_says_what_the_node_says_and_no_secret(made: Made, tmp_path: P
     assert re.fullmatch(rf"/pinproof-containerd-\d+/kubepods/pod{G1}/{made.main}", status["cgroupsPath"])
 
 
-def test_a_stopped_containerd_costs_one_line(made: Made) -> None:
-    """Containers live on without it; their names come from the log symlinks, and the line says what is not known."""
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_containerd_that_does_not_answer_costs_one_line(made: Made, *, hangs: bool) -> None:
+    """Gone, or stopped by a signal. Containers live on without it, and their names come from the log symlinks."""
     before = made.claims()["claims"]
-    made.node.stop()
+    made.node.halt() if hangs else made.node.stop()
     try:
         result = made.run("claims", "--kubelet", "--json")
     finally:
@@ -170,6 +171,7 @@ def test_a_stopped_containerd_costs_one_line(made: Made) -> None:
     lines = [line for line in result.stderr.splitlines() if "containers" in line]
     assert len(lines) == 1
     assert "drift and reconcile lag cannot be told apart" in lines[0]
+    assert ("no answer within" if hangs else "c.sock: ") in lines[0]
     for name in ("g1/main", "be/main"):
         same = ("cpus", "isolation", "state_cpus", "observed", "thread_masks")
         assert {key: rows[name][key] for key in same} == {key: before[name][key] for key in same}
