@@ -166,22 +166,28 @@ if [ "$level" = test ]; then
 	esac
 fi
 
-# sshd for the tests with several nodes: unpacked below .cache, because installing the package would start a service.
-unpack_sshd() {
-	have sshd || [ -x /usr/sbin/sshd ] || [ -x .cache/sshd/usr/sbin/sshd ] && return
+# Programs of packages that would start a service if they were installed: unpacked below .cache/NAME.
+unpack() {
+	# unpack NAME WHY PROGRAM DEB...
+	name=$1 why=$2 program=$3
+	shift 3
+	have "$program" || [ -x "/usr/sbin/$program" ] || ls .cache/"$name"/usr/*bin/"$program" >/dev/null 2>&1 && return
 	if [ $family != apt ]; then
-		note "no sshd: tests with several nodes are skipped"
+		note "no $program: $why"
 		return
 	fi
 	(
-		mkdir -p .cache/sshd/debs
+		mkdir -p ".cache/$name/debs"
 		# apt drops to its own user for downloads and says so when that user cannot write here: harmless.
-		cd .cache/sshd/debs
-		apt -o APT::Sandbox::User=root download openssh-server openssh-sftp-server libwrap0
+		cd ".cache/$name/debs"
+		apt -o APT::Sandbox::User=root download "$@"
 		for deb in ./*.deb; do dpkg-deb -x "$deb" ..; done
-	) || note "no sshd: tests with several nodes are skipped"
+	) || note "no $program: $why"
 }
-[ "$level" = test ] && unpack_sshd
+if [ "$level" = test ]; then
+	unpack sshd "tests with several nodes are skipped" sshd openssh-server openssh-sftp-server libwrap0
+	unpack containerd "tests with a real container runtime are skipped" containerd containerd
+fi
 
 # ---------------------------------------------------------------- Python
 [ -x $python ] || cannot "no $python"
@@ -197,14 +203,22 @@ if [ ! -x $venv/bin/pip ]; then
 	say "making $venv"
 	$python -m venv --system-site-packages $venv || cannot "$python -m venv failed (see above)"
 fi
-case $level in
-run) what=. ;;
-test) what='.[test,dev]' ;;
-esac
 say "installing pinproof and its Python dependencies"
-PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore \
-	$venv/bin/pip install --quiet --retries 5 --editable "$what" ||
-	cannot "pip could not install the Python dependencies (see above); is the package index reachable?"
+install_python() {
+	PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore \
+		$venv/bin/pip install --quiet --retries 5 --editable "$1"
+}
+unavailable="pip could not install the Python dependencies (see above); is the package index reachable?"
+case $level in
+run)
+	# grpcio has no ready-made package for every architecture, and only live kubelet's nodes need it.
+	install_python '.[kubelet]' || {
+		install_python . || cannot "$unavailable"
+		note "no grpcio (see above): the sockets of a kubelet's node cannot be asked"
+	}
+	;;
+test) install_python '.[test,dev,kubelet]' || cannot "$unavailable" ;;
+esac
 $venv/bin/python -c 'import bcc; bcc.BPF' || cannot "bcc is hidden by another module of that name in $venv"
 echo "$key" >"$stamp"
 say "ready"

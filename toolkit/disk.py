@@ -15,16 +15,17 @@ PLACE = "a place that can be written"
 NOT_SAVED = "a directory that can be written: this run is not saved, its verdicts are those that were printed"
 
 
-def write_atomically(path: Path, text: str) -> Path:
+def write_atomically(path: Path, text: str | bytes, *, replace: bool = True) -> Path:
     """Write a file so that a reader sees all of it or none, also after a power cut.
 
+    :param replace: a file that exists may be replaced.
     :raises InputError: it cannot be written there.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         try:
             _write(temporary, text)
-            temporary.replace(path)
+            _put(temporary, path, replace=replace)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -32,6 +33,22 @@ def write_atomically(path: Path, text: str) -> Path:
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), PLACE) from None
     return path
+
+
+def _put(temporary: Path, path: Path, *, replace: bool) -> None:
+    """Give the file its name. A hard link is the one rename that refuses what exists; not every file system has it."""
+    if not replace:
+        try:
+            path.hardlink_to(temporary)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EOPNOTSUPP):
+                raise
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        else:
+            temporary.unlink()
+            return
+    temporary.replace(path)
 
 
 def write_directory(path: Path, files: Mapping[str, str]) -> Path:
@@ -109,10 +126,10 @@ def _make_parent(path: Path) -> None:
         raise NotADirectoryError(None, f"{path} is not a directory") from None
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str | bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
         file.flush()
         os.fsync(file.fileno())
 

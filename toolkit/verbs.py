@@ -9,6 +9,7 @@ VERBS: dict[str, str] = {
     "conformance": "conformance",
     "watch": "watch",
     "claims": "claims",
+    "capture": "capture",
     "inject": "inject",
     "judge": "judge",
     "report": "report",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import importlib.metadata
 import os
 import resource
 import shutil
@@ -31,7 +32,7 @@ from toolkit.verbs import VERBS
 
 _OBSERVE = ("run", "conformance", "watch", "inject")
 _APPLY = ("run", "conformance", "inject")
-_ROOT_ONLY = (*_OBSERVE, "cleanup")
+_ROOT_ONLY = (*_OBSERVE, "capture", "cleanup")
 _VARIANTS = {kind.name: f"run --runtime {kind.name}" for kind in RUNTIMES.values() if kind.program}
 
 
@@ -84,6 +85,7 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
         _tracefs(root),
         *(_runtime(kind, hierarchy) for kind in RUNTIMES.values() if kind.program),
         _program("stress-ng", "--version", ()),
+        _grpc(),
     )
     return HostReport(capabilities=found, verbs=working_verbs(found))
 
@@ -207,6 +209,15 @@ def _tracefs(root: Path) -> Capability:
     place = next((place for place in places if (root / place).is_dir()), None)
     detail = f"/{place}" if place else "not mounted; the probes do without it"
     return _fact("tracefs", place is not None, detail, "mount -t tracefs tracefs /sys/kernel/tracing", ())
+
+
+def _grpc() -> Capability:
+    """Without it the claims of a kubelet's node come from its files alone."""
+    remedy = "pip install 'pinproof[kubelet]' (for the sockets of a kubelet's node)"
+    try:
+        return _fact("grpcio", True, importlib.metadata.version("grpcio"), remedy)
+    except importlib.metadata.PackageNotFoundError:
+        return _fact("grpcio", False, "not installed", remedy)
 
 
 def _program(name: str, version_option: str, needed_by: tuple[str, ...]) -> Capability:

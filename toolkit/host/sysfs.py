@@ -109,6 +109,11 @@ class SysTree:
         place = self._place(path)
         return place is not None and os.path.isdir(place) and not os.path.islink(place)  # noqa: PTH112, PTH114
 
+    def resolved(self, path: str) -> Path | None:
+        """Return where a path leads on this machine, with no link left in it; ``None``: to nothing."""
+        place = self._place(path)
+        return None if place is None else Path(place)
+
     def integer(self, path: str) -> int | None:
         """Read a file that holds one decimal number."""
         text = self.read(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.disk import why_not_writable, write_directory
+from toolkit.disk import why_not_writable, write_atomically, write_directory
 from toolkit.errors import InputError
 
 
@@ -82,3 +84,23 @@ def test_a_current_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(InputError, match="runs/one: No such file or directory"):
         write_directory(Path("runs/one"), {"a.json": "1"})
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_is_not_replaced_unless_that_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, links: bool
+) -> None:
+    """Also where somebody else makes it at the last moment, and on file systems without hard links (FAT)."""
+    if not links:
+
+        def refuse(*_: object) -> None:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+        monkeypatch.setattr(Path, "hardlink_to", refuse)
+    path = write_atomically(tmp_path / "a", b"\xff", replace=False)
+    with pytest.raises(InputError, match="File exists"):
+        write_atomically(path, b"other", replace=False)
+    assert path.read_bytes() == b"\xff"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+    write_atomically(path, b"other")
+    assert path.read_bytes() == b"other"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.model.names import printable, raw, to_path
 from toolkit.model.node_reading import (
     UNIFIED,
     CgroupHierarchies,
@@ -23,6 +24,8 @@ from toolkit.sources.kubelet.json_parts import items, load, mapping, number, tex
 
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
 """Names of v1 hierarchies below ``cgroup/``; with none of them there it is one tree of v2."""
+MAIN_CONFIG = "kubelet/config.yaml"
+MAX_MISSING = 1000
 CONTROL_PREFIXES = ("cpu.", "cpuset.", "memory.", "hugetlb.", "cgroup.", "cpuacct.")
 
 
@@ -58,11 +61,13 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
     threads = part("threads.json", "threads")
     tree = part("cgroup.json", "cgroups")
     times = part("times.json", "read_at_s")
+    about = mapping(part("capture.json", "log_names"))
+    missing += _said_missing(about)
     listed, allocatable = _pod_resources(answers, node)
     version = mapping(mapping(node).get("version"))
     sysfs = _text(files, "sysfs.txt")
     reading = NodeReading(
-        config=_config(files),
+        config=_config(files, texts(about.get("paths"))),
         kubelet_flags=_flags(files),
         cpu_state=_text(files, "kubelet/cpu_manager_state"),
         memory_state=_text(files, "kubelet/memory_manager_state"),
@@ -77,6 +82,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         allocatable_cpus=None if allocatable is None else runtime_json.cpu_ids(allocatable),
         cgroups=_from_json(tree) if tree is not None else _cgroup_files(files),
         threads=None if threads is None else tuple(_threads(threads)),
+        log_names=_log_names(about),
         sysfs=sysfs,
         online=_sysfs_value(sysfs, "/sys/devices/system/cpu/online"),
         metrics=_text(files, "metrics_managers.txt"),
@@ -98,6 +104,23 @@ def _with_missing(reading: NodeReading, missing: list[MissingPart]) -> NodeReadi
     return replace(reading, missing=(*missing, *absent))
 
 
+def _said_missing(about: dict[str, Any]) -> list[MissingPart]:
+    """What the node's reader missed, in its own words."""
+    rows = [texts(row) for row in items(about.get("missing"))[:MAX_MISSING]]
+    return [MissingPart(part=row.get("part", ""), reason=printable(row.get("reason", ""))) for row in rows]
+
+
+def _log_names(about: dict[str, Any]) -> dict[str, tuple[str, str, str, str]] | None:
+    if "log_names" not in about:
+        return None
+    found = {}
+    for key, value in mapping(about["log_names"]).items():
+        row = texts(value)
+        pod, namespace, name = (to_path(row.get(what, "")) for what in ("pod", "namespace", "name"))
+        found[text(key)] = "", namespace, pod, name
+    return found
+
+
 def _text(files: dict[str, bytes], name: str) -> str | None:
     return files[name].decode("utf-8", "replace") if name in files else None
 
@@ -110,11 +133,12 @@ def _texts_below(files: dict[str, bytes], folders: tuple[str, ...]) -> tuple[Nam
     )
 
 
-def _config(files: dict[str, bytes]) -> tuple[NamedText, ...] | None:
-    main = next((name for name in ("kubelet/config.yaml", "kubelet/config") if name in files), None)
-    found = [] if main is None else [NamedText(name=main, text=files[main].decode("utf-8", "replace"))]
-    found += [file for file in _texts_below(files, ("kubelet/config.d/",)) if file.name.endswith(".conf")]
-    return tuple(found) or None
+def _config(files: dict[str, bytes], paths: dict[str, str]) -> tuple[NamedText, ...] | None:
+    """Return the main file and the drop-ins, in the kubelet's order: by name, those of folders among them."""
+    drop_ins = [name for name in files if name.startswith("kubelet/config.d/") and name.endswith(".conf")]
+    main = [name for name in (MAIN_CONFIG, "kubelet/config") if name in files][:1]
+    names = main + sorted(drop_ins, key=lambda name: [raw(part) for part in name.split("/")])
+    return tuple(NamedText(name=paths.get(n, text(n)), text=files[n].decode("utf-8", "replace")) for n in names) or None
 
 
 def _flags(files: dict[str, bytes]) -> tuple[str, ...] | None:
@@ -137,9 +161,14 @@ def _sysfs_value(sysfs: str | None, path: str) -> str | None:
 
 def _from_json(tree: object) -> CgroupHierarchies:
     return {
-        text(hierarchy): {"/" + text(path).strip("/"): texts(control) for path, control in mapping(groups).items()}
+        text(hierarchy): {"/" + _path(path).strip("/"): texts(control) for path, control in mapping(groups).items()}
         for hierarchy, groups in mapping(tree).items()
     }
+
+
+def _path(name: object) -> str:
+    """Return a cgroup's path as Python's file functions would hold it; captures spell it for people."""
+    return to_path(text(name))
 
 
 def _cgroup_files(files: dict[str, bytes]) -> CgroupHierarchies | None:
@@ -154,7 +183,7 @@ def _cgroup_files(files: dict[str, bytes]) -> CgroupHierarchies | None:
         if not control.startswith(CONTROL_PREFIXES):
             continue
         groups = found.setdefault(text(hierarchy), {})
-        groups.setdefault("/" + text(path), {})[control] = data.decode("utf-8", "replace").rstrip("\n")
+        groups.setdefault("/" + _path(path), {})[control] = data.decode("utf-8", "replace").rstrip("\n")
     return found
 
 
@@ -167,12 +196,12 @@ def _threads(data: object) -> Iterable[ThreadReading]:
         found.append(_thread(entry.get("tgid"), entry.get("tid"), entry, lines, entry.get("cpus"), entry.get("mems")))
     for pid, value in mapping(data).items():
         entry = mapping(value)
-        groups = entry.get("cgroup")
-        lines = text(groups).splitlines() if isinstance(groups, str) else [text(line) for line in items(groups)]
         for tid, given in mapping(entry.get("threads")).items():
-            masks = mapping(given)
-            cpus, mems = masks.get("Cpus_allowed_list"), masks.get("Mems_allowed_list")
-            found.append(_thread(pid, tid, entry, lines, cpus, mems))
+            own = mapping(given)
+            groups = own.get("cgroup", entry.get("cgroup"))
+            lines = text(groups).splitlines() if isinstance(groups, str) else [text(line) for line in items(groups)]
+            cpus, mems = own.get("Cpus_allowed_list"), own.get("Mems_allowed_list")
+            found.append(_thread(pid, tid, entry | own, lines, cpus, mems))
     return (thread for thread in found if thread is not None)
 
 
@@ -185,8 +214,8 @@ def _thread(
     return ThreadReading(
         pid=process,
         tid=thread,
-        comm=text(entry.get("comm")),
-        cgroups=parse_cgroups(lines),
+        comm=_path(entry.get("comm")),
+        cgroups={name: to_path(path) for name, path in parse_cgroups(lines).items()},
         cpus_allowed=text(cpus) or None,
         mems_allowed=text(mems) or None,
     )

@@ -101,11 +101,37 @@ _FIELDS: Mapping[str, tuple[str, _Reader]] = {
     "topology-manager-scope": ("topologyManagerScope", _text),
 }
 _PLACES = ("config", "config-dir", "root-dir")
+_BARE = "cpu-cfs-quota"
+"""A boolean flag never takes the next word."""
 
 
 def arguments_of(cmdline: str) -> tuple[str, ...]:
     """Return the arguments in a text of ``/proc/PID/cmdline``, without the program's own name."""
     return tuple(cmdline.rstrip("\0").split("\0")[1:])
+
+
+def kept_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments that :func:`read_flags` reads; others may be secrets (``--manifest-url-header``)."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            break
+        name, given, _ = _split(argument)
+        if not name:
+            continue
+        kept.append(argument)
+        if not given and name != _BARE:
+            kept += [value for value in (next(rest, None),) if value is not None]
+    return tuple(kept)
+
+
+def _split(argument: str) -> tuple[str, str, str]:
+    """Return name, ``=`` and value; no name: a flag that is skipped."""
+    name, given, value = argument.removeprefix("--").partition("=")
+    name = name.replace("_", "-")
+    known = argument.startswith("--") and name in (*_FIELDS, *_PLACES)
+    return (name if known else ""), given, value
 
 
 def read_flags(arguments: Sequence[str]) -> Flags:
@@ -119,14 +145,12 @@ def read_flags(arguments: Sequence[str]) -> Flags:
     for argument in rest:
         if argument == "--":
             break
-        name, given, value = argument.removeprefix("--").partition("=")
-        name = name.replace("_", "-")
-        if not argument.startswith("--") or name not in (*_FIELDS, *_PLACES):
+        name, given, value = _split(argument)
+        if not name:
             continue
         where = f"{WHERE}: --{name}"
         if not given:
-            # A boolean flag never takes the next word.
-            following = "true" if name == "cpu-cfs-quota" else next(rest, None)
+            following = "true" if name == _BARE else next(rest, None)
             if following is None:
                 raise InputError(where, "nothing", "a value")
             value = following

@@ -1,201 +1,171 @@
-"""A live kubelet's node from its files: state files, configuration, cgroup tree, threads, log symlinks. Read-only.
+"""A live kubelet's node as the files of a capture, and read as one: what a live node and its capture say is the same.
 
-Source: Kubernetes documentation "Local Files And Paths Used By The Kubelet"; cgroup-v2.rst; proc(5).
+Read-only. Source: Kubernetes documentation "Local Files And Paths Used By The Kubelet".
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import re
-import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit.errors import InputError
-from toolkit.model.names import from_path
-from toolkit.model.node_reading import (
-    UNIFIED,
-    CgroupHierarchies,
-    MissingPart,
-    NamedText,
-    NodeReading,
-    ThreadReading,
-)
-from toolkit.sources.kubelet.bundle import V1, parse_cgroups
-from toolkit.sources.kubelet.configuration import drop_ins
-from toolkit.sources.kubelet.flags import Flags, arguments_of, read_flags
-from toolkit.sources.kubelet.subjects import ROOT
+from toolkit.model.names import printable, shown
+from toolkit.model.node_reading import NodeReading
+from toolkit.sources.cri import ENDPOINTS
+from toolkit.sources.grpc_socket import DEADLINE_S
+from toolkit.sources.kubelet import kept, live_files
+from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
+from toolkit.sources.kubelet.configuration import KubeletConfiguration, drop_ins, read_configuration
+from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, read_flags
+from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
+from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
+from toolkit.sources.pod_resources import SOCKET
 
-MAX_BYTES = 16 * 1024 * 1024
-FILES = (
-    *("cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"),
-    *("cpuset.mems", "cpuset.mems.effective", "cpuset.effective_mems"),
-    *("cpu.max", "cpu.max.burst", "cpu.weight", "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
-    *("memory.max", "memory.limit_in_bytes", "cgroup.procs"),
-)
-"""Control files that a reading holds."""
-_LOG = re.compile(r"(?P<pod>[^_]+)_(?P<namespace>[^_]+)_(?P<name>.+)-(?P<id>[0-9a-f]{64})\.log")
-_MASK = re.compile(r"^(Cpus|Mems)_allowed_list:\s*(\S*)$", re.MULTILINE)
-MAX_DEPTH = 12
+SCHEMA = "pinproof.capture/1"
+MAX_MANIFESTS = 1000
 
 
-def read_live(kubelet_root: Path, cgroup_root: Path, proc: Path, logs: Path, sys: Path) -> NodeReading:
-    """Read what files say. A part that is not there is missing, with its reason. Sockets are read elsewhere."""
-    times = {"state_read": time.time()}
-    missing: list[MissingPart] = []
+def read_live(places: Places) -> NodeReading:
+    """Read a node. A part that is not there is missing, with its reason."""
+    return reading_of(node_files(places))
 
-    def file(path: Path, part: str) -> str | None:
-        text, problem = read_text(path)
+
+def node_files(places: Places, deadline_s: float = DEADLINE_S) -> dict[str, bytes]:
+    """Return what a node says as the files of a capture: docs/capture-bundle.md."""
+    return _Node(places).files_of_all(deadline_s)
+
+
+class _Node:
+    """One reading in the making: files, where they were, when they were read, what is missing."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.files: dict[str, bytes] = {}
+        self.paths: dict[str, str] = {}
+        self.missing: list[dict[str, str]] = []
+        self.times: dict[str, float] = {}
+        self.proc = places.proc or places.below(PROC)
+        arguments = live_files.kubelet_arguments(self.proc)
+        self.arguments = None if arguments is None else kept_arguments(arguments)
+        self.flags = Flags()
+        self.configuration: KubeletConfiguration | None = None
+        with contextlib.suppress(InputError):  # The reader of the configuration says what is wrong with the flags.
+            self.flags = read_flags(self.arguments or ())
+        self.kubelet_root = places.kubelet_root or places.below(self.flags.root_directory or DEFAULT_ROOT)
+
+    def files_of_all(self, deadline_s: float) -> dict[str, bytes]:
+        places = self.places
+        self._at("state_read")
+        for part in ("cpu", "memory"):
+            name = f"{part}_manager_state"
+            self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
+        self._at("cgroup_read")
+        root = places.cgroup_root or places.below(CGROUP_ROOT)
+        cgroups = live_files.cgroup_files(root)
+        self.files |= cgroups
+        self._at("threads_read")
+        if cgroups:
+            self.files["threads.json"] = _json(live_files.threads(cgroups, self.proc))
+        else:
+            reason = f"{places.of_node(root)}: no kubepods cgroup"
+            self._miss("cgroups", reason)
+            self._miss("threads", reason)
+        self._configuration()
+        self._manifests()
+        self._at("sockets_read")
+        self._sockets(deadline_s)
+        self._miss("pods", "the kubelet's /pods was not read")
+        self.files["sysfs.txt"] = live_files.sysfs_lines(places.sys or places.below(SYS)).encode()
+        logs = live_files.log_names(places.logs or places.below(LOGS))
+        self._at("end")
+        about = {"schema": SCHEMA, "missing": self.missing, "paths": self.paths, "log_names": logs}
+        return self.files | {"capture.json": _json(about), "times.json": _json(self.times)}
+
+    def _at(self, what: str) -> None:
+        self.times[what] = time.time()
+
+    def _miss(self, part: str, reason: str) -> None:
+        self.missing.append({"part": part, "reason": printable(reason)})
+
+    def _file(self, part: str, path: Path, name: str) -> bytes | None:
+        data, problem = live_files.read_bytes(self.places.target(path))
+        if data is None:
+            self._miss(part, f"{self.places.of_node(path)}: {problem}")
+        else:
+            self.files[name], self.paths[name] = data, self.places.of_node(path)
+        return data
+
+    def _configuration(self) -> None:
+        """Take the file, its drop-ins and the command line; keep what they say together for what else is to be read."""
+        if self.arguments is not None:
+            self.files["kubelet/cmdline"] = "\0".join(("kubelet", *self.arguments)).encode("utf-8", "replace")
+        given = self.flags.config_file
+        main = self.places.below(given) if given else self.kubelet_root / "config.yaml"
+        found = {MAIN_CONFIG: main}
+        if self.flags.config_directory:
+            folder = self.places.below(self.flags.config_directory)
+            try:
+                inside = {shown(os.fsencode(path.relative_to(folder))): path for path in drop_ins(folder)}
+            except InputError as error:
+                self._miss("drop_ins", str(error))
+                inside = {}
+            found |= {f"kubelet/config.d/{name}": path for name, path in inside.items()}
+        for name, path in found.items():
+            data = self._file("config", path, name)
+            try:
+                if data is not None:
+                    self.files[name] = kept.configuration(data, self.places.of_node(path))
+            except InputError as error:
+                del self.files[name]
+                self._miss("config", str(error))
+        texts = [(name, self.files[name].decode("utf-8", "replace")) for name in found if name in self.files]
+        base = texts.pop(0) if texts and texts[0][0] == MAIN_CONFIG else None
+        with contextlib.suppress(InputError):  # The same reader says it of the capture.
+            self.configuration = read_configuration(base, texts, self.flags)
+
+    def _manifests(self) -> None:
+        """Take what pins of the static pods."""
+        if self.configuration is None or not self.configuration.static_pod_path:
+            return
+        place = self.places.below(self.configuration.static_pod_path)
+        try:
+            files = sorted(place.iterdir())[:MAX_MANIFESTS] if place.is_dir() else [place]
+        except OSError as error:
+            self._miss("static_pods", f"{self.places.of_node(place)}: {error.strerror or error}")
+            return
+        for path in files:
+            name = f"kubelet/pods/{shown(os.fsencode(path.name))}"
+            if path.name.startswith(".") or path.is_dir() or self._file("static_pods", path, name) is None:
+                continue
+            try:
+                self.files[name] = kept.manifest(self.files[name], self.paths[name]).encode("utf-8", "replace")
+            except InputError as error:
+                del self.files[name]
+                self._miss("static_pods", str(error))
+
+    def _sockets(self, deadline_s: float) -> None:
+        below = self.places.below
+        if self.places.cri is not None:
+            endpoints = [self.places.cri]
+        else:
+            given = self.configuration.container_runtime_endpoint if self.configuration else ""
+            own = given.removeprefix("unix:")
+            own = own[2:] if own.startswith("///") else own
+            # The first of the usual ones is what a kubelet has that was given none.
+            usual = ENDPOINTS if own in ("", ENDPOINTS[0]) else (own,)
+            endpoints = [str(below(path)) if path.startswith("/") else path for path in usual]
+        found, problem = runtime_files(endpoints, deadline_s)
+        self.files |= found
         if problem:
-            missing.append(MissingPart(part=part, reason=f"{from_path(path)}: {problem}"))
-        return text
-
-    cpu_state = file(kubelet_root / "cpu_manager_state", "cpu_state")
-    memory_state = file(kubelet_root / "memory_manager_state", "memory_state")
-    times["cgroup_read"] = time.time()
-    cgroups = read_cgroups(cgroup_root)
-    if not cgroups:
-        missing.append(MissingPart(part="cgroups", reason=f"{from_path(cgroup_root)}: no kubepods cgroup"))
-    times["threads_read"] = time.time()
-    threads = tuple(_threads(cgroups, proc))
-    flags = _kubelet_flags(proc)
-    config = _config(kubelet_root, flags)
-    if config is None:
-        missing.append(MissingPart(part="config", reason=f"{from_path(kubelet_root / 'config.yaml')}: not read"))
-    online, _ = read_text(sys / "devices/system/cpu/online")
-    return NodeReading(
-        config=config,
-        kubelet_flags=flags,
-        cpu_state=cpu_state,
-        memory_state=memory_state,
-        cgroups=cgroups or None,
-        threads=threads if cgroups else None,
-        log_names=_log_names(logs),
-        online=(online or "").strip() or None,
-        sysfs="".join(_node_lines(sys)),
-        read_at_s=times,
-        missing=(
-            *missing,
-            MissingPart(part="containers", reason="no CRI socket was given"),
-            MissingPart(part="pods", reason="the kubelet's /pods was not read"),
-        ),
-    )
+            self._miss("containers", problem)
+        found, problem = pod_resources_files(self.places.target(self.kubelet_root / SOCKET), deadline_s)
+        self.files |= found
+        if problem:
+            self._miss("pod_resources", problem)
 
 
-def read_text(path: Path) -> tuple[str | None, str]:
-    """Read a regular file without waiting on it; else ``None`` and why."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                return None, "no regular file"
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        return None, error.strerror or str(error)
-    if len(data) > MAX_BYTES:
-        return None, f"more than {MAX_BYTES} bytes"
-    return data.decode("utf-8", "replace"), ""
-
-
-def read_cgroups(root: Path) -> CgroupHierarchies:
-    """Read the control files of everything below ``kubepods``, on v2, v1 and hybrid hosts."""
-    found: CgroupHierarchies = {}
-    v1 = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
-    mounts = [(name, root / name) for name in v1] if any(name in V1 for name in v1) else [(UNIFIED, root)]
-    for name, mount in mounts:
-        for folder in _pod_folders(mount):
-            files = {file: text for file in FILES if (text := read_text(folder / file)[0]) is not None}
-            path = "/" + folder.relative_to(mount).as_posix()
-            found.setdefault(name, {})[path] = {key: text.rstrip("\n") for key, text in files.items()}
-    return found
-
-
-def _pod_folders(mount: Path) -> Iterator[Path]:
-    """Yield ``kubepods`` wherever it is (nodes in containers have it deeper) and all below it."""
-    for folder, names, _ in os.walk(mount):
-        parts = Path(folder).relative_to(mount).parts
-        if len(parts) >= MAX_DEPTH:
-            names.clear()
-        if any(ROOT.fullmatch(part) for part in parts):
-            yield Path(folder)
-
-
-def _threads(cgroups: CgroupHierarchies, proc: Path) -> Iterator[ThreadReading]:
-    seen: set[int] = set()
-    for groups in cgroups.values():
-        for files in groups.values():
-            for word in files.get("cgroup.procs", "").split():
-                if word.isascii() and word.isdigit() and int(word) not in seen:
-                    seen.add(int(word))
-                    yield from _threads_of(int(word), proc)
-
-
-def _threads_of(pid: int, proc: Path) -> Iterator[ThreadReading]:
-    try:
-        tids = _numbers(proc / str(pid) / "task")
-    except OSError:
-        return
-    for tid in tids:
-        folder = proc / str(pid) / "task" / str(tid)
-        status, _ = read_text(folder / "status")
-        cgroup, _ = read_text(folder / "cgroup")
-        if status is None or cgroup is None:
-            continue
-        masks = dict(_MASK.findall(status))
-        comm, _ = read_text(folder / "comm")
-        yield ThreadReading(
-            pid=pid,
-            tid=tid,
-            comm=(comm or "").strip("\n"),
-            cgroups=parse_cgroups(cgroup.splitlines()),
-            cpus_allowed=masks.get("Cpus"),
-            mems_allowed=masks.get("Mems"),
-        )
-
-
-def _numbers(folder: Path) -> list[int]:
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit())
-
-
-def _kubelet_flags(proc: Path) -> tuple[str, ...] | None:
-    try:
-        pids = _numbers(proc)
-    except OSError:
-        return None
-    for pid in pids:
-        if (read_text(proc / str(pid) / "comm")[0] or "").strip() == "kubelet":
-            return arguments_of(read_text(proc / str(pid) / "cmdline")[0] or "")
-    return None
-
-
-def _config(root: Path, flags: tuple[str, ...] | None) -> tuple[NamedText, ...] | None:
-    given = Flags()
-    with contextlib.suppress(InputError):  # The reader of the configuration says what is wrong with the flags.
-        given = read_flags(flags or ())
-    files = [Path(given.config_file or root / "config.yaml")]
-    with contextlib.suppress(InputError):
-        files += drop_ins(Path(given.config_directory)) if given.config_directory else []
-    texts = [(path, read_text(path)[0]) for path in files]
-    return tuple(NamedText(name=from_path(path), text=text) for path, text in texts if text is not None) or None
-
-
-def _log_names(logs: Path) -> dict[str, tuple[str, str, str, str]] | None:
-    try:
-        names = sorted(entry.name for entry in logs.iterdir())
-    except OSError:
-        return None
-    found = {}
-    for name in names:
-        match = _LOG.fullmatch(name)
-        if match:
-            found[match["id"]] = ("", match["namespace"], match["pod"], match["name"])
-    return found
-
-
-def _node_lines(sys: Path) -> Iterator[str]:
-    for folder in sorted((sys / "devices/system/node").glob("node[0-9]*")):
-        text, _ = read_text(folder / "cpulist")
-        if text is not None:
-            yield f"/sys/devices/system/node/{folder.name}/cpulist: {text.strip()}\n"
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=1).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from toolkit.cli import doctor
 from toolkit.cli.main import cli
 from toolkit.host import bpf_syscalls, capabilities
 from toolkit.host.capabilities import Capability, HostReport, _root, read_capabilities, working_verbs
+from toolkit.verbs import VERBS
 
 
 @pytest.fixture
@@ -130,3 +132,13 @@ def test_doctor_ends_with_the_hosts_answer(monkeypatch: pytest.MonkeyPatch, avai
     as_json = CliRunner().invoke(doctor.command, ["--json"])
     assert as_json.exit_code == code
     assert json.loads(as_json.output)["can_run"] is available
+
+
+def test_doctor_lists_exactly_the_verbs_that_exist() -> None:
+    """A verb is a module of the command line with a command of that name: each is in --help and in doctor, no other."""
+    folder = Path(doctor.__file__).parent
+    modules = {path.stem: importlib.import_module(f"toolkit.cli.{path.stem}") for path in folder.glob("*.py")}
+    commands = {module.command.name for module in modules.values() if hasattr(module, "command")}
+    said = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).stdout)["verbs"]
+    assert {verb for verb in said if " " not in verb} == commands == set(VERBS)
+    assert {verb.split(" ")[0] for verb in said} == commands

@@ -21,6 +21,7 @@ from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import claims_data, claims_yaml
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
 from toolkit.sources.kubelet.live import read_live
+from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.subjects import expand, place_of, subjects
 from validators.registry import judge, rule_named
 
@@ -133,6 +134,7 @@ def test_a_live_tree_of_the_systemd_driver(tmp_path: Path) -> None:
     (folder / "container" / "cgroup.procs").write_text("77\n")
     conmon = folder.with_name(f"crio-conmon-{ID}.scope")
     conmon.mkdir()
+    (conmon / "cgroup.procs").write_text("")
     task = proc / "77/task/77"
     task.mkdir(parents=True)
     (task / "status").write_text("Name:\tx\nCpus_allowed_list:\t2-3\nMems_allowed_list:\t0\n")
@@ -144,7 +146,9 @@ def test_a_live_tree_of_the_systemd_driver(tmp_path: Path) -> None:
     )
     logs.mkdir()
     (logs / f"web_prod_main-{ID}.log").symlink_to("/nowhere")
-    reading = read_live(kubelet, cgroup, proc, logs, tmp_path / "sys")
+    reading = read_live(
+        Places(kubelet_root=kubelet, cgroup_root=cgroup, proc=proc, logs=logs, sys=tmp_path / "sys", cri="/none")
+    )
     assert reading.cgroups is not None
     assert set(reading.cgroups) == {UNIFIED}
     found = {subject.name: subject for subject in subjects(reading)}
@@ -182,6 +186,5 @@ def test_a_finished_init_container_is_no_second_owner() -> None:
 
 
 def test_a_machine_without_a_kubelet_is_an_input_error(tmp_path: Path) -> None:
-    roots = [f"--{name}={tmp_path}" for name in ("kubelet-root", "cgroup-root", "proc", "sys", "logs")]
-    result = CliRunner().invoke(claims_command, ["--kubelet", *roots])
+    result = CliRunner().invoke(claims_command, ["--kubelet", "--root", str(tmp_path)])
     assert isinstance(result.exception, InputError)

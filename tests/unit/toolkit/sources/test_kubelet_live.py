@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.sources.kubelet.live import read_live
+from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.settings import settings
 
 FILE = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreservedSystemCPUs: {}\n"
@@ -27,6 +28,7 @@ def test_the_files_that_flags_name_are_read(tmp_path: Path, form: str, *, drop_i
     (process / "cmdline").write_text("/usr/bin/kubelet\0" + form.format(file, folder))
     (tmp_path / "kubelet").mkdir()
 
-    reading = read_live(*(tmp_path / name for name in ("kubelet", "cgroup", "proc", "logs", "sys")))
+    names = {"kubelet_root": "kubelet", "cgroup_root": "cgroup", "proc": "proc", "logs": "logs", "sys": "sys"}
+    reading = read_live(Places(**{key: tmp_path / name for key, name in names.items()}, cri=str(tmp_path / "none")))
 
     assert str(settings(reading).reserved) == ("3" if drop_in else "1")

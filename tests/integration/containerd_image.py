@@ -1,0 +1,54 @@
+"""An image with one static program in docker's archive format, for pods and their sandboxes alike."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+SLEEPER = """
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void end(int s) { (void)s; _exit(0); }
+int main(void) { signal(SIGTERM, end); for (;;) pause(); }
+"""
+
+
+def archive(name: str, folder: Path) -> bytes:
+    """Compile the program in this folder and return the image's archive."""
+    source, binary = folder / "sleeper.c", folder / "sleeper"
+    source.write_text(SLEEPER)
+    subprocess.run(["cc", "-O1", "-static", "-o", str(binary), str(source)], check=True)
+    return _image(name, binary.read_bytes())
+
+
+def _image(name: str, binary: bytes) -> bytes:
+    """Return an image in docker's archive format with one file in it."""
+    layer = _tar({"sleeper": (binary, 0o755)})
+    digest = hashlib.sha256(layer).hexdigest()
+    config = {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
+        "os": "linux",
+        "config": {"Entrypoint": ["/sleeper"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    files = {"config.json": json.dumps(config).encode(), "layer.tar": layer}
+    return _tar(
+        {name: (data, 0o644) for name, data in {**files, "manifest.json": json.dumps(manifest).encode()}.items()}
+    )
+
+
+def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as archive:
+        for name, (data, mode) in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), mode
+            archive.addfile(member, io.BytesIO(data))
+    return whole.getvalue()

@@ -1,0 +1,178 @@
+"""``claims --kubelet``, ``capture`` and ``judge --capture`` on a node of a real containerd with real cgroups."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.integration.containerd_node import (
+    SECRET,
+    SHIM_SOCKETS,
+    Node,
+    cgroups_of,
+    containerd,
+    need_containerd,
+    processes_of,
+)
+from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.cpu.state import CpuState
+from toolkit.cli.main import cli
+from toolkit.model.cpuset import CpuSet
+from toolkit.sources.kubelet.bundle_files import read_bundle_files
+
+pytestmark = pytest.mark.integration
+
+G1, BE = "0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002"
+
+
+@dataclass(frozen=True)
+class Made:
+    """The node with its two pods: g1 owns CPU 1, be has the rest."""
+
+    node: Node
+    kubelet: Path
+    logs: Path
+    main: str
+    shared: str
+
+    def run(self, *arguments: str) -> Result:
+        roots = [f"--kubelet-root={self.kubelet}", f"--logs={self.logs}"]
+        return CliRunner().invoke(cli, [*arguments, *roots])
+
+    def claims(self) -> dict[str, Any]:
+        result = self.run("claims", "--kubelet", "--json")
+        assert result.exit_code == 0, result.output
+        return mine(json.loads(result.stdout))
+
+    def cpuset(self, uid: str, container: str) -> list[Path]:
+        return [path / "cpuset.cpus" for path in cgroups_of(self.node.top) if path.match(f"*/pod{uid}/{container}")]
+
+
+def mine(document: dict[str, Any]) -> dict[str, Any]:
+    """Subjects of this node by name; somebody else's ``kubepods`` on this machine is not ours."""
+    rows = {row["name"]: row for row in document["claims"] if "pinproof-containerd" in row["cgroup"]}
+    return document | {"claims": rows}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    need_containerd()
+    online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
+    if not {0, 1} <= set(online):
+        pytest.skip("CPUs 0 and 1 are not online")
+    folder = tmp_path_factory.mktemp("c")
+    before = set(SHIM_SOCKETS.glob("*"))
+    kubelet, logs = folder / "kubelet", folder / "names"
+    kubelet.mkdir()
+    logs.mkdir()
+    default = online - CpuSet.of((1,))
+    state = CpuState(policy_name="static", default=default, entries={G1: {"main": CpuSet.of((1,))}})
+    (kubelet / "cpu_manager_state").write_text(write_cpu_checkpoint(state, pod_level=False))
+    with containerd(folder / "n") as node:
+        (kubelet / "config.yaml").write_text(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n"
+            f"reservedSystemCPUs: '0'\ncontainerRuntimeEndpoint: unix://{node.socket}\n"
+        )
+        main = node.container(
+            node.pod(G1, "g1"), "main", cpu_period=100000, cpu_quota=-1, cpu_shares=1024, cpuset_cpus="1"
+        )
+        # Made before g1 took CPU 1, and not reconciled yet.
+        shared = node.container(
+            node.pod(BE, "be", "/besteffort"), "main", cpu_period=100000, cpu_shares=2, cpuset_cpus="0-1"
+        )
+        for pod, container in (("g1", main), ("be", shared)):
+            (logs / f"{pod}_default_main-{container}.log").symlink_to("/nowhere")
+        yield Made(node, kubelet, logs, main, shared)
+    assert cgroups_of(node.top) == []
+    assert processes_of(folder) == []
+    assert str(folder) not in Path("/proc/self/mountinfo").read_text()
+    assert set(SHIM_SOCKETS.glob("*")) <= before
+
+
+def test_claims_come_from_state_file_cri_and_cgroups(made: Made) -> None:
+    """Promises of the state file, quota and weight that were asked for, the set in force, masks of real threads."""
+    document = made.claims()
+    rows = document["claims"]
+    assert {name: row["kind"] for name, row in rows.items()} == {
+        "g1/main": "container",
+        "g1/(sandbox)": "sandbox",
+        "be/main": "container",
+        "be/(sandbox)": "sandbox",
+    }
+    main, shared = rows["g1/main"], rows["be/main"]
+    assert (main["id"], main["pod_uid"], main["cpus"], main["isolation"]) == (made.main, G1, "1", "container")
+    assert (main["state_cpus"], main["in_state"], main["quota_us"], main["shares"]) == ("1", True, -1, 1024)
+    assert (main["observed"]["cpuset.cpus"], main["thread_masks"], main["live_threads"]) == ("1", ["1"], 1)
+    assert (shared["in_state"], shared["isolation"], shared["shares"]) == (False, "host", 2)
+    assert (shared["observed"]["cpuset.cpus"], shared["thread_masks"]) == ("0-1", ["0-1"])
+    missing = {row["part"]: row["reason"] for row in document["missing"]}
+    assert set(missing) == {"memory_state", "pods", "pod_resources"}, "RuntimeConfig, unimplemented, is no error"
+
+
+def test_lag_reconcile_and_drift_are_told_apart(made: Made, tmp_path: Path) -> None:
+    """What was asked for last comes from the runtime: lag while it is wide, drift where the cgroup is another."""
+    assert _judged(made, tmp_path / "lag.tar.gz") == {("be/main", "undecided", "checkpoint and cri")}
+    default = made.claims()["claims"]["be/main"]["state_cpus"]
+    made.node.update(made.shared, cpuset_cpus=default, cpu_shares=2, cpu_period=100000)
+    assert _judged(made, tmp_path / "well.tar.gz") == set()
+    (file,) = [path for path in made.cpuset(G1, made.main) if path.exists()]
+    file.write_text("0-1")
+    try:
+        drift = _judged(made, tmp_path / "drift.tar.gz")
+    finally:
+        file.write_text("1")
+    assert drift == {("g1/main", "failed", "cri and cgroup")}
+
+
+def _judged(made: Made, out: Path) -> set[tuple[str, str, str]]:
+    """Capture and judge: what did not pass in rule layers-agree, with the pair that it names."""
+    assert made.run("capture", str(out)).exit_code == 0
+    result = CliRunner().invoke(cli, ["judge", "--capture", str(out), "--json"])
+    found = set()
+    for verdict in json.loads(result.stdout)["verdicts"]:
+        if verdict["rule"] == "layers-agree" and verdict["outcome"] in ("failed", "undecided"):
+            pair = next((p for p in ("checkpoint and cri", "cri and cgroup") if p in verdict["reason"]), "")
+            found.add((verdict["subject"], verdict["outcome"], pair))
+    return found
+
+
+def test_a_capture_says_what_the_node_says_and_no_secret(made: Made, tmp_path: Path) -> None:
+    """The same claims, letter by letter; what the pods carry is in the runtime's answers and not in the file."""
+    out = tmp_path / "n.tar.gz"
+    assert made.run("capture", str(out)).exit_code == 0
+    read = CliRunner().invoke(cli, ["claims", "--capture", str(out), "--json"])
+    assert mine(json.loads(read.stdout)) == made.claims()
+    files = read_bundle_files(out)
+    assert made.main.encode() in files["node.json"]
+    assert not [name for name, data in files.items() if SECRET.encode() in data]
+    status = json.loads(files["node.json"])["status"][made.main]
+    assert status["status"]["resources"]["linux"]["cpusetCpus"] == "1"
+    assert re.fullmatch(rf"/pinproof-containerd-\d+/kubepods/pod{G1}/{made.main}", status["cgroupsPath"])
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_containerd_that_does_not_answer_costs_one_line(made: Made, *, hangs: bool) -> None:
+    """Gone, or stopped by a signal. Containers live on without it, and their names come from the log symlinks."""
+    before = made.claims()["claims"]
+    made.node.halt() if hangs else made.node.stop()
+    try:
+        result = made.run("claims", "--kubelet", "--json")
+    finally:
+        made.node.restart()
+    assert result.exit_code == 0, result.output
+    rows = mine(json.loads(result.stdout))["claims"]
+    lines = [line for line in result.stderr.splitlines() if "containers" in line]
+    assert len(lines) == 1
+    assert "drift and reconcile lag cannot be told apart" in lines[0]
+    assert ("no answer within" if hangs else "c.sock: ") in lines[0]
+    for name in ("g1/main", "be/main"):
+        same = ("cpus", "isolation", "state_cpus", "observed", "thread_masks")
+        assert {key: rows[name][key] for key in same} == {key: before[name][key] for key in same}
+    assert made.claims()["claims"] == before, "after it is back everything is as it was"

@@ -1,0 +1,79 @@
+"""The options of verbs that read a live kubelet's node: where it keeps what it says."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolkit.cli.common import say_line
+from toolkit.model.names import printable
+from toolkit.model.node_reading import NodeReading
+from toolkit.sources.kubelet.claims import NodeClaims
+from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
+
+DIRECTORY = click.Path(path_type=Path)
+NOTHING = "no state file, no configuration, no kubepods cgroup and no container"
+
+
+def _place(name: str, what: str, usual: str, *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(name, *names, type=DIRECTORY, help=f"{what}. Default: {usual}, below --root.")
+
+
+_OPTIONS = (
+    click.option("--root", type=DIRECTORY, default=Path("/"), show_default=True, help="The node's root directory."),
+    _place("--kubelet-root", "The kubelet's root directory", "the running kubelet's --root-dir, else /var/lib/kubelet"),
+    _place("--cgroup-root", "Where cgroups are mounted", CGROUP_ROOT),
+    _place("--proc", "The node's /proc", PROC),
+    _place("--sys", "The node's /sys", SYS, "sysfs"),
+    _place("--logs", "The containers' logs", LOGS),
+    click.option("--cri", metavar="ENDPOINT", help="The runtime's socket. Default: as the kubelet is configured."),
+)
+
+
+def node_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb these options, as one argument ``places``."""
+
+    @functools.wraps(command)
+    def with_places(
+        *,
+        root: Path,
+        kubelet_root: Path | None,
+        cgroup_root: Path | None,
+        proc: Path | None,
+        sysfs: Path | None,
+        logs: Path | None,
+        cri: str | None,
+        **others: Any,
+    ) -> None:
+        command(
+            places=Places(
+                root=root.absolute(),
+                kubelet_root=kubelet_root,
+                cgroup_root=cgroup_root,
+                proc=proc,
+                sys=sysfs,
+                logs=logs,
+                cri=cri,
+            ),
+            **others,
+        )
+
+    for option in reversed(_OPTIONS):
+        with_places = option(with_places)
+    return with_places
+
+
+def says_anything(reading: NodeReading) -> bool:
+    """Say whether there is a kubelet's node at all."""
+    parts = (reading.cpu_state, reading.cgroups, reading.config, reading.containers)
+    return any(part is not None for part in parts)
+
+
+def say_missing(node: NodeClaims) -> None:
+    """Print a line for each part that was not read, on standard error."""
+    for part in node.missing:
+        say_line(f"pinproof: not read: {printable(part.part)}: {printable(part.reason)}", err=True)

@@ -1,0 +1,180 @@
+"""The container runtime's socket (CRI, RuntimeService of runtime.v1): which containers there are, and what the kubelet
+asked for last.
+
+Only reads. Answers are dicts as ``crictl ... -o json`` prints them, but only of the fields below: annotations, images,
+mounts are never decoded, and of the verbose status pid, cgroup and resources are kept (not environment, arguments).
+
+Source: https://github.com/kubernetes/cri-api/blob/master/pkg/apis/runtime/v1/api.proto (messages and numbers);
+https://github.com/containerd/containerd/blob/main/internal/cri/server/container_status.go and
+https://github.com/cri-o/cri-o/blob/main/server/container_status.go for ``info``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+from toolkit.errors import InputError
+from toolkit.sources.grpc_socket import DEADLINE_S, Connection, NotFoundError, UnimplementedError
+from toolkit.sources.kubelet.json_parts import load, mapping, text
+from toolkit.sources.messages import Enums, Table, build
+
+ENDPOINTS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock")
+"""Where the runtimes listen unless they are configured otherwise (the kubelet's own list of defaults)."""
+SERVICE = "runtime.v1.RuntimeService"
+
+TABLE: Table = {
+    "VersionRequest": {"version": (1, "string")},
+    "VersionResponse": {
+        "version": (1, "string"),
+        "runtime_name": (2, "string"),
+        "runtime_version": (3, "string"),
+        "runtime_api_version": (4, "string"),
+    },
+    "ContainerMetadata": {"name": (1, "string"), "attempt": (2, "uint32")},
+    "Container": {
+        "id": (1, "string"),
+        "pod_sandbox_id": (2, "string"),
+        "metadata": (3, "ContainerMetadata"),
+        "state": (6, "ContainerState"),
+        "created_at": (7, "int64"),
+        "labels": (8, "map"),
+    },
+    "ListContainersRequest": {},
+    "ListContainersResponse": {"containers": (1, "Container[]")},
+    "PodSandboxMetadata": {
+        "name": (1, "string"),
+        "uid": (2, "string"),
+        "namespace": (3, "string"),
+        "attempt": (4, "uint32"),
+    },
+    "PodSandbox": {
+        "id": (1, "string"),
+        "metadata": (2, "PodSandboxMetadata"),
+        "state": (3, "PodSandboxState"),
+        "created_at": (4, "int64"),
+        "labels": (5, "map"),
+    },
+    "ListPodSandboxRequest": {},
+    "ListPodSandboxResponse": {"items": (1, "PodSandbox[]")},
+    "LinuxContainerResources": {
+        "cpu_period": (1, "int64"),
+        "cpu_quota": (2, "int64"),
+        "cpu_shares": (3, "int64"),
+        "memory_limit_in_bytes": (4, "int64"),
+        "oom_score_adj": (5, "int64"),
+        "cpuset_cpus": (6, "string"),
+        "cpuset_mems": (7, "string"),
+    },
+    "ContainerResources": {"linux": (1, "LinuxContainerResources")},
+    "ContainerStatus": {
+        "id": (1, "string"),
+        "metadata": (2, "ContainerMetadata"),
+        "state": (3, "ContainerState"),
+        "created_at": (4, "int64"),
+        "started_at": (5, "int64"),
+        "finished_at": (6, "int64"),
+        "exit_code": (7, "int32"),
+        "log_path": (15, "string"),
+        "resources": (16, "ContainerResources"),
+    },
+    "ContainerStatusRequest": {"container_id": (1, "string"), "verbose": (2, "bool")},
+    "ContainerStatusResponse": {"status": (1, "ContainerStatus"), "info": (2, "map")},
+    "LinuxRuntimeConfiguration": {"cgroup_driver": (1, "CgroupDriver")},
+    "RuntimeConfigRequest": {},
+    "RuntimeConfigResponse": {"linux": (1, "LinuxRuntimeConfiguration")},
+}
+ENUMS: Enums = {
+    "ContainerState": {
+        "CONTAINER_CREATED": 0,
+        "CONTAINER_RUNNING": 1,
+        "CONTAINER_EXITED": 2,
+        "CONTAINER_UNKNOWN": 3,
+    },
+    "PodSandboxState": {"SANDBOX_READY": 0, "SANDBOX_NOTREADY": 1},
+    "CgroupDriver": {"SYSTEMD": 0, "CGROUPFS": 1},
+}
+Answer = dict[str, Any]
+"""An answer as protobuf's JSON has it; see :meth:`toolkit.sources.grpc_socket.Connection.call`."""
+
+
+@cache
+def _classes() -> dict[str, Any]:
+    return build("runtime.v1", TABLE, ENUMS)
+
+
+class Cri:
+    """A runtime's socket; a context manager. Every method is one call with a deadline.
+
+    :raises InputError: in every method: one line with the socket, the call and what went wrong.
+    :raises HostUnsupportedError: grpcio or protobuf is not installed.
+    """
+
+    def __init__(self, endpoint: str, deadline_s: float = DEADLINE_S) -> None:
+        """Connect. :param endpoint: ``unix:///run/containerd/containerd.sock``, or the path alone."""
+        self._connection = Connection(endpoint, SERVICE, _classes(), deadline_s)
+
+    def __enter__(self) -> Cri:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.__exit__(kind, error, trace)
+
+    def version(self) -> Answer:
+        """Ask which runtime this is."""
+        return self._connection.call("Version", "VersionRequest", "VersionResponse", version="v1")
+
+    def config(self) -> Answer | None:
+        """Ask for the cgroup driver; ``None``: the runtime is too old to know the call (containerd before 2.0).
+
+        The default of the field, ``SYSTEMD``, is spelt out.
+        """
+        try:
+            answer = self._connection.call("RuntimeConfig", "RuntimeConfigRequest", "RuntimeConfigResponse")
+        except UnimplementedError:
+            return None
+        return {"linux": {"cgroupDriver": "SYSTEMD", **mapping(answer.get("linux"))}}
+
+    def containers(self) -> Answer:
+        """List the containers, those that ended too, without sandboxes."""
+        return self._connection.call("ListContainers", "ListContainersRequest", "ListContainersResponse")
+
+    def sandboxes(self) -> Answer:
+        """List the pods' sandboxes."""
+        return self._connection.call("ListPodSandbox", "ListPodSandboxRequest", "ListPodSandboxResponse")
+
+    def status(self, container: str) -> Answer | None:
+        """Ask for one container; ``None``: it is gone meanwhile.
+
+        :returns: ``status``, and of ``info``: ``pid``, ``cgroupsPath``, ``resources`` of the runtime's specification.
+        """
+        try:
+            answer = self._connection.call(
+                "ContainerStatus",
+                "ContainerStatusRequest",
+                "ContainerStatusResponse",
+                container_id=container,
+                verbose=True,
+            )
+        except NotFoundError:
+            return None
+        return {"status": answer.get("status", {}), **_info(mapping(answer.get("info")))}
+
+
+def _info(info: Mapping[str, Any]) -> Answer:
+    """Take pid, cgroup path and resources from what a runtime says about itself; its shape is no contract."""
+    try:
+        said = mapping(load(text(info.get("info")).encode(), "info"))
+    except InputError:
+        return {}
+    linux = mapping(mapping(said.get("runtimeSpec")).get("linux"))
+    resources = mapping(linux.get("resources"))
+    return {
+        "pid": said.get("pid"),
+        "cgroupsPath": linux.get("cgroupsPath"),
+        "resources": {key: resources[key] for key in ("cpu", "memory") if key in resources},
+    }

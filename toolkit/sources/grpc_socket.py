@@ -1,0 +1,139 @@
+"""Calls over gRPC to a unix socket of this machine: each has a deadline, a size limit, and an error of one line.
+
+Source: https://grpc.io/docs/guides/status-codes/; https://grpc.github.io/grpc/core/group__grpc__arg__keys.html;
+unix(7) for what connect(2) answers.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from toolkit.errors import InputError
+from toolkit.model.names import printable
+from toolkit.sources import messages
+
+DEADLINE_S = 5.0
+"""A runtime answers in milliseconds; one that takes seconds is at work or hangs."""
+MAX_BYTES = 16 * 1024 * 1024
+"""The kubelet's own limit for an answer of the runtime (``maxMsgSize``, pkg/kubelet and cri-client)."""
+
+
+class UnimplementedError(InputError):
+    """The server is there and does not know this call: an older version."""
+
+
+class NotFoundError(InputError):
+    """The server does not know what it was asked about: it is gone meanwhile."""
+
+
+def socket_path(endpoint: str) -> Path:
+    """Return the path of ``unix:///run/x.sock``, ``unix:/run/x.sock`` or a plain path.
+
+    :raises InputError: another scheme, or no absolute path.
+    """
+    path = endpoint.removeprefix("unix:")
+    path = path[2:] if path.startswith("///") else path
+    if not path.startswith("/") or path.startswith("//") or "\0" in path:
+        raise InputError("endpoint", printable(endpoint[:200]), "a unix socket: unix:///run/containerd/containerd.sock")
+    return Path(path)
+
+
+class Connection:
+    """One service behind one socket; a context manager. Nothing is sent before the first call."""
+
+    def __init__(self, endpoint: str, service: str, classes: dict[str, Any], deadline_s: float = DEADLINE_S) -> None:
+        """Connect.
+
+        :raises InputError: no socket there, nobody listens, or no right to connect.
+        :raises HostUnsupportedError: grpcio is not installed.
+        """
+        try:
+            import grpc
+        except ImportError:
+            raise messages.missing("grpcio") from None
+        self._grpc = grpc
+        self.path = socket_path(endpoint)
+        self._service, self._classes, self._deadline_s = service, classes, deadline_s
+        _knock(self.path, deadline_s)
+        options = (
+            ("grpc.max_receive_message_length", MAX_BYTES),
+            ("grpc.default_authority", "localhost"),  # Go's servers refuse the path of a socket as an authority
+            ("grpc.enable_retries", 0),
+        )
+        self._channel = grpc.insecure_channel(f"unix:{quote(os.fsencode(self.path))}", options=options)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
+
+    def call(self, method: str, request: str, response: str, **fields: object) -> dict[str, Any]:
+        """Make one call.
+
+        :returns: the answer as protobuf's JSON has it: camelCase, 64-bit numbers as strings, enums by name, and
+            nothing for a field that has its default.
+        :raises UnimplementedError: the server does not know the call.
+        :raises NotFoundError: the server does not know the subject of the call.
+        :raises InputError: refused, too late, too large, or not the message that was agreed.
+        """
+        from google.protobuf.json_format import MessageToDict
+        from google.protobuf.message import DecodeError
+
+        stub = self._channel.unary_unary(
+            f"/{self._service}/{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=bytes,
+        )
+        try:
+            data = stub(self._classes[request](**fields), timeout=self._deadline_s)
+        except self._grpc.RpcError as error:
+            raise self._told(method, error.code(), error.details() or "") from None
+        try:  # Not in grpc's thread: it would print a traceback for an exception in there.
+            found = MessageToDict(self._classes[response].FromString(data))
+        except (DecodeError, UnicodeDecodeError):
+            raise InputError(f"{self._where} {method}", "an answer that is no such message", f"a {response}") from None
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def _where(self) -> str:
+        return printable(str(self.path))
+
+    def _told(self, method: str, code: Any, details: str) -> InputError:
+        where, codes = f"{self._where} {method}", self._grpc.StatusCode
+        text = printable(details[:300])
+        if code is codes.UNIMPLEMENTED:
+            return UnimplementedError(where, f"unimplemented ({text})", f"a server of {self._service}")
+        if code is codes.NOT_FOUND:
+            return NotFoundError(where, f"not found ({text})", "a container that is there")
+        if code is codes.DEADLINE_EXCEEDED:
+            return InputError(where, f"no answer within {self._deadline_s:g} s", "a server that is not hung")
+        if code is codes.RESOURCE_EXHAUSTED:
+            return InputError(where, f"refused or too large ({text})", f"an answer of at most {MAX_BYTES >> 20} MiB")
+        if code is codes.UNAVAILABLE:
+            return InputError(where, f"the connection broke ({text})", "a gRPC server behind this socket")
+        return InputError(where, f"{code.name.lower()} ({text})", "an answer")
+
+
+def _knock(path: Path, deadline_s: float) -> None:
+    """Connect once without a word: the kernel tells precisely what grpc would call "unavailable"."""
+    where, expected = printable(str(path)), "the socket of a running server"
+    try:
+        if not stat.S_ISSOCK(path.stat().st_mode):
+            raise InputError(where, "not a socket", expected)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(deadline_s)
+            probe.connect(os.fsencode(path))
+    except TimeoutError:
+        raise InputError(where, f"no connection within {deadline_s:g} s", expected) from None
+    except OSError as error:
+        raise InputError(where, error.strerror or str(error), expected) from None

@@ -1,0 +1,123 @@
+"""What is kept of what a node says: what pins CPUs and memory. Lists of what stays leave out what may be a secret.
+
+Of pods stay names, UIDs and resources; environment, arguments, annotations, volumes and own labels do not.
+Source: Kubernetes API reference, Pod v1; KubeletConfiguration v1beta1, ``staticPodURLHeader``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from toolkit.errors import InputError
+from toolkit.model.yaml_text import MAX_BYTES, parse_document
+from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.sources.kubelet.runtime_json import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+
+MAX_TEXT = 4096
+"""Longer than any name, path or CPU list."""
+LABELS = (POD_UID, POD_NAME, POD_NAMESPACE, CONTAINER_NAME, "io.cri-containerd.kind")
+_METADATA = ("name", "namespace", "uid")
+_CONTAINER = ("name", "resources", "restartPolicy", "resizePolicy")
+_POD = ("resources", "overhead", "priority", "hostNetwork", "hostPID", "terminationGracePeriodSeconds")
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_HEADER = "staticpodurlheader"
+
+
+def runtime(node: dict[str, Any]) -> dict[str, Any]:
+    """Keep of the CRI's answers what the clients decode, of labels those of the kubelet, and no endless text."""
+    kept = bounded(node)
+    assert isinstance(kept, dict)
+    for answer, key in (("containers", "containers"), ("sandboxes", "items")):
+        for entry in items(mapping(kept.get(answer)).get(key)):
+            if isinstance(entry, dict) and "labels" in entry:
+                entry["labels"] = {name: v for name, v in mapping(entry["labels"]).items() if name in LABELS}
+    return kept
+
+
+def container_list(node: dict[str, Any]) -> dict[str, Any]:
+    """Return ``containers.json`` of the same answers: id to labels, cgroup path, resources and type."""
+    found: dict[str, Any] = {}
+    for entry in map(mapping, items(mapping(node.get("containers")).get("containers"))):
+        status = mapping(mapping(node.get("status")).get(text(entry.get("id"))))
+        linux = mapping(mapping(mapping(status.get("status")).get("resources")).get("linux"))
+        own = mapping(status.get("resources"))
+        names = {"shares": "cpuShares", "quota": "cpuQuota", "period": "cpuPeriod"}
+        names |= {"cpus": "cpusetCpus", "mems": "cpusetMems"}
+        asked = {
+            "cpu": {key: linux[name] for key, name in names.items() if name in linux},
+            "memory": {"limit": linux["memoryLimitInBytes"]} if "memoryLimitInBytes" in linux else {},
+        }
+        found[text(entry.get("id"))] = {
+            "labels": mapping(entry.get("labels")),
+            "cgroupsPath": text(status.get("cgroupsPath")),
+            "resources": asked if linux else own,
+            "type": "container",
+        }
+    for entry in map(mapping, items(mapping(node.get("sandboxes")).get("items"))):
+        found[text(entry.get("id"))] = {"labels": mapping(entry.get("labels")), "type": "sandbox"}
+    return found
+
+
+def bounded(value: Any) -> Any:
+    """Drop texts that are too long, and what holds them in a mapping."""
+    if isinstance(value, dict):
+        return {key: bounded(item) for key, item in value.items() if not (_long(key) or _long(item))}
+    if isinstance(value, list):
+        return [bounded(item) for item in value if not _long(item)]
+    return value
+
+
+def _long(value: object) -> bool:
+    return isinstance(value, str) and len(value) > MAX_TEXT
+
+
+def manifest(data: bytes, where: str) -> str:
+    """Keep of a static pod names and resources.
+
+    :raises InputError: it is no such document; the message quotes nothing of it.
+    """
+    try:
+        found = _document(data, where)
+    except InputError:
+        raise InputError(where, "no YAML document of one pod", "a static pod") from None
+    spec = mapping(found.get("spec"))
+    kept = {key: spec[key] for key in _POD if key in spec}
+    for name in _CONTAINERS:
+        if name in spec:
+            kept[name] = [_some(container, _CONTAINER) for container in items(spec[name])]
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": _some(found.get("metadata"), _METADATA), "spec": kept}
+    return str(yaml.safe_dump(bounded(document), sort_keys=False))
+
+
+def _some(value: object, keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: item for key, item in mapping(value).items() if key in keys}
+
+
+def configuration(data: bytes, where: str) -> bytes:
+    """Keep a kubelet's configuration as it is, but for the headers that it would fetch pods with.
+
+    :raises InputError: it is no document and speaks of such a header; the message quotes nothing of it.
+    """
+    try:
+        found = _document(data, where)
+    except InputError:
+        if _HEADER.encode() in data.lower():
+            raise InputError(
+                where, "no YAML document, and headers to fetch pods with in it", "a configuration"
+            ) from None
+        return data  # What is wrong with it is for the reader to say.
+    if not any(key.lower() == _HEADER for key in found):
+        return data
+    kept = {key: value for key, value in found.items() if key.lower() != _HEADER}
+    return str(yaml.safe_dump(kept, sort_keys=False)).encode()
+
+
+def _document(data: bytes, where: str) -> dict[str, Any]:
+    if len(data) > MAX_BYTES:
+        raise InputError(where, f"{len(data)} bytes", f"at most {MAX_BYTES}")
+    found = parse_document(data.decode("utf-8", "replace"), where)
+    if not isinstance(found, dict):
+        raise InputError(where, "no mapping", "a document of Kubernetes")
+    return mapping(found)

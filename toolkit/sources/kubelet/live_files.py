@@ -1,0 +1,166 @@
+"""Small readers of a live node's files: each returns a part of a capture. Read-only; nothing waits, all is bounded.
+
+Source: proc(5); cgroup-v2.rst; cgroup-v1/cpusets.rst.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from toolkit.model.names import shown
+from toolkit.model.node_reading import UNIFIED
+from toolkit.sources.kubelet.bundle import V1
+from toolkit.sources.kubelet.flags import arguments_of
+from toolkit.sources.kubelet.subjects import ROOT
+
+MAX_BYTES = 16 * 1024 * 1024
+FILES = (
+    *("cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"),
+    *("cpuset.mems", "cpuset.mems.effective", "cpuset.effective_mems"),
+    *("cpu.max", "cpu.max.burst", "cpu.weight", "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    *("memory.max", "memory.limit_in_bytes", "cgroup.procs"),
+)
+"""Control files that a reading holds."""
+_LOG = re.compile(rb"([^_]+)_([^_]+)_(.+)-([0-9a-f]{64})\.log")
+_MASK = re.compile(rb"^(Cpus|Mems)_allowed_list:\s*(\S*)$", re.MULTILINE)
+MAX_DEPTH = 12
+_CPU_LINES = ("cpu[0-9]*/topology/*", "cpu[0-9]*/cache/index*/*", "cpu[0-9]*/online")
+
+
+def read_bytes(path: Path) -> tuple[bytes | None, str]:
+    """Read a regular file without waiting on it, never through a link; else ``None`` and why."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return None, "no regular file"
+            data = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        return None, getattr(error, "strerror", None) or str(error)
+    if len(data) > MAX_BYTES:
+        return None, f"more than {MAX_BYTES} bytes"
+    return data, ""
+
+
+def cgroup_files(root: Path) -> dict[str, bytes]:
+    """Read the control files of everything below ``kubepods``, on v2, v1 and hybrid hosts.
+
+    :returns: a capture's ``cgroup/...`` files, names spelt as :mod:`toolkit.model.names` does.
+    """
+    found: dict[str, bytes] = {}
+    v1 = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
+    hybrid = any(name in V1 for name in v1)
+    for name, mount in [(f"{name}/", root / name) for name in v1] if hybrid else [("", root)]:
+        for folder, inside in _pod_folders(mount):
+            path = shown(os.fsencode(folder.relative_to(mount)))
+            for file in inside:
+                data, _ = read_bytes(folder / file)
+                if data is not None:
+                    found[f"cgroup/{name}{path}/{file}"] = data
+    return found
+
+
+def _pod_folders(mount: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield ``kubepods`` wherever it is (nodes in containers have it deeper) and all below it, with its own files."""
+    for folder, names, files in os.walk(mount):
+        parts = Path(folder).relative_to(mount).parts
+        if len(parts) >= MAX_DEPTH:
+            names.clear()
+        if any(ROOT.fullmatch(part) for part in parts):
+            yield Path(folder), [file for file in FILES if file in files]
+
+
+def threads(cgroups: dict[str, bytes], proc: Path) -> dict[str, Any]:
+    """Return ``threads.json``: the processes in these cgroups, each with the masks of its threads."""
+    words = {
+        word for name, data in cgroups.items() if name.endswith("/cgroup.procs") for word in data.split() if _id(word)
+    }
+    found = {}
+    for pid in sorted(words, key=int):
+        process = _process(proc / pid.decode())
+        if process["threads"]:
+            found[pid.decode()] = process
+    return found
+
+
+def _id(word: bytes) -> bool:
+    return word.isdigit() and len(word) < 10
+
+
+def _process(folder: Path) -> dict[str, Any]:
+    """Name and cgroups stand once, and again for a thread where its own ones are others."""
+    whole: dict[str, Any] = {"comm": "", "cgroup": "", "threads": {}}
+    try:
+        tids = numbers(folder / "task")
+    except OSError:
+        return whole
+    for tid in tids:
+        task = folder / "task" / str(tid)
+        status, cgroup = read_bytes(task / "status")[0], read_bytes(task / "cgroup")[0]
+        if status is None or cgroup is None:
+            continue
+        comm = shown((read_bytes(task / "comm")[0] or b"").strip(b"\n"))
+        groups = "\n".join(shown(line) for line in cgroup.splitlines())
+        if not whole["threads"]:
+            whole |= {"comm": comm, "cgroup": groups}
+        masks = {
+            f"{key.decode()}_allowed_list": value.decode("utf-8", "replace") for key, value in _MASK.findall(status)
+        }
+        other = {key: value for key, value in (("comm", comm), ("cgroup", groups)) if value != whole[key]}
+        whole["threads"][str(tid)] = masks | other
+    return whole
+
+
+def numbers(folder: Path) -> list[int]:
+    """Return the entries of a folder that are numbers, ascending.
+
+    :raises OSError: there is no such folder.
+    """
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit())
+
+
+def kubelet_arguments(proc: Path) -> tuple[str, ...] | None:
+    """Return the running kubelet's arguments without its own name; ``None``: none runs.
+
+    A process of a pod may call itself so: those below ``kubepods`` are skipped.
+    """
+    try:
+        pids = numbers(proc)
+    except OSError:
+        return None
+    for pid in pids:
+        if (read_bytes(proc / str(pid) / "comm")[0] or b"").strip() != b"kubelet":
+            continue
+        groups = (read_bytes(proc / str(pid) / "cgroup")[0] or b"").decode("utf-8", "replace")
+        if not any(ROOT.fullmatch(part) for part in groups.replace("\n", "/").split("/")):
+            return arguments_of((read_bytes(proc / str(pid) / "cmdline")[0] or b"").decode("utf-8", "replace"))
+    return None
+
+
+def log_names(logs: Path) -> dict[str, dict[str, str]]:
+    """Return container id to pod, namespace and container name, by the kubelet's log symlinks."""
+    try:
+        names = sorted(os.fsencode(entry.name) for entry in logs.iterdir())
+    except OSError:
+        return {}
+    matches = [match for match in map(_LOG.fullmatch, names) if match]
+    return {m[4].decode(): {"pod": shown(m[1]), "namespace": shown(m[2]), "name": shown(m[3])} for m in matches}
+
+
+def sysfs_lines(sys: Path) -> str:
+    """Return ``sysfs.txt``: ``PATH: VALUE``, paths as on the node."""
+    cpu, node = sys / "devices/system/cpu", sys / "devices/system/node"
+    files = [cpu / name for name in ("online", "present", "possible", "isolated", "smt/active", "smt/control")]
+    files += [file for pattern in _CPU_LINES for file in sorted(cpu.glob(pattern))]
+    files += [file for name in ("cpulist", "distance") for file in sorted(node.glob(f"node[0-9]*/{name}"))]
+    lines = []
+    for file in files:
+        data, _ = read_bytes(file)
+        if data is not None:
+            lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(data.strip())}\n")
+    return "".join(lines)

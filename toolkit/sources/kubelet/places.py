@@ -1,0 +1,62 @@
+"""Where a kubelet's node keeps what it says about itself, below any root.
+
+Source: Kubernetes documentation "Local Files And Paths Used By The Kubelet"; kubelet reference, ``--root-dir``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.host.sysfs import SysTree
+from toolkit.model.names import from_path
+
+CGROUP_ROOT, PROC, SYS, LOGS = "/sys/fs/cgroup", "/proc", "/sys", "/var/log/containers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Roots of the readers. ``None``: where it usually is, below ``root``.
+
+    :param root: the node's ``/``; links below it stay inside, as after chroot(2).
+    :param kubelet_root: ``None``: as the running kubelet's command line says.
+    :param cri: the runtime's endpoint; ``None``: as the kubelet's configuration says.
+    """
+
+    root: Path = Path("/")
+    kubelet_root: Path | None = None
+    cgroup_root: Path | None = None
+    proc: Path | None = None
+    sys: Path | None = None
+    logs: Path | None = None
+    cri: str | None = None
+
+    def below(self, path: str) -> Path:
+        """Return where a path of the node leads on this machine; a relative one starts at its root.
+
+        What is not there is named all the same. No link is left in what is returned below another root than ``/``.
+        """
+        if str(self.root) == "/":
+            return Path("/", path)
+        found = SysTree(self.root).resolved(path)
+        if found is not None:
+            return found
+        folder, _, name = path.rstrip("/").rpartition("/")
+        if not name:
+            return self.root.absolute()
+        place = self.below(folder) / name
+        # It would lead out of this root, to a file of this machine.
+        return place.with_name(f"{name} (a link to nothing)") if place.is_symlink() else place
+
+    def target(self, path: Path) -> Path:
+        """Return a path of this machine without its links, which stay below the root."""
+        root = self.root.absolute()
+        if str(root) == "/" or not path.is_relative_to(root):
+            return Path(os.path.realpath(path))
+        return self.below(str(path.relative_to(root)))
+
+    def of_node(self, path: Path) -> str:
+        """Return a path of this machine as the node has it, spelt for people."""
+        root = self.root.absolute()
+        return from_path(Path("/", path.relative_to(root)) if path.is_relative_to(root) else path)
