@@ -23,6 +23,7 @@ from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import conformance, execute
+from toolkit.pipeline.judged import judged
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.repeats import REPEATS
 from toolkit.pipeline.standing import standing
@@ -194,7 +195,7 @@ def needs(requires: Requirements) -> str:
 
 
 def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
-    """Print what the scenarios show and need."""
+    """Print what the scenarios show, need, and judge."""
     if as_json:
         print_json(
             [
@@ -205,6 +206,7 @@ def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
                     "tier": scenario.tier.value,
                     "shows": scenario.shows,
                     "needs": to_data(scenario.requires),
+                    "judges": list(judged(scenario)),
                     "rules": sorted({control.rule for control in scenario.negative_controls}),
                     "negative_controls": [to_data(control) for control in scenario.negative_controls],
                 }
@@ -219,8 +221,9 @@ def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
             scenario.tier.value,
             textwrap.fill(scenario.title, 44),
             textwrap.fill(needs(scenario.requires), 28),
+            textwrap.fill(", ".join(judged(scenario)), 40),
             "\n".join(f"{control.rule} ← {control.fault}" for control in scenario.negative_controls),
         ]
         for scenario in scenarios
     ]
-    say(tabulate(rows, headers=["scenario", "ids", "tier", "shows", "needs", "negative controls"]))
+    say(tabulate(rows, headers=["scenario", "ids", "tier", "shows", "needs", "judges", "negative controls"]))
