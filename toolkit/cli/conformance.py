@@ -22,6 +22,7 @@ from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import conformance, execute
+from toolkit.pipeline.judged import judged
 from toolkit.pipeline.preflight import require_run
 from toolkit.pipeline.repeats import REPEATS
 from toolkit.pipeline.standing import standing
@@ -202,7 +203,7 @@ def needs(requires: Requirements) -> str:
 
 
 def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
-    """Print what the scenarios show and need."""
+    """Print what the scenarios show, need, and judge."""
     if as_json:
         print_json(
             [
@@ -213,6 +214,7 @@ def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
                     "tier": scenario.tier.value,
                     "shows": scenario.shows,
                     "needs": to_data(scenario.requires),
+                    "judges": list(judged(scenario)),
                     "rules": sorted({control.rule for control in scenario.negative_controls}),
                     "negative_controls": [to_data(control) for control in scenario.negative_controls],
                 }
@@ -229,6 +231,7 @@ def _entry(scenario: Scenario) -> str:
     lines = (
         scenario.title,
         f"needs {needs(scenario.requires)}",
+        f"judges {', '.join(judged(scenario))}",
         f"negative controls: {', '.join(controls)}" if controls else "",
     )
     head = f"{scenario.name} ({', '.join((*scenario.catalogue, scenario.tier.value))})"

@@ -11,7 +11,7 @@ FAULT = Fault(
     title="the node is set up otherwise than it says",
     changes="kubelet settings of the control come on top of the scenario's; the promises stay the scenario's",
     field=(),
-    rules=("reserved-cpus",),
+    rules=("numa-alignment", "reserved-cpus"),
     injectable=False,
     words=(Word(word="misconfigure-node", when=When.NODE, vary=vary),),
 )

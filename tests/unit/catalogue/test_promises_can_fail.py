@@ -12,6 +12,7 @@ import pytest
 from tests.lab.harness.catalogue import dealt, machine, scenarios
 from tests.unit.catalogue.edits import edits
 from tests.unit.catalogue.stand import Stand, stand
+from toolkit.faults.registry import word_of
 from toolkit.model.verdict import Outcome
 from validators.registry import judge, rule_named
 
@@ -50,3 +51,15 @@ def test_every_promise_can_fail(name: str) -> None:
             silent.append((edit.promise, edit.rule, edit.subject))
 
     assert silent == []
+
+
+def test_a_node_without_distribution_is_noticed() -> None:
+    """The control of ``numa-distributed``: a node with the option off fills one node first, which is no even spread."""
+    scenario = scenarios()["numa-distributed"]
+    control = next(one for one in scenario.negative_controls if one.fault == "misconfigure-node")
+    place = machine(PLACES[scenario.name])
+    real = stand(word_of(control).vary(control, scenario), place)
+
+    verdicts = judge(standing(scenario.name).claims, real.evidence, [rule_named(control.rule)])
+
+    assert [v.outcome for v in verdicts if v.subject == control.target] == [Outcome.FAILED]
