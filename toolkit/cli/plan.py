@@ -16,7 +16,10 @@ from toolkit.allocation.topology.manager import MAX_NODES, PREFER_CLOSEST
 from toolkit.cli.common import json_option, named, print_json, say, say_line
 from toolkit.cli.ending import attempt, worse
 from toolkit.errors import InputError
+from toolkit.host.isolation import read_isolation
+from toolkit.host.sysfs import SysTree
 from toolkit.host.topology import read_topology
+from toolkit.model.isolation import Finding
 from toolkit.model.kubelet_change import patch_of
 from toolkit.model.kubelet_version import MODELLED, STATEMENT
 from toolkit.model.names import printable
@@ -24,7 +27,11 @@ from toolkit.model.plan import Plan
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
+from toolkit.pipeline.cpu_roles import roles_of_plan
+from toolkit.pipeline.isolation import findings
+from toolkit.pipeline.plan_findings import plan_findings
 from toolkit.pipeline.planning import plan_scenario
+from toolkit.report.isolation_text import finding_text
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.plan_difference import difference_table, plan_difference
@@ -39,13 +46,17 @@ PATH = click.Path(path_type=Path)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planned:
-    """One scenario with its plan. :param after: the plan with the changes of ``--diff``."""
+    """One scenario with its plan. :param after: the plan with the changes of ``--diff``.
+
+    :param found: what is wrong with the plan, or on the machine beside it.
+    """
 
     scenario: Scenario
     topology: Topology
     plan: Plan
     after: Plan | None = None
     warnings: tuple[str, ...] = ()
+    found: tuple[Finding, ...] = ()
 
 
 @click.command("plan", short_help="Compute an allocation and explain it.")
@@ -92,11 +103,16 @@ def command(
         raise click.UsageError("give SCENARIO files, or --kubelet-config and --pods, or --capture")
     patch = patch_of(changes, MATURITY, (PREFER_CLOSEST, MAX_NODES))
     if any(asked):
-        plans = [_of_kubelet(kubelet_config, pods, capture, kubelet_version, sysroot, patch)]
+        one = _of_kubelet(kubelet_config, pods, capture, kubelet_version, sysroot, patch)
+        # Of a captured machine only the topology is known.
+        plans = [_examined(one, None if capture is not None and sysroot is None else sysroot or Path("/"))]
     else:
         topology = read_topology(sysroot or Path("/"))
         loaded = [load_scenario(path) for path in scenarios]
-        plans = [_planned(one, topology, patch, path) for path, one in zip(scenarios, loaded, strict=True)]
+        plans = [
+            _examined(_planned(one, topology, patch, path), sysroot or Path("/"))
+            for path, one in zip(scenarios, loaded, strict=True)
+        ]
     for warning in (warning for work in plans for warning in work.warnings):
         say_line(f"pinproof: {warning}", err=True)
     code = 0
@@ -140,6 +156,15 @@ def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path
     return _Planned(scenario=scenario, topology=topology, plan=plan, after=after)
 
 
+def _examined(work: _Planned, root: Path | None) -> _Planned:
+    """Add the findings about the plan, and about the machine below ``root`` for whoever owns CPUs by the plan."""
+    options = work.scenario.kubelet.get("cpuManagerPolicyOptions") or {}
+    found = plan_findings(work.plan, work.topology, whole_cores=options.get("full-pcpus-only") == "true")
+    if root is not None and any(c.assigned for pod in work.plan.pods for c in pod.containers):
+        found += findings(read_isolation(SysTree(root), work.topology), roles_of_plan(work.plan))
+    return replace(work, found=found)
+
+
 def _show(work: _Planned, changes: Sequence[str]) -> None:
     say(f"{work.scenario.name}: {printable(work.scenario.title)}\n")
     if work.after is not None:
@@ -149,6 +174,8 @@ def _show(work: _Planned, changes: Sequence[str]) -> None:
     # Has colours; the names in it are DNS labels.
     picture = text_picture(work.topology, owners(work.plan, work.topology.online), colour=sys.stdout.isatty())
     click.echo(f"{picture}\n")
+    for finding in work.found:
+        say(f"{finding_text(finding)}\n")
     say(STATEMENT)
 
 
@@ -156,6 +183,8 @@ def _data(work: _Planned, changes: Sequence[str]) -> dict[str, Any]:
     data: dict[str, Any] = {"scenario": work.scenario.name, "model": MODELLED, "plan": to_data(work.plan)}
     if work.warnings:
         data["warnings"] = list(work.warnings)
+    if work.found:
+        data["findings"] = [to_data(finding) for finding in work.found]
     if work.after is not None:
         data |= {"diff": list(changes), "after": to_data(work.after)}
         data["differences"] = plan_difference(work.plan, work.after)
