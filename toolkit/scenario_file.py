@@ -25,6 +25,7 @@ from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.scenario import NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
+from toolkit.scenario_references import all_pods, kubelet_settings
 
 QOS_CLAIMS = {qos_claim_name(cgroup) for cgroup in QOS_CGROUPS.values()}
 """What negative controls call the cgroups of QoS classes."""
@@ -116,8 +117,10 @@ class ScenarioDocument(_Part):
     tier: Tier = Tier.FULL
     requires: _Requires = Field(default_factory=_Requires)
     policy: ExclusivePolicy = ExclusivePolicy.K8S
+    kubelet_config: str = ""
     kubelet: dict[str, Any] = Field(default_factory=dict)
-    pods: tuple[dict[str, Any], ...] = Field(min_length=1, max_length=1024)
+    pod_files: tuple[str, ...] = Field(default=(), max_length=1024)
+    pods: tuple[dict[str, Any], ...] = Field(default=(), min_length=1, max_length=1024)
     workloads: dict[str, tuple[_Workload, ...]] = Field(default_factory=dict)
     duration_seconds: float = Field(default=3.0, gt=0, le=86_400)
     departures: tuple[str, ...] = ()
@@ -135,9 +138,10 @@ class ScenarioDocument(_Part):
     negative_controls: tuple[_Control, ...] = ()
 
 
-def parse_scenario(text: str, where: str) -> Scenario:
+def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenario:
     """Read a scenario document.
 
+    :param folder: where the paths in it begin; ``None``: it cannot name other files.
     :raises InputError: one line that names the place, what was found and what was expected.
     """
     data = parse_document(text, where)
@@ -156,8 +160,8 @@ def parse_scenario(text: str, where: str) -> Scenario:
         tier=document.tier,
         requires=Requirements(**document.requires.model_dump()),
         policy=document.policy,
-        kubelet=document.kubelet,
-        pods=document.pods,
+        kubelet=kubelet_settings(document.kubelet_config, document.kubelet, folder, where),
+        pods=all_pods(document.pod_files, document.pods, folder, where),
         workloads={
             name: tuple(Workload(**load.model_dump()) for load in loads) for name, loads in document.workloads.items()
         },
@@ -176,6 +180,8 @@ def parse_scenario(text: str, where: str) -> Scenario:
         rejected_pods=dict.fromkeys(rejected, "") if isinstance(rejected, tuple) else rejected,
         negative_controls=tuple(_control(control) for control in document.negative_controls),
     )
+    if not scenario.pods:
+        raise InputError(where, "pods: none", "at least one in pods or in podFiles")
     for part in (scenario.kubelet, *(control.kubelet for control in scenario.negative_controls)):
         _check_kubelet(part, where)
     _check_names(scenario, where)
@@ -245,7 +251,7 @@ def _containers(pods: tuple[dict[str, Any], ...], part: str, where: str) -> dict
 
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario file; see :func:`parse_scenario`."""
-    return parse_scenario(read_text(path, EXPECTED, MAX_BYTES), str(path))
+    return parse_scenario(read_text(path, EXPECTED, MAX_BYTES), str(path), path.parent)
 
 
 def load_catalogue() -> tuple[Scenario, ...]:

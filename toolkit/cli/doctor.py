@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import click
 
 from toolkit.cli.common import print_json, say
+from toolkit.errors import InputError
 from toolkit.host.capabilities import Capability, HostReport, read_capabilities
+from toolkit.host.isolation import read_isolation
+from toolkit.host.sysfs import SysTree
+from toolkit.host.topology import read_topology
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.isolation import CpuRoles, Finding
 from toolkit.model.serde import to_data
+from toolkit.model.topology import Topology
+from toolkit.model.verdict import Outcome, exit_code, worst
+from toolkit.pipeline.cpu_roles import roles_of_kernel, roles_of_kubelet
+from toolkit.pipeline.isolation import findings
+from toolkit.report.isolation_text import isolation_data, isolation_text
 from toolkit.report.layout import fitted, paragraph, table
+from toolkit.sources.kubelet.configuration import load_configuration
 
 _CANNOT_RUN = 4
+PATH = click.Path(path_type=Path)
 
 
 @click.command("doctor", short_help="Show what this host supports, and how to get what is missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def command(as_json: bool) -> None:
+@click.option("--isolation", is_flag=True, help="Look for configuration that breaks isolation before any pod does.")
+@click.option("--kubelet-config", type=PATH, help="With --isolation: says which CPUs are reserved and shared.")
+@click.option("--exclusive", metavar="CPUS", help="With --isolation: the CPUs that are to be exclusive.")
+@click.option("--sysroot", type=PATH, help="With --isolation: the machine whose /sys, /proc and /etc were saved here.")
+def command(
+    as_json: bool, isolation: bool, kubelet_config: Path | None, exclusive: str | None, sysroot: Path | None
+) -> None:
     """Test what each verb needs; where something is missing, print the reason and the remedy.
 
     Changes nothing. Exit code: 0 if `run` can work here, 4 if it cannot.
+
+    With --isolation: 0 nothing was found, 1 something breaks a promise, 3 something disturbs: a run measures how much.
     """
+    if isolation:
+        sys.exit(_isolation(sysroot or Path("/"), kubelet_config, exclusive, as_json=as_json))
+    if kubelet_config or exclusive is not None or sysroot:
+        raise click.UsageError("--kubelet-config, --exclusive and --sysroot go with --isolation")
     report = read_capabilities()
     if as_json:
         data = {"schema": "pinproof.doctor/1", "can_run": report.can_run, **_plain(report)}
@@ -29,6 +56,33 @@ def command(as_json: bool) -> None:
         say(render_report(report))
     if not report.can_run:
         sys.exit(_CANNOT_RUN)
+
+
+def _isolation(root: Path, config: Path | None, exclusive: str | None, *, as_json: bool) -> int:
+    """Look at the machine below ``root``; return the exit code."""
+    topology = read_topology(root)
+    facts = read_isolation(SysTree(root), topology)
+    roles = roles_of_kernel(topology)
+    more: tuple[Finding, ...] = ()
+    if config is not None and topology.kubelet.error is None:
+        roles, more = _of_kubelet(config, topology)
+    if exclusive is not None:
+        cpus = CpuSet.parse(exclusive, "--exclusive")
+        if not cpus <= topology.online:
+            raise InputError("--exclusive", f"CPUs {cpus - topology.online}", f"CPUs of {topology.online}")
+        source = roles.source if config is not None else "--exclusive"
+        roles = replace(roles, exclusive=cpus, pool=roles.pool - cpus, source=source)
+    found = (*findings(facts, roles), *more)
+    outcome = worst(finding.outcome for finding in found) if found else Outcome.PASSED
+    if as_json:
+        print_json(isolation_data(roles, found, outcome))
+    else:
+        say(isolation_text(roles, found))
+    return exit_code(outcome)
+
+
+def _of_kubelet(config: Path, topology: Topology) -> tuple[CpuRoles, tuple[Finding, ...]]:
+    return roles_of_kubelet(load_configuration(config).node, topology, str(config))
 
 
 def render_report(report: HostReport) -> str:

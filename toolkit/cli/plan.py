@@ -3,109 +3,189 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from toolkit.cli.common import json_option, named, print_json, say
+from toolkit.allocation.cpu.options.registry import OPTIONS as CPU_OPTIONS
+from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPTIONS
+from toolkit.cli.common import json_option, named, print_json, say, say_line
 from toolkit.cli.ending import attempt, worse
+from toolkit.errors import InputError
+from toolkit.host.isolation import read_isolation
+from toolkit.host.sysfs import SysTree
 from toolkit.host.topology import read_topology
+from toolkit.model.isolation import Finding
+from toolkit.model.kubelet_change import patch_of
+from toolkit.model.kubelet_version import MODELLED, STATEMENT
 from toolkit.model.names import printable
-from toolkit.model.plan import ContainerPlan, Plan, PodPlan
+from toolkit.model.plan import Plan
+from toolkit.model.scenario import Scenario
 from toolkit.model.serde import to_data
+from toolkit.model.topology import Topology
+from toolkit.pipeline.cpu_roles import roles_of_plan
+from toolkit.pipeline.isolation import findings
+from toolkit.pipeline.plan_findings import plan_findings
 from toolkit.pipeline.planning import plan_scenario
-from toolkit.report.layout import paragraph, table
+from toolkit.report.isolation_text import finding_text
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture, text_picture
+from toolkit.report.plan_difference import difference_table, plan_difference
+from toolkit.report.plan_text import render
 from toolkit.scenario_file import load_scenario
+from toolkit.sources.kubelet.configuration import merge
+from toolkit.sources.kubelet.question import ask
 from toolkit.store import write_output
+
+PATH = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """One scenario with its plan. :param after: the plan with the changes of ``--diff``.
+
+    :param found: what is wrong with the plan, or on the machine beside it.
+    """
+
+    scenario: Scenario
+    topology: Topology
+    plan: Plan
+    after: Plan | None = None
+    warnings: tuple[str, ...] = ()
+    found: tuple[Finding, ...] = ()
 
 
 @click.command("plan", short_help="Compute an allocation and explain it.")
-@click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
+@click.argument("scenarios", nargs=-1, type=PATH, metavar="[SCENARIO...]")
 @click.option(
     "--sysroot",
-    type=click.Path(path_type=Path),
-    default=Path("/"),
-    help="Plan for the machine whose sys and proc are in this directory.",
+    "--topology",
+    type=PATH,
+    help="Plan for the machine whose /sys and /proc were saved here.  [default: this machine, or that of --capture]",
 )
-@click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the machine, coloured by owner.")
+@click.option("--kubelet-config", type=PATH, help="A KubeletConfiguration file, as it lies on a node.")
+@click.option("--pods", type=PATH, help="Pod manifests: a file or a directory; admitted in the order of names.")
+@click.option("--capture", type=PATH, help="Take from a capture (a folder or a .tar.gz) what is not given.")
+@click.option("--kubelet-version", default="", metavar="VERSION", help="Of the kubelet, if it is not the model's.")
+@click.option(
+    "--diff",
+    "changes",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="Show what changes with this option of the kubelet: a field, a policy option or a feature gate. Repeatable.",
+)
+@click.option("--svg", type=PATH, help="Write a picture of the machine, coloured by owner.")
 @json_option
-def command(scenarios: tuple[Path, ...], sysroot: Path, svg: Path | None, as_json: bool) -> None:
-    """Compute the allocation of SCENARIO files and explain each decision."""
-    topology = read_topology(sysroot)
-    loaded = [load_scenario(path) for path in scenarios]
-    plans = []
-    for path, scenario in zip(scenarios, loaded, strict=True):
-        with named(path):
-            plans.append((scenario, plan_scenario(scenario, topology)))
+def command(
+    scenarios: tuple[Path, ...],
+    sysroot: Path | None,
+    kubelet_config: Path | None,
+    pods: Path | None,
+    capture: Path | None,
+    kubelet_version: str,
+    changes: tuple[str, ...],
+    svg: Path | None,
+    as_json: bool,
+) -> None:
+    """Compute the allocation of SCENARIO files, or of a kubelet's own files, and explain each decision.
+
+    With --kubelet-config and --pods, or --capture: what will my kubelet decide? With --diff: what changes if I switch
+    this on? Decides as kubelet v1.36.2; about a kubelet of another version a line on standard error warns.
+
+    Exit code: 0 planned (a refused pod is an answer), 2 bad input, or no kubelet would start with it.
+    """
+    asked = (kubelet_config, pods, capture)
+    if bool(scenarios) == any(asked):
+        raise click.UsageError("give SCENARIO files, or --kubelet-config and --pods, or --capture")
+    patch = patch_of(changes, CPU_OPTIONS, TOPOLOGY_OPTIONS)
+    if any(asked):
+        one = _of_kubelet(kubelet_config, pods, capture, kubelet_version, sysroot, patch)
+        # Of a captured machine only the topology is known.
+        plans = [_examined(one, None if capture is not None and sysroot is None else sysroot or Path("/"))]
+    else:
+        topology = read_topology(sysroot or Path("/"))
+        loaded = [load_scenario(path) for path in scenarios]
+        plans = [
+            _examined(_planned(one, topology, patch, path), sysroot or Path("/"))
+            for path, one in zip(scenarios, loaded, strict=True)
+        ]
+    for warning in (warning for work in plans for warning in work.warnings):
+        say_line(f"pinproof: {warning}", err=True)
     code = 0
-    for index, (scenario, plan) in enumerate(plans):
+    for index, work in enumerate(plans):
         if svg is not None:
             target = svg if len(plans) == 1 else svg.with_stem(f"{svg.stem}-{index + 1}")
-            picture = svg_picture(topology, owners(plan, topology.online), scenario.title)
+            drawn = work.after or work.plan
+            picture = svg_picture(work.topology, owners(drawn, work.topology.online), work.scenario.title)
             code = worse(code, attempt(partial(write_output, target, picture)))
         if not as_json:
-            say(f"{scenario.name}: {printable(scenario.title)}\n\n{render(plan)}\n")
-            # Has colours; the names in it are DNS labels.
-            click.echo(text_picture(topology, owners(plan, topology.online), colour=sys.stdout.isatty()) + "\n")
+            _show(work, changes)
     if as_json:
-        print_json([{"scenario": scenario.name, "plan": to_data(plan)} for scenario, plan in plans])
+        print_json([_data(work, changes) for work in plans])
     sys.exit(code)
 
 
-def render(plan: Plan) -> str:
-    """Return the table of containers and the reasons."""
-    strict = " (strict)" if plan.strict_reservation else ""
-    reserved = f"reserved CPUs {plan.reserved_cpus or 'none'}{strict}"
-    parts = [
-        f"CPU Manager {plan.cpu_manager_policy}, {reserved}, shared pool {plan.default_cpus or 'empty'}",
-        table(
-            [row for pod in plan.pods for row in _rows(pod)],
-            ("pod", "container", "QoS", "CPUs", "isolation", "mems", "quota ms", "shares"),
-        ),
-    ]
-    reasons = [line for pod in plan.pods for line in _reasons(pod)]
-    if reasons:
-        parts.append("Why:\n" + "\n".join(paragraph(line, "  ", "    ") for line in reasons))
-    parts += [paragraph(f"Warning: {warning}", "", "  ") for warning in plan.warnings]
-    return "\n\n".join(parts)
+def _of_kubelet(
+    config: Path | None,
+    pods: Path | None,
+    capture: Path | None,
+    version: str,
+    sysroot: Path | None,
+    patch: dict[str, Any],
+) -> _Planned:
+    question = ask(config=config, pods=pods, capture=capture, version=version, machine=sysroot is None)
+    topology = question.topology or read_topology(sysroot or Path("/"))
+    planned = _planned(question.scenario, topology, patch, config or capture or Path())
+    return replace(planned, warnings=question.warnings)
 
 
-def _rows(pod: PodPlan) -> list[list[str]]:
-    if not pod.admitted:
-        return [[pod.name, "", pod.qos_class.value, "refused", pod.reason, "", "", ""]]
-    rows = [[pod.name, container.name, pod.qos_class.value, *_cells(container)] for container in pod.containers]
-    return [
-        *rows,
-        [
-            pod.name,
-            "(pod)",
-            "",
-            str(pod.cpus or ""),
-            "",
-            "",
-            _quota(pod.quota_us, pod.period_us),
-            str(pod.shares),
-        ],
-    ]
+def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path: Path) -> _Planned:
+    with named(path):
+        plan = plan_scenario(scenario, topology)
+    if not patch:
+        return _Planned(scenario=scenario, topology=topology, plan=plan)
+    changed = replace(scenario, kubelet=merge(scenario.kubelet, patch))
+    try:
+        after = plan_scenario(changed, topology)
+    except InputError as error:
+        raise InputError("--diff", str(error)) from None
+    return _Planned(scenario=scenario, topology=topology, plan=plan, after=after)
 
 
-def _cells(container: ContainerPlan) -> list[str]:
-    quota = _quota(container.quota_us, container.period_us)
-    mems = "" if container.mems is None else str(container.mems)
-    return [str(container.cpus) or "any", container.isolation.value, mems, quota, str(container.shares)]
+def _examined(work: _Planned, root: Path | None) -> _Planned:
+    """Add the findings about the plan, and about the machine below ``root`` for whoever owns CPUs by the plan."""
+    options = work.scenario.kubelet.get("cpuManagerPolicyOptions") or {}
+    found = plan_findings(work.plan, work.topology, whole_cores=options.get("full-pcpus-only") == "true")
+    if root is not None and any(c.assigned for pod in work.plan.pods for c in pod.containers):
+        found += findings(read_isolation(SysTree(root), work.topology), roles_of_plan(work.plan))
+    return replace(work, found=found)
 
 
-def _quota(quota_us: int, period_us: int) -> str:
-    """Return ``150/100``, the quota per period in milliseconds."""
-    return "none" if quota_us < 0 else f"{quota_us / 1000:g}/{period_us / 1000:g}"
+def _show(work: _Planned, changes: Sequence[str]) -> None:
+    say(f"{work.scenario.name}: {printable(work.scenario.title)}\n")
+    if work.after is not None:
+        say(f"With {', '.join(changes)}:\n\n{difference_table(plan_difference(work.plan, work.after))}\n\n{STATEMENT}")
+        return
+    say(f"{render(work.plan)}\n")
+    # Has colours; the names in it are DNS labels.
+    picture = text_picture(work.topology, owners(work.plan, work.topology.online), colour=sys.stdout.isatty())
+    click.echo(f"{picture}\n")
+    for finding in work.found:
+        say(f"{finding_text(finding)}\n")
+    say(STATEMENT)
 
 
-def _reasons(pod: PodPlan) -> list[str]:
-    lines = [f"{pod.name}: {reason}" for reason in pod.reasons]
-    if not pod.admitted:
-        lines.append(f"{pod.name}: refused with {pod.reason}: {pod.message}")
-    lines += [f"{pod.name}/{container.name}: {reason}" for container in pod.containers for reason in container.reasons]
-    return lines
+def _data(work: _Planned, changes: Sequence[str]) -> dict[str, Any]:
+    data: dict[str, Any] = {"scenario": work.scenario.name, "model": MODELLED, "plan": to_data(work.plan)}
+    if work.warnings:
+        data["warnings"] = list(work.warnings)
+    if work.found:
+        data["findings"] = [to_data(finding) for finding in work.found]
+    if work.after is not None:
+        data |= {"diff": list(changes), "after": to_data(work.after)}
+        data["differences"] = plan_difference(work.plan, work.after)
+    return data

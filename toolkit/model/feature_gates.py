@@ -102,6 +102,11 @@ class FeatureGates:
         """Whether the resource managers honour pod-level budgets."""
         return self._on[POD_LEVEL_RESOURCE_MANAGERS] and self._on[POD_LEVEL_RESOURCES]
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The gates given that a kubelet does not take, whatever the others are: unknown, or locked otherwise."""
+        return tuple(name for name, value in sorted(self.given.items()) if _refusal(name, value))
+
     def problem(self) -> str | None:
         """Return the message with which a kubelet refuses these gates, ``None`` if it takes them."""
         errors = [text for name, value in sorted(self.given.items()) if (text := _refusal(name, value))]

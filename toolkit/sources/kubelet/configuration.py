@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from toolkit.model.documents import Part, read_document, without_nulls
 from toolkit.model.node_config import (
     DEFAULT_EVICTION_HARD,
     EXPECTED,
+    FIELDS,
     Duration,
     NodeConfig,
     nanoseconds,
@@ -46,9 +47,11 @@ class KubeletConfiguration:
     :param node: what decides on allocations.
     :param reconcile_period_s: a container's cpuset is written anew at this period at the latest.
     :param cgroup_root: the cgroup above ``kubepods``; empty: the root.
+    :param fields: the merged fields as they are written, those that ``node`` is read from.
     """
 
     node: NodeConfig
+    fields: Mapping[str, Any] = field(default_factory=dict)
     reconcile_period_s: float = DEFAULT_RECONCILE_S
     container_runtime_endpoint: str = ""
     static_pod_path: str = ""
@@ -93,6 +96,7 @@ def read_configuration(
     period = nanoseconds(places.cpu_manager_reconcile_period) / 1e9
     return KubeletConfiguration(
         node=read_settings(fields, "the kubelet's configuration"),
+        fields={name: value for name, value in fields.items() if name in FIELDS},
         reconcile_period_s=period or DEFAULT_RECONCILE_S,
         container_runtime_endpoint=places.container_runtime_endpoint or "unix:///run/containerd/containerd.sock",
         static_pod_path=places.static_pod_path,

@@ -1,0 +1,165 @@
+"""``pinproof doctor --isolation``: configuration that breaks isolation, found on made trees of kernel files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.toolkit.cli.command_line import pinproof
+from tests.unit.toolkit.host.sysroots import CPU, cpu, node, write
+
+KUBELET = """
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {strict-cpu-reservation: "true"}
+reservedSystemCPUs: "0-1"
+"""
+CGROUP = "sys/fs/cgroup"
+HEALTHY: dict[str, str | int] = {
+    f"{CPU}/online": "0-7",
+    f"{CPU}/isolated": "",
+    f"{CPU}/nohz_full": "(null)",
+    "proc/cmdline": "quiet",
+    "proc/meminfo": "MemTotal: 8388608 kB",
+    "proc/sys/kernel/osrelease": "6.12.1",
+    "proc/irq/default_smp_affinity": "3",
+    "proc/irq/24/smp_affinity_list": "0-7",
+    "proc/irq/24/effective_affinity_list": "1",
+    "proc/77/comm": "sshd",
+    "sys/devices/virtual/workqueue/cpumask": "3",
+    f"{CGROUP}/cgroup.controllers": "cpuset",
+    f"{CGROUP}/kubepods/cpuset.cpus.effective": "0-7",
+    f"{CGROUP}/kubepods/cpuset.cpus.partition": "member",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A healthy machine: four cores of two threads, on which nothing disturbs CPUs 2-7."""
+    machine = tmp_path / "machine"
+    for number in range(8):
+        core = number // 2
+        siblings = f"{core * 2}-{core * 2 + 1}"
+        write(machine, cpu(number, core=core, thread_siblings_list=siblings, thread_siblings=f"{3 << core * 2:x}"))
+    node(machine, 0, tuple(range(8)), 8 << 20, "10")
+    (tmp_path / "kubelet.yaml").write_text(KUBELET)
+    return write(machine, HEALTHY)
+
+
+def doctor(root: Path, *more: object) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Look at the machine, and return the exit code and the findings by id."""
+    config = root.parent / "kubelet.yaml"
+    ended = pinproof("doctor", "--isolation", "--sysroot", root, "--kubelet-config", config, "--json", *more)
+    assert ended.stderr == ""
+    data = json.loads(ended.stdout)
+    return ended.exit_code, {finding["id"]: finding for finding in data["findings"]}
+
+
+def test_a_healthy_machine_has_no_finding(root: Path) -> None:
+    """Nothing disturbs the CPUs that can become exclusive: exit code 0."""
+    assert doctor(root) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "code", "told"),
+    [
+        ({f"{CPU}/isolated": "4-7", "proc/cmdline": "rcu_nocbs=4-7"}, "isolcpus-in-shared-pool", 1, "4-7"),
+        ({f"{CPU}/isolated": "1", "proc/cmdline": "rcu_nocbs=all"}, "isolcpus-reserved", 1, "1"),
+        ({f"{CPU}/nohz_full": "0-3"}, "nohz-full-reserved", 1, "0-1"),
+        ({f"{CPU}/isolated": "4-7", "proc/cmdline": "isolcpus=4-7 rcu_nocbs=4,5"}, "rcu-callbacks", 1, "6-7"),
+        ({"proc/irq/24/effective_affinity_list": "5"}, "irq-affinity", 3, "5"),
+        ({"proc/irq/default_smp_affinity": "ff"}, "irq-default-affinity", 3, "2-7"),
+        ({"proc/88/comm": "irqbalance"}, "irqbalance", 3, "2-7"),
+        (
+            {"proc/88/comm": "irqbalance", "etc/default/irqbalance": 'IRQBALANCE_BANNED_CPUS="00000f0"'},
+            "irqbalance",
+            3,
+            "2-3",
+        ),
+        ({"sys/devices/virtual/workqueue/cpumask": "ff"}, "workqueue-mask", 3, "2-7"),
+        (
+            {f"{CGROUP}/db.slice/cpuset.cpus.partition": "isolated", f"{CGROUP}/db.slice/cpuset.cpus": "6-7"},
+            "cpuset-partition",
+            1,
+            "6-7",
+        ),
+        (
+            {f"{CGROUP}/db.slice/cpuset.cpus.partition": "root invalid (Cpu list in cpuset.cpus not exclusive)"},
+            "cpuset-partition",
+            3,
+            "invalid",
+        ),
+        ({f"{CGROUP}/kubepods/cpuset.cpus.effective": "0-5"}, "kubepods-cpuset", 1, "6-7"),
+        ({"proc/sys/kernel/osrelease": "4.19.60-generic"}, "kernel-quota-slices", 3, "4.19.60"),
+    ],
+)
+def test_each_thing_that_breaks_isolation_is_found(
+    root: Path, files: dict[str, str | int], name: str, code: int, told: str
+) -> None:
+    """One change of the healthy machine: its finding names the CPUs, and sets the exit code."""
+    write(root, files)
+    exit_code, found = doctor(root)
+    assert exit_code == code
+    assert told in found[name]["breaks"] + found[name]["value"]
+    assert found[name]["remedy"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"proc/88/comm": "irqbalance", "etc/sysconfig/irqbalance": "IRQBALANCE_BANNED_CPULIST=2-7"},
+        {"proc/sys/kernel/osrelease": "4.19.84"},
+        {"proc/sys/kernel/osrelease": "5.4.0"},
+        {"proc/irq/24/effective_affinity_list": "garbage", "proc/irq/24/smp_affinity_list": "0"},
+        {f"{CGROUP}/db.slice/cpuset.cpus.partition": "member", f"{CGROUP}/db.slice/cpuset.cpus": "6-7"},
+    ],
+)
+def test_what_only_looks_alike_is_no_finding(root: Path, files: dict[str, str | int]) -> None:
+    """A ban that covers the CPUs, a mended kernel, an unreadable mask: no false alarm."""
+    write(root, files)
+    assert doctor(root) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "code"),
+    [
+        ('"0-1"', '"0"', "reserved-half-core", 3),
+        ("{strict-cpu-reservation", "{x", "kubelet-does-not-start", 1),
+        ('{strict-cpu-reservation: "true"}', "{}", "reserved-cpus-shared", 3),
+        ('"true"}', '"true", distribute-cpus-across-numa: "true"}', "option-without-effect", 0),
+        ("cpuManagerPolicy: static", "cpuManagerPolicy: none", "no-exclusive-cpus", 0),
+    ],
+)
+def test_options_against_the_machine(root: Path, old: str, new: str, name: str, code: int) -> None:
+    """The kubelet's configuration is held against the machine it is for."""
+    (root.parent / "kubelet.yaml").write_text(KUBELET.replace(old, new))
+    if name == "no-exclusive-cpus":
+        (root.parent / "kubelet.yaml").write_text(KUBELET.replace(old, new).replace("cpuManagerPolicyOptions", "x"))
+    exit_code, found = doctor(root)
+    assert name in found
+    assert exit_code == code
+
+
+def test_cpus_can_be_named_without_a_kubelet(root: Path) -> None:
+    """``--exclusive`` says which CPUs must be free of others; offline ones are refused."""
+    write(root, {"proc/irq/24/effective_affinity_list": "5"})
+    look = ("doctor", "--isolation", "--sysroot", root, "--exclusive")
+    assert pinproof(*look, "6-7").exit_code == 0
+    ended = pinproof(*look, "4-5")
+    assert ended.exit_code == 3
+    assert "interrupts 24 on 5" in ended.stdout
+    assert max(len(line) for line in ended.stdout.splitlines()) <= 80
+    assert pinproof(*look, "99").exit_code == 2
+    assert pinproof("doctor", "--exclusive", "1").exit_code == 2
+
+
+def test_hostile_text_forges_no_line(root: Path) -> None:
+    """What a saved machine says about itself cannot steer a terminal."""
+    write(root, {f"{CGROUP}/a/cpuset.cpus.partition": "isolated\x1b[2J", f"{CGROUP}/a/cpuset.cpus": "6-7"})
+    ended = pinproof("doctor", "--isolation", "--sysroot", root, "--exclusive", "6-7")
+    assert ended.exit_code == 1
+    assert "\x1b" not in ended.stdout

@@ -1,0 +1,194 @@
+"""``pinproof plan`` of a kubelet's own files, and what changes with an option."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.toolkit.cli.command_line import Ended, pinproof
+
+DATA = Path(__file__).resolve().parents[3] / "data"
+CAPTURE = DATA / "captures" / "B1-4-gmix-and-rejections.tar.gz"
+"""Two nodes of four CPUs; full-pcpus-only, single-numa-node, 0-1 reserved."""
+PODS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: odd}
+spec: {containers: [{name: main, image: x, resources: {limits: {cpu: "1", memory: 64Mi}}}]}
+---
+---
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: whole}
+    spec: {containers: [{name: main, image: x, resources: {limits: {cpu: "2", memory: 64Mi}}}]}
+"""
+
+
+def plan(*arguments: object) -> Ended:
+    """Run the verb."""
+    return pinproof("plan", *arguments)
+
+
+def answer(*arguments: object) -> dict[str, Any]:
+    """Run the verb with ``--json``, and return its one document."""
+    result = plan(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Path:
+    """A folder with a file of two pods, and one that is not read."""
+    (tmp_path / "pods").mkdir()
+    (tmp_path / "pods" / "10-both.yaml").write_text(PODS)
+    (tmp_path / "pods" / "notes.txt").write_text("no pod")
+    return tmp_path / "pods"
+
+
+def cpus(document: dict[str, Any]) -> dict[str, str]:
+    """Return the exclusive CPUs by pod and container."""
+    return {
+        f"{pod['name']}/{container['name']}": container["cpus"]
+        for pod in document["pods"]
+        for container in pod["containers"]
+        if container["isolation"] == "container"
+    }
+
+
+@pytest.mark.parametrize("name", ["B1-4-gmix-and-rejections", "A-2-g1-just-started"])
+def test_a_captured_node_is_planned_as_its_kubelet_decided(name: str) -> None:
+    """From configuration, machine and pods alone the plan gives what the node's real kubelet wrote down."""
+    document = answer("--capture", DATA / "captures" / f"{name}.tar.gz")
+    truth = json.loads((DATA / "captures" / f"{name}.truth.json").read_text())
+    rows = truth["containers"] if isinstance(truth, dict) else truth
+    real = {f"{row['pod']}/{row['container']}": row["state_cpus"] for row in rows if row["in_state"]}
+    assert real
+    assert cpus(document["plan"]) == real
+    assert document["model"] == "v1.36.2"
+
+
+def test_configuration_and_pods_of_files_on_another_machine(pods: Path) -> None:
+    """What is given goes before what the capture holds; a pod that the kubelet refuses is an answer."""
+    document = answer("--capture", CAPTURE, "--kubelet-config", DATA / "kubelet" / "config.yaml", "--pods", pods)
+    first, second = document["plan"]["pods"]
+    assert (first["name"], first["admitted"], first["reason"]) == ("odd", False, "SMTAlignmentError")
+    assert second["containers"][0]["cpus"] == "2-3"
+
+
+def test_what_changes_with_an_option(pods: Path) -> None:
+    """Without full-pcpus-only the odd pod comes in, and takes half a core from the other."""
+    document = answer("--capture", CAPTURE, "--pods", pods, "--diff", "full-pcpus-only=false")
+    rows = {
+        (row["pod"], row["container"], row["what"]): (row["before"], row["after"]) for row in document["differences"]
+    }
+    assert rows["odd", None, "admission"][1] == "admitted"
+    assert rows["odd", "main", "CPUs"] == (None, "2")
+    assert rows["(node)", None, "shared pool"] == ("4-7", "3,6-7")
+    assert rows["whole", "main", "CPUs"] == ("2-3", "4-5")
+    text = plan("--capture", CAPTURE, "--pods", pods, "--diff", "full-pcpus-only=false").stdout
+    assert "SMTAlignmentError" in text
+    assert "v1.36.2" in text
+    assert max(len(line) for line in text.splitlines() if "  " in line) <= 80
+
+
+def test_an_option_that_changes_nothing(pods: Path) -> None:
+    """Where both plans are equal the answer is a sentence, and an empty list."""
+    arguments = ("--capture", CAPTURE, "--pods", pods, "--diff", "full-pcpus-only=true")
+    assert answer(*arguments)["differences"] == []
+    assert "Nothing changes" in plan(*arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("full-pcpu-only=true", "expected full-pcpus-only"),
+        ("full-pcpus-only", "expected OPTION=VALUE"),
+        ("PodLevelResources=yes", "expected true or false"),
+        ("kubeReserved=1", "expected kubeReserved.KEY=VALUE"),
+        ("distribute-cpus-across-cores=true", "the kubelet does not start"),
+        ("reservedSystemCPUs=99", "the kubelet does not start"),
+    ],
+)
+def test_options_that_cannot_be_switched_on(pods: Path, change: str, message: str) -> None:
+    """One line, exit code 2: a misspelt option, no value, a wrong one, a kubelet that would not start."""
+    result = plan("--capture", CAPTURE, "--pods", pods, "--diff", change)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_kubelet_of_another_version_is_warned_of(pods: Path, tmp_path: Path) -> None:
+    """Its own feature gates are left out with a warning; a v1.36 with them would not start."""
+    config = tmp_path / "config.yaml"
+    config.write_text((DATA / "kubelet" / "config.yaml").read_text() + "featureGates: {OfTomorrow: true}\n")
+    arguments = ("--capture", CAPTURE, "--kubelet-config", config, "--pods", pods)
+    same = plan(*arguments)
+    assert same.exit_code == 2
+    assert "unrecognized feature gate: OfTomorrow" in same.stderr
+    other = plan(*arguments, "--kubelet-version", "v1.37.0")
+    assert other.exit_code == 0
+    assert other.stderr == (
+        "pinproof: the kubelet is v1.37.0, the model is of v1.36.2: its decisions may differ; "
+        "feature gates that v1.36 does not take are left out: OfTomorrow\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: Deployment\napiVersion: apps/v1\n", "kind 'Deployment'"),
+        ("", "no Pod"),
+        ("apiVersion: v1\nkind: List\nitems: 3\n", "expected a list of Pods"),
+        ("apiVersion: v1\nkind: PodList\nitems: [3]\n", ".items[0]"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_files_that_are_no_pods(tmp_path: Path, text: str, message: str) -> None:
+    """They are refused in one line that names the file."""
+    (tmp_path / "pod.yaml").write_text(text)
+    result = plan("--capture", CAPTURE, "--pods", tmp_path / "pod.yaml")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert str(tmp_path) in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_capture_without_a_machine_needs_one(pods: Path) -> None:
+    """A capture that says nothing of the CPUs is planned on a machine that is given."""
+    capture = DATA / "captures" / "D-5-be-main-tampered-0-1.tar.gz"
+    result = plan("--capture", capture, "--pods", pods)
+    assert result.exit_code == 2
+    assert "--topology DIR" in result.stderr
+
+
+def test_a_scenario_names_files_beside_it(pods: Path, tmp_path: Path) -> None:
+    """``kubeletConfig`` and ``podFiles`` are relative to the scenario; its own settings go over the file's."""
+    (tmp_path / "kubelet.yaml").write_text(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n"
+        'reservedSystemCPUs: "0"\ntopologyManagerScope: pod\nport: 10250\n'
+    )
+    scenario = tmp_path / "scenario.yaml"
+    head = "apiVersion: pinproof/v1\nkind: Scenario\nname: one\ntitle: One\n"
+    scenario.write_text(f"{head}kubeletConfig: kubelet.yaml\nkubelet: {{cpuManagerPolicy: none}}\npodFiles: [pods]\n")
+    document = answer(scenario)
+    assert document["plan"]["cpu_manager_policy"] == "none"
+    assert [pod["name"] for pod in document["plan"]["pods"]] == ["odd", "whole"]
+    assert answer(scenario, "--diff", "cpuManagerPolicy=static")["after"]["reserved_cpus"] == "0"
+    scenario.write_text(f"{head}podFiles: [../nowhere.yaml]\n")
+    assert "no such file" in plan(scenario).stderr
+    scenario.write_text(head)
+    assert "pods: none" in plan(scenario).stderr
+
+
+def test_one_question_at_a_time(pods: Path) -> None:
+    """Scenarios and a kubelet's files at once, or neither, is a usage error."""
+    assert plan().exit_code == 2
+    assert plan("scenario.yaml", "--pods", pods).exit_code == 2

@@ -1,0 +1,83 @@
+"""Findings of ``pinproof plan``: CPUs handed out twice and half cores on a machine with offline siblings."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.toolkit.cli.command_line import pinproof
+from tests.unit.toolkit.host.sysroots import write
+from tests.unit.toolkit.host.test_topology_machines import unpack
+
+TELCO = Path(__file__).resolve().parents[3] / "data" / "topologies" / "syn-icx6338n-2s-telco.tar.xz"
+CONFIG = """
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+reservedSystemCPUs: "0"
+topologyManagerPolicy: best-effort
+topologyManagerScope: pod
+featureGates: {PodLevelResourceManagers: true}
+"""
+PODS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: budget}
+spec:
+  resources: {requests: {cpu: "5", memory: 1Gi}, limits: {cpu: "5", memory: 1Gi}}
+  containers:
+    - {name: main, resources: {limits: {cpu: "3", memory: 64Mi}}}
+    - {name: side}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: own}
+spec: {containers: [{name: main, resources: {limits: {cpu: "6", memory: 64Mi}}}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """128 CPUs, three of them offline: a synthetic machine of this repository."""
+    root = tmp_path_factory.mktemp("telco")
+    with tarfile.open(TELCO) as archive:
+        unpack(archive, root)
+    return root
+
+
+def found(machine: Path, folder: Path, config: str) -> dict[str, list[dict[str, Any]]]:
+    """Plan the pods, and return the findings by id."""
+    write(folder, {"kubelet.yaml": config, "pods.yaml": PODS})
+    files = ("--kubelet-config", folder / "kubelet.yaml", "--pods", folder / "pods.yaml")
+    ended = pinproof("plan", *files, "--topology", machine, "--json")
+    assert ended.exit_code == 0, ended.stderr
+    by_id: dict[str, list[dict[str, Any]]] = {}
+    for finding in json.loads(ended.stdout)[0].get("findings", []):
+        by_id.setdefault(finding["id"], []).append(finding)
+    return by_id
+
+
+def test_a_machine_with_offline_siblings_breaks_promises_by_name(machine: Path, tmp_path: Path) -> None:
+    """One CPU comes to two pods, a container leaves its pod's CPUs, whole cores are not whole."""
+    findings = found(machine, tmp_path, CONFIG)
+    assert [f["path"] for f in findings["cpu-outside-its-pod"]] == ["budget/main"]
+    assert [f["path"] for f in findings["cpu-with-two-owners"]] == ["own"]
+    assert "belong to pod budget" in findings["cpu-with-two-owners"][0]["breaks"]
+    assert [f["path"] for f in findings["half-core"]] == ["own/main"]
+
+
+def test_without_the_option_no_whole_core_is_promised(machine: Path, tmp_path: Path) -> None:
+    """Half a core is a finding of full-pcpus-only alone; the CPU with two owners stays one."""
+    findings = found(machine, tmp_path, CONFIG.replace("full-pcpus-only", "strict-cpu-reservation"))
+    assert "half-core" not in findings
+    assert "cpu-with-two-owners" in findings
+
+
+def test_isolated_cpus_of_the_machine_are_a_finding_of_the_plan(machine: Path, tmp_path: Path) -> None:
+    """What the machine's own files say is held against the CPUs of the plan."""
+    assert found(machine, tmp_path, CONFIG)["isolcpus-in-shared-pool"][0]["outcome"] == "failed"

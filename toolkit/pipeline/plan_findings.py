@@ -1,0 +1,62 @@
+"""What is wrong with a plan, named: CPUs with two owners, half cores under full-pcpus-only. Pure.
+
+Pods that the API accepts get neither on a regular machine; where siblings are offline a kubelet can do both.
+Source: docs/simulate-format.md ("quirks"); kubernetes v1.36.2 ``pkg/kubelet/cm/cpumanager/policy_static.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.isolation import Finding
+from toolkit.model.plan import ContainerRole, Plan
+from toolkit.model.topology import Topology
+from toolkit.model.verdict import Outcome
+
+_REMEDY = "Bring the offline siblings online (or take all siblings offline), and plan again."
+
+
+def plan_findings(plan: Plan, topology: Topology, *, whole_cores: bool) -> tuple[Finding, ...]:
+    """Return the findings. :param whole_cores: whether full-pcpus-only is on."""
+    return (*_owners(plan), *(_half_cores(plan, topology) if whole_cores else ()))
+
+
+def _owners(plan: Plan) -> Iterator[Finding]:
+    taken: dict[str, CpuSet] = {}
+    for pod in plan.pods:
+        owned = CpuSet.union(c.assigned for c in pod.containers if c.assigned is not None)
+        for container in pod.containers:
+            outside = (container.assigned or CpuSet()) - (pod.cpus or CpuSet())
+            if pod.cpus is not None and outside:
+                text = f"CPUs {outside} are outside its pod's {pod.cpus}."
+                yield _found("cpu-outside-its-pod", f"{pod.name}/{container.name}", container.assigned, text)
+        everything = owned | (pod.cpus or CpuSet())
+        shared = everything & plan.default_cpus
+        if shared:
+            text = f"CPUs {shared} are in the shared pool, too: other pods run there."
+            yield _found("cpu-with-two-owners", pod.name, everything, text)
+        for other, cpus in taken.items():
+            if cpus & everything:
+                text = f"CPUs {cpus & everything} belong to pod {other}, too."
+                yield _found("cpu-with-two-owners", pod.name, everything, text)
+        taken[pod.name] = everything
+
+
+def _half_cores(plan: Plan, topology: Topology) -> Iterator[Finding]:
+    cores = topology.cores.values()
+    for pod in plan.pods:
+        for container in pod.containers:
+            cpus = container.assigned
+            # A pod's own budget is cut into containers inside the pod: its siblings are the pod's.
+            if not cpus or container.role is ContainerRole.INIT or pod.cpus is not None:
+                continue
+            missing = CpuSet.union(core - cpus for core in cores if core & cpus)
+            if missing:
+                text = f"full-pcpus-only promises whole cores, and the siblings {missing} are not the container's."
+                yield _found("half-core", f"{pod.name}/{container.name}", cpus, text)
+
+
+def _found(name: str, where: str, cpus: CpuSet | None, text: str) -> Finding:
+    value = f"CPUs {cpus}"
+    return Finding(id=name, outcome=Outcome.FAILED, path=where, value=value, breaks=text, remedy=_REMEDY)

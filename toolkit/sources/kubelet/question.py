@@ -1,0 +1,97 @@
+"""A kubelet's own files as a scenario: what would it decide for these pods?
+
+Not a scenario to run: it has no workloads and no controls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import InputError
+from toolkit.model.feature_gates import FeatureGates
+from toolkit.model.kubelet_version import is_modelled, warning
+from toolkit.model.node_reading import NodeReading
+from toolkit.model.scenario import Scenario
+from toolkit.model.topology import Topology
+from toolkit.sources.kubelet.bundle import read_capture
+from toolkit.sources.kubelet.bundle_machine import capture_topology
+from toolkit.sources.kubelet.configuration import KubeletConfiguration, load_configuration, read_configuration
+from toolkit.sources.kubelet.flags import read_flags
+from toolkit.sources.kubelet.metrics_text import kubelet_version
+from toolkit.sources.pod_files import checked, load_pods
+
+NAME = "kubelet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked. :param topology: the capture's machine, if it is asked for. :param warnings: one line each."""
+
+    scenario: Scenario
+    topology: Topology | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def ask(
+    *,
+    config: Path | None = None,
+    pods: Path | None = None,
+    capture: Path | None = None,
+    version: str = "",
+    machine: bool = True,
+) -> Question:
+    """Read configuration and pods; what is not given comes from the capture.
+
+    :param version: of the kubelet, where it is known; else that of the capture's metrics.
+    :param machine: whether the capture's machine is asked about, too.
+    :raises InputError: a file is wrong, or neither given nor in the capture.
+    """
+    reading = None if capture is None else read_capture(capture)
+    found = load_configuration(config) if config is not None else _captured(reading, str(capture))
+    manifests = load_pods(pods) if pods is not None else _pods(reading, str(capture))
+    version = version or kubelet_version(reading.metrics if reading is not None else None)
+    fields, warnings = _for_the_model(found.fields, version)
+    title = f"{config or capture}, pods of {pods or capture}"
+    topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
+    scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests)
+    return Question(scenario=scenario, topology=topology, warnings=warnings)
+
+
+def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:
+    if reading is None:
+        raise InputError("--kubelet-config", "nothing", "a KubeletConfiguration file, or --capture")
+    if reading.config is None:
+        raise InputError(where, "no kubelet configuration in it", "kubelet/config.yaml, or --kubelet-config FILE")
+    files = [(f"{where}: {file.name}", file.text) for file in reading.config]
+    return read_configuration(files[0], files[1:], read_flags(reading.kubelet_flags or ()))
+
+
+def _pods(reading: NodeReading | None, where: str) -> tuple[dict[str, Any], ...]:
+    """Return the captured pods in the order in which the kubelet saw them."""
+    if reading is None:
+        raise InputError("--pods", "nothing", "Pod manifests, or --capture")
+    if not reading.pods:
+        raise InputError(where, "no pods in it", "pods.json, or --pods DIR")
+    return tuple(sorted(checked(reading.pods, f"{where}: pods.json"), key=_seen))
+
+
+def _seen(pod: Mapping[str, Any]) -> tuple[str, str]:
+    status = pod.get("status")
+    started = status.get("startTime") if isinstance(status, dict) else None
+    return str(started or ""), str(pod["metadata"]["name"])
+
+
+def _for_the_model(fields: Mapping[str, Any], version: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Leave out what only a kubelet of another version knows, with a warning.
+
+    A kubelet of the model's own version does not start with such a gate: there it stays, and the plan reports it.
+    """
+    if is_modelled(version, "--kubelet-version"):
+        return dict(fields), ()
+    gates = dict(fields.get("featureGates") or {})
+    refused = FeatureGates(gates).refused
+    kept = {name: value for name, value in gates.items() if name not in refused}
+    return {**fields, "featureGates": kept}, (warning(version, refused),)
