@@ -12,13 +12,14 @@ import pytest
 
 from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
+from toolkit.model.claims import Claim
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.pipeline import conformance
 from toolkit.pipeline.execute import Settings
 from toolkit.pipeline.standing import Standing
 from toolkit.scenario_file import load_catalogue
-from toolkit.store import load_run
+from toolkit.store import StoredRun, load_run
 
 pytestmark = pytest.mark.integration
 
@@ -41,15 +42,20 @@ def run(name: str, tmp_path: Path, kept: Standing) -> ScenarioResult:
     return result
 
 
+def containers(stage: StoredRun) -> list[Claim]:
+    """Return the claims about containers: those about pods and QoS classes carry no CPUs."""
+    return [claim for claim in stage.claims.claims if claim.kind.carries_tasks]
+
+
 def test_init_container_runs_first_on_the_same_cpu(tmp_path: Path, kept: Standing) -> None:
     """The init container is judged in a stage of its own, before its pod's app container has the same CPU."""
     result = run("init-reuse", tmp_path, kept)
 
     first, last = load_run(Path(result.run) / "init-1"), load_run(Path(result.run))
-    cpus = {claim.name: claim.cpus for stage in (first, last) for claim in stage.claims.claims}
+    cpus = {claim.name: claim.cpus for stage in (first, last) for claim in containers(stage)}
     assert cpus["db/setup"] == cpus["db/main"]
-    assert {claim.name for claim in first.claims.claims} == {"db/setup", "web/app"}
-    assert {claim.name for claim in last.claims.claims} == {"db/main", "web/app"}
+    assert {claim.name for claim in containers(first)} == {"db/setup", "web/app"}
+    assert {claim.name for claim in containers(last)} == {"db/main", "web/app"}
     ran = {row.claim for row in first.evidence.cpu_use if row.run_ns > 0}
     assert "db/setup" in ran
     assert any(verdict.subject == "db/setup (init 1)" for verdict in result.verdicts)
@@ -60,11 +66,11 @@ def test_cpus_of_a_pod_that_left_go_to_the_next(tmp_path: Path, kept: Standing) 
     result = run("pod-level-sequential", tmp_path, kept)
 
     first, last = load_run(Path(result.run) / "first"), load_run(Path(result.run))
-    assert [claim.name for claim in first.claims.claims] == ["first/main"]
-    assert [claim.name for claim in last.claims.claims] == ["second/main"]
-    assert first.claims.claims[0].cpus is not None
-    assert last.claims.claims[0].cpus is not None
-    assert first.claims.claims[0].cpus <= last.claims.claims[0].cpus
+    (before,), (after,) = containers(first), containers(last)
+    assert (before.name, after.name) == ("first/main", "second/main")
+    assert before.cpus is not None
+    assert after.cpus is not None
+    assert before.cpus <= after.cpus
 
 
 def test_a_restart_under_observation_is_no_violation(tmp_path: Path, kept: Standing) -> None:
