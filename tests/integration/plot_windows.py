@@ -17,7 +17,8 @@ from typing import Any
 
 from tests.integration.account import Deed, Outside, Seen, differences, truth
 from tests.integration.planting import Watch, cgroup, cpuset_mount, direct, identity, legacy_cpuset, procs
-from tests.integration.plots import CALM, FOREIGN, REMADE, Plot, Spot, Stage
+from tests.integration.plot_scenes import CALM, FOREIGN, REMADE, Spot, Stage
+from tests.integration.plots import Plot
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.pipeline.observe import Window, observation

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from probes.observer import Observer
+from tests.integration.membership_lab import total
 from tests.integration.probe_lab import (
     EMULATED,
     Planter,
@@ -25,7 +26,7 @@ from tests.integration.probe_lab import (
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.evidence import Evidence
 
 pytestmark = pytest.mark.integration
 
@@ -55,20 +56,6 @@ def place(observer: Observer) -> Iterator[str]:
         observer.add_claim(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN])))
         yield path
         observer.remove_claim("db")
-
-
-def total(evidence: Evidence, name: str = "db") -> CpuUse:
-    """Sum a claim's rows over the CPUs."""
-    rows = [row for row in evidence.cpu_use if row.claim == name]
-    return CpuUse(
-        claim=name,
-        cpu=-1,
-        **{
-            field: sum(getattr(row, field) for row in rows)
-            for field in CpuUse.__dataclass_fields__
-            if field not in ("claim", "cpu")
-        },
-    )
 
 
 def complete(evidence: Evidence) -> None:

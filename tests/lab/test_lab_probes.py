@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.lab.harness.debian import KERNELS
-from tests.lab.harness.guest import PROJECT, Guest
+from tests.lab.harness.guest import Guest
+from tests.lab.harness.guest_files import PROJECT
 from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
 

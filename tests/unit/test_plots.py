@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.integration.plots import CALM, LAST_US, LONGEST_SCENE_US, Plot, Spot, Stage, plot
+from tests.integration.plot_scenes import CALM, LAST_US, LONGEST_SCENE_US, Spot, Stage
+from tests.integration.plots import Plot, plot
 
 SPOTS = (
     Spot(name="db", directory="/cg/db", home=0, cpuset="/cpuset/db/cgroup.procs"),

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.harness.guest import PROJECT, Guest
+from tests.lab.harness.guest import Guest
+from tests.lab.harness.guest_files import PROJECT
 
 HERE = Path(__file__).resolve().parents[3]
 PLANTER = "tests/data/probes/planter"

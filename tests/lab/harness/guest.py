@@ -5,31 +5,24 @@ Requests may overlap (:meth:`Guest.start`); the agent answers each when it is do
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import io
 import itertools
 import json
-import marshal
 import queue
 import socket
-import sys
 import tarfile
 import threading
 import time
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.lab.harness import settings
+from tests.lab.harness.guest_files import PROJECT, packed, project_files
 from tests.lab.harness.inside import wire
 from tests.lab.harness.machine import Machine
 from tests.lab.harness.topology import Topology
-
-PROJECT = "/opt/pinproof"
-"""Where the project lies in the guest."""
 
 GRACE_S = 30
 """How much later than the guest the host gives a request up: the agent reports a timeout with the output so far."""
@@ -193,7 +186,7 @@ class Guest:
 
     def put(self, files: Mapping[str, bytes], folder: str = "/") -> None:
         """Write files below a folder of the guest."""
-        self._put(_packed((name, data, 0o755) for name, data in files.items()), folder)
+        self._put(packed((name, data, 0o755) for name, data in files.items()), folder)
 
     def get(self, path: str, folder: Path) -> Path:
         """Copy a file or a folder of the guest into a folder of the host; return its path there."""
@@ -205,7 +198,7 @@ class Guest:
     def put_project(self, *extra: str) -> None:
         """Put the current tree into the guest, with the ``pinproof`` command; ``extra`` names more of its folders."""
         folders = ("toolkit", "probes", "validators", *extra)
-        self._put(_packed(_project_files(folders, with_bytecode=self._same_bytecode)), PROJECT)
+        self._put(packed(project_files(folders, with_bytecode=self._same_bytecode)), PROJECT)
         self.put({"usr/local/bin/pinproof": LAUNCHER.encode()})
 
     def pinproof(self, *arguments: str, timeout_s: float = 120) -> Completed:
@@ -262,50 +255,3 @@ COMMAND = "from toolkit.cli.main import main\nraise SystemExit(main())"
 LAUNCHER = f"""#!/bin/sh
 PYTHONPATH={PROJECT}:$PYTHONPATH exec /usr/bin/python3 -m toolkit "$@"
 """
-
-
-def _project_files(folders: Iterable[str], *, with_bytecode: bool) -> Iterable[tuple[str, bytes, int]]:
-    for folder in folders:
-        for path in sorted((settings.PROJECT / folder).rglob("*")):
-            if not path.is_file() or "__pycache__" in path.parts:
-                continue
-            name = str(path.relative_to(settings.PROJECT))
-            data = path.read_bytes()
-            yield name, data, path.stat().st_mode & 0o777
-            if path.suffix == ".py" and with_bytecode:
-                yield from _bytecode(name, data)
-    text = (settings.PROJECT / "pyproject.toml").read_bytes()
-    yield "pyproject.toml", text, 0o644
-    # What an installation would register: the version, and pytest's and other tools' entry points.
-    project = tomllib.loads(text.decode())["project"]
-    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    groups = {"console_scripts": project.get("scripts", {}), **project.get("entry-points", {})}
-    points = "".join(
-        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in each.items()) for group, each in groups.items()
-    )
-    folder = f"{project['name']}-{project['version']}.dist-info"
-    yield f"{folder}/METADATA", metadata.encode(), 0o644
-    yield f"{folder}/entry_points.txt", points.encode(), 0o644
-
-
-@functools.cache
-def _bytecode(name: str, source: bytes) -> tuple[tuple[str, bytes, int], ...]:
-    """Compile on the host what the guest would compile many times slower."""
-    try:
-        code = compile(source, f"{PROJECT}/{name}", "exec", dont_inherit=True)
-    except SyntaxError:
-        return ()
-    # PEP 552: flags 1 is a hash-based file that is never checked against its source.
-    data = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + importlib.util.source_hash(source)
-    target = Path(name).parent / "__pycache__" / f"{Path(name).stem}.{sys.implementation.cache_tag}.pyc"
-    return ((str(target), data + marshal.dumps(code), 0o644),)
-
-
-def _packed(files: Iterable[tuple[str, bytes, int]]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, data, mode in files:
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = len(data), mode, int(time.time())
-            archive.addfile(entry, io.BytesIO(data))
-    return buffer.getvalue()
