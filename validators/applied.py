@@ -188,13 +188,17 @@ RULE = Rule(
         id=ID,
         claim="The cgroup's control files hold what was promised, requested and effective, before and after.",
         how=prose("""
-            Reads back cpuset.cpus and cpuset.mems (the request and what the kernel grants), the CFS quota, period and
-            burst, the weight or shares, and the memory limit, when the window opens, about once a second while
-            it is open, and when it closes. A value that differs is a failure, also one that another program changed and
-            put back while we watched, with the time of the readings that differed. A value that could not be read is
-            undecided. A change that pinproof or the kubelet made in between moves the promise with it; while it is
-            under way, and for 2 s after a cgroup was made, when a runtime sets it up, nothing is compared. A weight
-            or a memory limit that is promised anew is compared from then on. Readings more than 3 s apart are a doubt.
+            The control files are read when the window opens, about once a second while it is open, and when it closes:
+            cpuset.cpus and cpuset.mems (what was requested and what the kernel grants), the CFS quota, period and
+            burst, the weight or shares, and the memory limit.
+
+            A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
+            the time of the readings that differed. A value that could not be read is undecided. Readings more than 3 s
+            apart leave the rule undecided.
+
+            A change that pinproof or the kubelet makes changes the promise as well. Nothing is compared while such a
+            change is under way, or in the first 2 s of a cgroup, while the runtime sets it up. A weight or a memory
+            limit that is promised anew is compared from then on.
         """),
         tolerance=prose("""
             None but for these roundings, which are reported as measures:

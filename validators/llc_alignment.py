@@ -37,11 +37,13 @@ RULE = Rule(
         claim="CPUs that were promised behind one last-level cache lie behind one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the CPUs that share a level 3 cache as sysfs reports them. The option
-            prefer-align-cpus-by-uncorecache is a preference: where the node did not keep it that is reported, and the
-            verdict is skipped; where it did, the CPUs must stay there.
-            Skipped in a virtual machine, whose cache ids prove nothing. A set or a topology that was not read is
-            undecided.
+            closed) is compared with the CPUs that share a level 3 cache as sysfs reports them.
+
+            The option prefer-align-cpus-by-uncorecache is a preference. If the node did not keep it, the verdict is
+            skipped and the reason says so; if it did, the CPUs must stay there.
+
+            Skipped in a virtual machine, whose cache ids prove nothing. If a set or the topology was not read the
+            verdict is undecided.
         """),
         tolerance="None.",
         source=prose("""

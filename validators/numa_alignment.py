@@ -91,13 +91,16 @@ RULE = Rule(
         claim="CPUs lie on as few NUMA nodes, as evenly and as near as was promised; memory on the node of the CPUs.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the CPUs of each node as sysfs reports them. single-numa-node: one node, and
-            where memory nodes were promised exactly that one. restricted: at most as many nodes as the request needs
-            on this machine. In pod scope that holds for the CPUs of the pod's containers together.
-            distribute-cpus-across-numa: every node that is used gives as many CPUs (whole cores with full-pcpus-only)
-            as the others. prefer-closest-numa-nodes is a preference: nodes that are not the nearest are reported, and
-            the verdict is skipped if nothing else was promised; nodes that are the nearest must stay. A set or a
-            topology that was not read is undecided.
+            closed) is compared with the CPUs of each node as sysfs reports them.
+
+            single-numa-node: one node, and where memory nodes were promised exactly that one. restricted: at most as
+            many nodes as the request needs on this machine. In pod scope that holds for the CPUs of the pod's
+            containers together. distribute-cpus-across-numa: every node that is used gives as many CPUs (whole cores
+            with full-pcpus-only) as the others.
+
+            prefer-closest-numa-nodes is a preference. If the nodes are not the nearest, the reason says so, and the
+            verdict is skipped unless something else was promised; if they are, they must stay the nearest. If a set or
+            the topology was not read the verdict is undecided.
         """),
         tolerance="An even spread: one CPU (one core), where the number cannot be divided. Else none.",
         source=prose("""

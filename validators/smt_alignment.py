@@ -131,12 +131,15 @@ RULE = Rule(
         """),
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) must be a union of whole cores, counting the threads that are online. Then every switch on these
-            cores is looked at: a task of another pod on any thread of them is a failure, system tasks and kernel
-            threads are measured. A set or a topology that was not read, no judged switch, or a task whose owner is
-            unknown: undecided. In a pod with a budget of its own the cores are the pod's: its containers may share one.
-            distribute-cpus-across-cores is a preference: CPUs that were given on fewer cores than there are, are
-            reported and skipped; those that were given on different cores must stay on different cores.
+            closed) must be a union of whole cores, of which the online threads count. Then every switch on these cores
+            is judged: a task of another pod on any of their threads is a failure; system tasks and kernel threads are
+            measured. In a pod with a budget of its own the cores are the pod's: its containers may share one.
+
+            distribute-cpus-across-cores is a preference. If the CPUs were given on fewer cores than there are, the
+            verdict is skipped and the reason says so; if on different cores, they must stay on different cores.
+
+            The verdict is undecided if a set or the topology was not read, if no switch was judged, or if the owner of
+            a task is unknown.
         """),
         tolerance=prose("""
             None. On a CPU that changed hands during the window, time that cannot be dated makes the verdict undecided.

@@ -32,9 +32,11 @@ RULE = Rule(
         claim="CPUs that were promised within one socket lie within one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the packages as sysfs reports them. The option align-by-socket is a preference:
-            where the node did not keep it that is reported, and the verdict is skipped; where it did, the CPUs must
-            stay there. A set or a topology that was not read is undecided.
+            closed) is compared with the packages as sysfs reports them.
+
+            The option align-by-socket is a preference. If the node did not keep it, the verdict is skipped and the
+            reason says so; if it did, the CPUs must stay there. If a set or the topology was not read the verdict is
+            undecided.
         """),
         tolerance="None.",
         source=prose("""

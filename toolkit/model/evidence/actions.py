@@ -26,4 +26,4 @@ class ActionCoverage:
 
     cgroup_moves_dropped: int = 0
     affinity_changes_dropped: int = 0
-    """Events that were not told, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""
+    """Events lost, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""

@@ -30,7 +30,7 @@ class CgroupFiles:
     shares: int | None = None
     memory_max_bytes: int | None = None
     manager: CgroupManager = CgroupManager.UNKNOWN
-    """Who wrote them, where that was read."""
+    """The manager that wrote them, where that was read."""
 
 
 @stage_value

@@ -57,7 +57,7 @@ class SystemCoverage:
     switches_kernel: int = 0
     switches_skew: int = 0
     switches_untraced: int = 0
-    """Switches in the kernel's count that its tracepoint never tells: of threads without a claim that it never named,
+    """Switches in the kernel's count that its tracepoint never reports: of threads without a claim that it never named,
     by their own counters in /proc. ``switches_judged + switches_untraced`` compares with ``switches_kernel``."""
 
 

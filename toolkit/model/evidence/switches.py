@@ -11,7 +11,7 @@ from toolkit.model.verdict import Offender
 
 
 class OwnerClass(StrEnum):
-    """Who a task that runs on a watched CPU belongs to (docs/facts.md K9)."""
+    """The class of a task on a watched CPU, by its owner (docs/facts.md K9)."""
 
     CLAIM = "claim"
     FOREIGN_POD = "foreign-pod"
@@ -89,7 +89,7 @@ class SwitchEvidence:
     usage_bins: tuple[UsageBin, ...] = ()
     standstill_by_cpu_ns: dict[int, int] | None = None
     """For how long somebody ran on a CPU that took no timer interrupt, of CPUs with a sampler; ``None``: not observed.
-    It stood still, whoever was the cause; steal tells only of hypervisors that had another task to run."""
+    It stood still, whatever the cause; steal counts only the time in which the hypervisor ran another task."""
 
 
 @stage_value

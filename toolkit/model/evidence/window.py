@@ -61,7 +61,7 @@ class Environment:
     cpus_isolated: CpuSet = field(default_factory=CpuSet)
     cpus_nohz_full: CpuSet = field(default_factory=CpuSet)
     hz: int | None = None
-    """Timer ticks a second, where the kernel tells (CONFIG_HZ)."""
+    """Timer ticks per second (CONFIG_HZ), where the kernel reports it."""
     bandwidth_slice_us: int | None = None
     """``kernel.sched_cfs_bandwidth_slice_us``"""
     idle_exit_us: int | None = None
