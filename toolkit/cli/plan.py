@@ -158,8 +158,7 @@ def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path
 
 def _examined(work: _Planned, root: Path | None) -> _Planned:
     """Add the findings about the plan, and about the machine below ``root`` for whoever owns CPUs by the plan."""
-    options = work.scenario.kubelet.get("cpuManagerPolicyOptions") or {}
-    found = plan_findings(work.plan, work.topology, whole_cores=options.get("full-pcpus-only") == "true")
+    found = plan_findings(work.plan, work.topology)
     if root is not None and any(c.assigned for pod in work.plan.pods for c in pod.containers):
         found += findings(read_isolation(SysTree(root), work.topology), roles_of_plan(work.plan))
     return replace(work, found=found)

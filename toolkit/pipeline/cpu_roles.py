@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolkit.allocation.admission import StartupError
+from toolkit.allocation.cpu.static import StaticPolicy
 from toolkit.allocation.node import Node
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import CpuRoles, Finding
@@ -46,12 +47,12 @@ def roles_of_kubelet(config: NodeConfig, topology: Topology, source: str) -> tup
         )
         return CpuRoles(exclusive=CpuSet(), pool=CpuSet(), reserved=CpuSet(), source=source), (finding,)
     allocatable = node.cpu_policy.allocatable
-    if allocatable is None or node.cpu_policy.name != "static":
+    if allocatable is None or not isinstance(node.cpu_policy, StaticPolicy):
         pool = node.machine.cpus
         return CpuRoles(exclusive=CpuSet(), pool=pool, reserved=CpuSet(), source=source), (_no_policy(source),)
     reserved = node.machine.cpus - allocatable
     roles = CpuRoles(exclusive=allocatable, pool=node.cpu_state.default, reserved=reserved, source=source)
-    return roles, _options(config, node, roles)
+    return roles, _options(config, node, node.cpu_policy, roles)
 
 
 def _no_policy(source: str) -> Finding:
@@ -65,14 +66,9 @@ def _no_policy(source: str) -> Finding:
     )
 
 
-def _options(config: NodeConfig, node: Node, roles: CpuRoles) -> tuple[Finding, ...]:
+def _options(config: NodeConfig, node: Node, policy: StaticPolicy, roles: CpuRoles) -> tuple[Finding, ...]:
     machine = node.machine
-    counts = {
-        "full-pcpus-only": ("threads in a core", max(m.bit_count() for m in machine.core_masks.values())),
-        "distribute-cpus-across-numa": ("NUMA nodes", len(machine.numa_masks)),
-        "align-by-socket": ("sockets", len(machine.socket_masks)),
-        "prefer-align-cpus-by-uncorecache": ("L3 groups", len(machine.uncore_masks)),
-    }
+    matters = [(option.name, *option.matters(machine)) for option in policy.options.on if option.matters is not None]
     found = [
         Finding(
             id="option-without-effect",
@@ -82,8 +78,8 @@ def _options(config: NodeConfig, node: Node, roles: CpuRoles) -> tuple[Finding, 
             breaks=f"The option changes nothing here: number of {what} is 1.",
             remedy="None is needed; expect nothing from it on this machine.",
         )
-        for name, (what, count) in counts.items()
-        if count == 1 and config.cpu_manager_policy_options.get(name) == "true"
+        for name, what, count in matters
+        if count == 1
     ]
     split = [mask for mask in machine.core_masks.values() if mask & roles.reserved.mask and mask & ~roles.reserved.mask]
     if split:

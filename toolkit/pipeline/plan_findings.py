@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from toolkit.model.claims import Alignment
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import Finding
 from toolkit.model.plan import ContainerRole, Plan
@@ -17,9 +18,9 @@ from toolkit.model.verdict import Outcome
 _REMEDY = "Bring the offline siblings online (or take all siblings offline), and plan again."
 
 
-def plan_findings(plan: Plan, topology: Topology, *, whole_cores: bool) -> tuple[Finding, ...]:
-    """Return the findings. :param whole_cores: whether full-pcpus-only is on."""
-    return (*_owners(plan), *(_half_cores(plan, topology) if whole_cores else ()))
+def plan_findings(plan: Plan, topology: Topology) -> tuple[Finding, ...]:
+    """Return the findings."""
+    return (*_owners(plan), *_half_cores(plan, topology))
 
 
 def _owners(plan: Plan) -> Iterator[Finding]:
@@ -49,7 +50,8 @@ def _half_cores(plan: Plan, topology: Topology) -> Iterator[Finding]:
         for container in pod.containers:
             cpus = container.assigned
             # A pod's own budget is cut into containers inside the pod: its siblings are the pod's.
-            if not cpus or container.role is ContainerRole.INIT or pod.cpus is not None:
+            whole = Alignment.SMT in container.alignments
+            if not cpus or not whole or container.role is ContainerRole.INIT or pod.cpus is not None:
                 continue
             missing = CpuSet.union(core - cpus for core in cores if core & cpus)
             if missing:

@@ -33,10 +33,15 @@ def _sockets(machine: Machine, fewest_nodes: int) -> int:
     return -(-fewest_nodes // per_socket) if per_socket else 0
 
 
+def _matters(machine: Machine) -> tuple[str, int]:
+    return "sockets", len(machine.socket_masks)
+
+
 OPTION = CpuOption(
     name="align-by-socket",
     maturity=Maturity.ALPHA,
     promise=Promise(preference=Preference.SOCKET),
+    matters=_matters,
     refuse_machine=_refuse_machine,
     near=_near,
     sockets=_sockets,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from toolkit.allocation.cpu.distributed import take_distributed
 from toolkit.allocation.cpu.options.option import Choice, CpuOption, Maturity, Promise
+from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Alignment
 
 
@@ -23,10 +24,15 @@ def _choose(choice: Choice) -> int:
     )
 
 
+def _matters(machine: Machine) -> tuple[str, int]:
+    return "NUMA nodes", len(machine.numa_masks)
+
+
 OPTION = CpuOption(
     name="distribute-cpus-across-numa",
     maturity=Maturity.BETA,
     conflicts=("distribute-cpus-across-cores",),
     promise=Promise(alignment=Alignment.NUMA_EVEN),
+    matters=_matters,
     choose=_choose,
 )

@@ -26,11 +26,16 @@ def _refuse_request(machine: Machine, count: int, free: int | None) -> str:
     return ""
 
 
+def _matters(machine: Machine) -> tuple[str, int]:
+    return "threads in a core", max(mask.bit_count() for mask in machine.core_masks.values())
+
+
 OPTION = CpuOption(
     name="full-pcpus-only",
     maturity=Maturity.STABLE,
     conflicts=("distribute-cpus-across-cores",),
     promise=Promise(alignment=Alignment.SMT, in_budget=Alignment.SMT_POD),
+    matters=_matters,
     unit=_unit,
     refuse_request=_refuse_request,
 )

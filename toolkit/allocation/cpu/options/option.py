@@ -77,6 +77,8 @@ class CpuOption:
     :param conflicts: names of options that it cannot go with. Of two options the one that the kubelet's message names
         first says so.
     :param promise: what its user may count on; ``None``: nothing that the machine's topology could show.
+    :param matters: takes the machine; returns of what it must have several, if the option is to change anything, and
+        how many it has.
     :param refuse_machine: takes the machine and the Topology Manager's policy; returns the message with which the
         kubelet does not start, or nothing.
     :param unit: how many CPUs are handed out together. :param refuse_request: takes the machine, the number of CPUs and
@@ -95,6 +97,7 @@ class CpuOption:
     maturity: Maturity
     conflicts: tuple[str, ...] = ()
     promise: Promise | None = None
+    matters: Callable[[Machine], tuple[str, int]] | None = None
     refuse_machine: Callable[[Machine, str], str] | None = None
     unit: Callable[[Machine], int] | None = None
     refuse_request: Callable[[Machine, int, int | None], str] | None = None

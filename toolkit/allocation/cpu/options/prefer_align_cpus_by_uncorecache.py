@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
 from toolkit.allocation.cpu.packed import Steps, Walk, take_large_units
+from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Preference
 
 
@@ -46,10 +47,15 @@ def _steps(steps: Steps) -> Steps:
     return (*steps[:after], _take_caches, *steps[after:])
 
 
+def _matters(machine: Machine) -> tuple[str, int]:
+    return "L3 groups", len(machine.uncore_masks)
+
+
 OPTION = CpuOption(
     name="prefer-align-cpus-by-uncorecache",
     maturity=Maturity.STABLE,
     conflicts=("distribute-cpus-across-cores", "distribute-cpus-across-numa"),
     promise=Promise(preference=Preference.LLC),
+    matters=_matters,
     steps=_steps,
 )
