@@ -10,6 +10,7 @@ of ``{"step": ...}``. The answer's descriptors are attached to it (``SCM_RIGHTS`
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -87,11 +88,16 @@ def _serve(peer: socket.socket) -> tuple[dict[str, Any], list[int]]:
     request = Request.decode(peer.recv(MAX_MESSAGE))
     step(f"compiling the probes with bcc {getattr(bcc, '__version__', 'of unknown version')}")
     module = compile_unit(request)
-    programs, left_out = load_all(request.programs, lambda name: compiler.code(module, name), step)
+    # Asked in the step in which each is loaded: there the library may die.
+    code_of = functools.cache(lambda name: compiler.code(module, name))
+    programs, left_out = load_all(request.programs, code_of, step)
     maps = compiler.maps(module)
     if request.keep_as:
-        made = {one.name: code for one in request.programs if (code := compiler.code(module, one.name))}
-        unit.keep(Path(request.root), request.keep_as, unit.unit_of(made, maps))
+        unit.keep(
+            Path(request.root),
+            request.keep_as,
+            unit.unit_of({one.name: code_of(one.name) for one in request.programs}, maps),
+        )
     answer = {"programs": list(programs), "maps": list(maps), "left_out": left_out}
     return answer, [*programs.values(), *maps.values()]
 

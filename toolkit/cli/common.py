@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from toolkit.errors import InputError
+from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.serde import printable_json
 from toolkit.report.text import printable, printable_lines
 
@@ -30,6 +31,13 @@ class Seconds(click.FloatRange):
 
 
 SECONDS = Seconds(min=0.1, max=366 * 86_400)
+runtime_option = click.option(
+    "--runtime",
+    type=click.Choice(tuple(RUNTIMES)),
+    default=CGROUPFS,
+    show_default=True,
+    help="Runtime that makes the containers.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="Give the reason of every verdict, also where it passed or was skipped."

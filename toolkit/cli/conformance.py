@@ -11,12 +11,11 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say
+from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, runtime_option, say
 from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
-from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
@@ -47,13 +46,7 @@ SCHEMA = "pinproof.conformance/1"
 @click.option(
     "--list", "only_list", is_flag=True, help="List the scenarios: what each shows, needs and breaks on purpose."
 )
-@click.option(
-    "--runtime",
-    type=click.Choice(tuple(RUNTIMES)),
-    default=CGROUPFS,
-    show_default=True,
-    help="Runtime that makes the containers.",
-)
+@runtime_option
 @click.option("--duration", type=SECONDS, help="Seconds to observe each run, instead of the scenario's own.")
 @click.option(
     "--repeats",

@@ -14,6 +14,7 @@ from toolkit.cli.common import (
     print_json,
     progress,
     runs_option,
+    runtime_option,
     say,
     verbose_option,
 )
@@ -21,7 +22,6 @@ from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, 
 from toolkit.errors import InputError, PinproofError
 from toolkit.host.topology import read_topology
 from toolkit.model import names
-from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.pipeline import execute
@@ -36,13 +36,7 @@ from toolkit.scenario_file import load_scenario
 
 @click.command("run", short_help="Apply scenarios here, observe and judge them.")
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
-@click.option(
-    "--runtime",
-    type=click.Choice(tuple(RUNTIMES)),
-    default=CGROUPFS,
-    show_default=True,
-    help="Runtime that makes the containers.",
-)
+@runtime_option
 @click.option("--duration", type=SECONDS, help="Seconds to observe, instead of the scenario's own.")
 @runs_option
 @verbose_option

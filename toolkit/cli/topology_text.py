@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tabulate import tabulate
-
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import PciDevice, Topology
-from toolkit.report.layout import paragraph, table
+from toolkit.report.layout import paragraph, plain, table
 
 _KINDS = {
     "0x01": "storage",
@@ -68,7 +66,7 @@ def _head(topology: Topology) -> str:
         rows.insert(
             5, ("fewer threads", f"{_cpus(lone)} (threads of cores with fewer than {topology.smt_level} online)")
         )
-    return tabulate(rows, tablefmt="plain", disable_numparse=True)
+    return plain(rows)
 
 
 def _sockets(topology: Topology) -> str:

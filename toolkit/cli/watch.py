@@ -98,7 +98,7 @@ def _served(
     """Serve metrics if a port was asked for."""
     if port is None:
         return nullcontext()
-    # Not at the top: an HTTP server is a tenth of what a start imports, and most watches serve nothing.
+    # Not at the top: most watches serve nothing, and need no HTTP server's modules.
     from toolkit.report.metrics import MetricsServer
 
     return MetricsServer(claims, look, address, port)

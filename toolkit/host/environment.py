@@ -44,7 +44,7 @@ def read_environment(root: Path = Path("/"), topology: Topology | None = None) -
         hz=_hz(root, release),
         bandwidth_slice_us=tree.integer("proc/sys/kernel/sched_cfs_bandwidth_slice_us"),
         idle_exit_us=idle_exit_us(tree, topology.online),
-        throttle_model=_running_throttle_model() if root == Path("/") else throttle_model(root),
+        throttle_model=throttle_model(root),
         sched_ext=_sched_ext(tree),
         virtualization=read_virtualization(tree),
         topology=summary(topology),
@@ -98,12 +98,6 @@ def throttle_model(root: Path = Path("/")) -> str:
     if re.search(rb"\bthrottle_cfs_rq_work\b", symbols):
         return "task"
     return "runqueue" if re.search(rb"\btg_unthrottle_up\b", symbols) else "unknown"
-
-
-@functools.cache
-def _running_throttle_model() -> str:
-    """The running kernel's, which stays: reading all of its types takes longer than anything else here."""
-    return throttle_model()
 
 
 def summary(topology: Topology) -> dict[str, object]:

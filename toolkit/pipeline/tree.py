@@ -8,10 +8,11 @@ Source: ``docs/facts.md`` K-pod, K-weight; ``docs/facts.md``, "Normal on a healt
 from __future__ import annotations
 
 from toolkit.model.claims import NO_QUOTA, Claim, SubjectKind, pod_claim_name, qos_claim_name
+from toolkit.model.cpu_units import MIN_SHARES
 from toolkit.model.plan import QOS_CGROUPS, Plan, PodPlan, QosClass
 from toolkit.model.sandbox import CgroupRequest
 
-BEST_EFFORT_SHARES = 2
+BEST_EFFORT_SHARES = MIN_SHARES
 
 
 def pod_path(pod: PodPlan) -> str:
@@ -23,11 +24,11 @@ def pod_path(pod: PodPlan) -> str:
 def qos_requests(plan: Plan) -> tuple[CgroupRequest, ...]:
     """Return the cgroups of the QoS classes that have admitted pods: weights, as the kubelet sums them up."""
     pods = [pod for pod in plan.pods if pod.admitted]
+    burstable = [pod.shares for pod in pods if pod.qos_class is QosClass.BURSTABLE]
     found = []
-    if any(pod.qos_class is QosClass.BURSTABLE for pod in pods):
-        shares = sum(pod.shares for pod in pods if pod.qos_class is QosClass.BURSTABLE)
+    if burstable:
         path = QOS_CGROUPS[QosClass.BURSTABLE]
-        found.append(CgroupRequest(path=path, shares=max(shares, BEST_EFFORT_SHARES)))
+        found.append(CgroupRequest(path=path, shares=max(sum(burstable), BEST_EFFORT_SHARES)))
     if any(pod.qos_class is QosClass.BEST_EFFORT for pod in pods):
         found.append(CgroupRequest(path=QOS_CGROUPS[QosClass.BEST_EFFORT], shares=BEST_EFFORT_SHARES))
     return tuple(found)

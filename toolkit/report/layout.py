@@ -40,6 +40,11 @@ def table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
     return tabulate.tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True)
 
 
+def plain(rows: Sequence[Sequence[object]]) -> str:
+    """Return rows in columns as wide as their cells, without a header."""
+    return tabulate.tabulate(rows, tablefmt="plain", disable_numparse=True)
+
+
 def fitted(
     rows: Sequence[tuple[str, ...]], headers: tuple[str, ...], flexible: tuple[int, ...], shares: tuple[float, ...]
 ) -> str:
