@@ -46,7 +46,7 @@ def frame(state: State, window: Window, edge: Edge) -> Frame:
 
 
 def environment(state: State) -> Environment:
-    """Return the least that is known of the machine; the pipeline puts the whole in its place."""
+    """Return the least that is known of the machine; the session puts the whole in its place."""
     return Environment(
         kernel=os.uname().release,
         cgroup=state.hierarchy.mode.value,

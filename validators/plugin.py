@@ -9,7 +9,7 @@
 Every fixture's name begins with ``pinproof_``: other plugins have a ``host`` of their own (testinfra), and pytest lets
 one silently stand for the other.
 
-Like the command line it stands on top of everything else, so it may import the pipeline; it does so only when a fixture
+Like the command line it stands on top of everything else, so it may import the session; it does so only when a fixture
 is used, because pytest loads every installed plugin in every run.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolkit.model.sandbox import Workload
     from toolkit.model.topology import Topology
     from toolkit.model.verdict import Outcome, Verdict
-    from toolkit.pipeline.standing import Standing
+    from toolkit.session.prepared import Prepared
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,7 +89,7 @@ def pinproof_host(pytestconfig: pytest.Config) -> Topology:
     """This machine; tests are skipped, with the reason, where it cannot run pinproof."""
     from toolkit.errors import HostUnsupportedError
     from toolkit.host.topology import read_topology
-    from toolkit.pipeline.preflight import require_run
+    from toolkit.session.preflight import require_run
 
     try:
         require_run(pytestconfig.getoption("pinproof_runtime"))
@@ -99,12 +99,12 @@ def pinproof_host(pytestconfig: pytest.Config) -> Topology:
 
 
 @pytest.fixture(scope="session")
-def pinproof_probes(pinproof_host: Topology) -> Iterator[Standing]:
+def pinproof_probes(pinproof_host: Topology) -> Iterator[Prepared]:
     """The probes, compiled and loaded once for all tests."""
-    from toolkit.pipeline.standing import standing
+    from toolkit.session.prepared import prepared
     from toolkit.store import new_run_id
 
-    with standing(new_run_id("pytest")) as kept:
+    with prepared(new_run_id("pytest")) as kept:
         yield kept
 
 
@@ -162,15 +162,15 @@ Observe = Callable[..., Judged]
 
 
 @pytest.fixture
-def pinproof_observe(pinproof_probes: Standing) -> Observe:
+def pinproof_observe(pinproof_probes: Prepared) -> Observe:
     """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``pinproof_observe(box, seconds=1.0)``."""
-    from toolkit.pipeline import observe as observing
-    from toolkit.pipeline.session import watched
+    from toolkit.session import observe as observing
+    from toolkit.session.engine import watched
     from toolkit.store import new_run_id
 
     def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:
         claims = box.claims if isinstance(box, Box) else box
-        window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, standing=pinproof_probes)
+        window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, prepared=pinproof_probes)
         done = watched(claims, window, Path(window.run_id))
         return Judged(evidence=done.evidence, verdicts=done.verdicts)
 

@@ -15,7 +15,7 @@ from tests.integration.lost_support import CLAIMS
 from tests.integration.membership_lab import compile_mover
 from tests.integration.probe_lab import cgroup, compile_planter, compile_program
 from toolkit.model.claims import ClaimSet
-from toolkit.pipeline.standing import Standing, standing
+from toolkit.session.prepared import Prepared, prepared
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,9 +44,9 @@ def observer(ledger: Ledger) -> Iterator[Observer]:
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[Standing]:
+def kept() -> Iterator[Prepared]:
     """Loaded probes and running canaries for all observations of this module, one after the other."""
-    with standing(f"kept-{os.getpid()}") as one:
+    with prepared(f"kept-{os.getpid()}") as one:
         yield one
 
 

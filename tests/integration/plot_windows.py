@@ -21,8 +21,8 @@ from tests.integration.plot_scenes import CALM, FOREIGN, REMADE, Spot, Stage
 from tests.integration.plots import Plot
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.pipeline.observe import Window, observation
-from toolkit.pipeline.standing import Standing
+from toolkit.session.observe import Window, observation
+from toolkit.session.prepared import Prepared
 from validators.registry import judge
 
 CONTAINMENT, EXCLUSIVE, MASK, HEALTH = "cpuset-containment", "exclusive-cpus", "affinity-mask", "evidence-health"
@@ -64,7 +64,7 @@ def stage(prefix: str) -> Iterator[Stage]:
         yield Stage(spots=spots, exit=procs())
 
 
-def inside(made: Stage, plot: Plot, director: Path, standing: Standing, prefix: str) -> tuple[list[Deed], Said]:
+def inside(made: Stage, plot: Plot, director: Path, prepared: Prepared, prefix: str) -> tuple[list[Deed], Said]:
     """Perform a plot in a window of an observation in this process."""
     claims = ClaimSet(
         claims=tuple(
@@ -79,7 +79,7 @@ def inside(made: Stage, plot: Plot, director: Path, standing: Standing, prefix: 
         ),
         pods_root=f"/{prefix}-pods",
     )
-    window = Window(run_id=prefix, duration_s=None, standing=standing)
+    window = Window(run_id=prefix, duration_s=None, prepared=prepared)
     with ThreadPoolExecutor(1) as pool, observation(claims, window) as watching:
         performed = pool.submit(direct, director, list(plot.script), 0)
         while not performed.done():

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.apply_support import traces
 from tests.seeds import SEED, SOAK
 from toolkit.model.cpuset import CpuSet
-from toolkit.pipeline.churn import churn
+from toolkit.session.churn import churn
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Runtime
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline.standing import Standing
+from toolkit.session.prepared import Prepared
 from toolkit.store import load_run
 from validators.registry import judge
 
@@ -24,7 +24,7 @@ def on_hardware(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     return judge(claims, replace(evidence, environment=replace(evidence.environment, virtualization="none")))
 
 
-def test_no_exclusive_cpu_is_without_any_noise(tmp_path: Path, kept: Standing) -> None:
+def test_no_exclusive_cpu_is_without_any_noise(tmp_path: Path, kept: Prepared) -> None:
     """Without a budget noise is measured; a budget of nothing fails about the exclusive CPU, with what took time.
 
     In a virtual machine the rule says nothing, so the control is skipped with its reason.
@@ -44,7 +44,7 @@ def test_no_exclusive_cpu_is_without_any_noise(tmp_path: Path, kept: Standing) -
     assert Outcome.FAILED not in {verdict.outcome for verdict in kept}
 
 
-def test_state_files_speak_as_a_layer(tmp_path: Path, kept: Standing) -> None:
+def test_state_files_speak_as_a_layer(tmp_path: Path, kept: Prepared) -> None:
     """Model, state file, claim, cgroup and tasks agree; a torn file and a foreign writer differ in other pairs."""
     result = run("state-files", tmp_path, kept)
 
@@ -55,7 +55,7 @@ def test_state_files_speak_as_a_layer(tmp_path: Path, kept: Standing) -> None:
     assert told["widen-cpuset"].startswith("claim and cgroup differ")
 
 
-def test_a_refused_resize_changes_nothing(tmp_path: Path, kept: Standing) -> None:
+def test_a_refused_resize_changes_nothing(tmp_path: Path, kept: Prepared) -> None:
     """The node says that it is infeasible, with the kubelet's words, and the pod keeps its CPU."""
     result = run("resize-refused", tmp_path, kept)
 
@@ -67,7 +67,7 @@ def test_a_refused_resize_changes_nothing(tmp_path: Path, kept: Standing) -> Non
     assert saved.evidence.runtime == Runtime(name="cgroupfs")
 
 
-def test_a_growing_container_gets_its_cpus_after_the_pool_has_left_them(tmp_path: Path, kept: Standing) -> None:
+def test_a_growing_container_gets_its_cpus_after_the_pool_has_left_them(tmp_path: Path, kept: Prepared) -> None:
     """KEP-5554: two changes, the pool's first; who ignores its resize is told."""
     result = run("resize-grow", tmp_path, kept)
 

@@ -15,10 +15,10 @@ from toolkit.host.topology import read_topology
 from toolkit.model.claims import Claim
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import conformance
-from toolkit.pipeline.execute import Settings
-from toolkit.pipeline.standing import Standing
 from toolkit.scenario_file import load_catalogue
+from toolkit.session import conformance
+from toolkit.session.execute import Settings
+from toolkit.session.prepared import Prepared
 from toolkit.store import StoredRun, load_run
 
 pytestmark = pytest.mark.integration
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.integration
 SCENARIOS = {scenario.name: scenario for scenario in load_catalogue()}
 
 
-def run(name: str, tmp_path: Path, kept: Standing) -> ScenarioResult:
+def run(name: str, tmp_path: Path, kept: Prepared) -> ScenarioResult:
     """Run one scenario of the catalogue with short windows."""
     topology = read_topology()
     reason = conformance.why_not(SCENARIOS[name], topology)
     if reason is not None:
         pytest.skip(reason)
-    result = conformance.run_one(SCENARIOS[name], topology, Settings(runs=tmp_path, duration_s=1.0, standing=kept))
+    result = conformance.run_one(SCENARIOS[name], topology, Settings(runs=tmp_path, duration_s=1.0, prepared=kept))
     wrong = [f"{v.rule} {v.subject}: {v.reason}" for v in result.verdicts if v.outcome is Outcome.FAILED]
     missed = [f"{c.rule} {c.subject}: {c.reason}" for c in result.controls if c.outcome is Outcome.FAILED]
     assert (wrong, missed) == ([], [])
@@ -47,7 +47,7 @@ def containers(stage: StoredRun) -> list[Claim]:
     return [claim for claim in stage.claims.claims if claim.kind.carries_tasks]
 
 
-def test_init_container_runs_first_on_the_same_cpu(tmp_path: Path, kept: Standing) -> None:
+def test_init_container_runs_first_on_the_same_cpu(tmp_path: Path, kept: Prepared) -> None:
     """The init container is judged in a stage of its own, before its pod's app container has the same CPU."""
     result = run("init-reuse", tmp_path, kept)
 
@@ -61,7 +61,7 @@ def test_init_container_runs_first_on_the_same_cpu(tmp_path: Path, kept: Standin
     assert any(verdict.subject == "db/setup (init 1)" for verdict in result.verdicts)
 
 
-def test_cpus_of_a_pod_that_left_go_to_the_next(tmp_path: Path, kept: Standing) -> None:
+def test_cpus_of_a_pod_that_left_go_to_the_next(tmp_path: Path, kept: Prepared) -> None:
     """Two stages: the same CPU belongs to the first pod, then to the second."""
     result = run("pod-level-sequential", tmp_path, kept)
 
@@ -73,7 +73,7 @@ def test_cpus_of_a_pod_that_left_go_to_the_next(tmp_path: Path, kept: Standing) 
     assert before.cpus <= after.cpus
 
 
-def test_a_restart_under_observation_is_no_violation(tmp_path: Path, kept: Standing) -> None:
+def test_a_restart_under_observation_is_no_violation(tmp_path: Path, kept: Prepared) -> None:
     """The container's tasks die and come back while the window is open; both widened containers are noticed.
 
     It is a transition that is held to a limit; no machine restarts anything in no time.
@@ -92,7 +92,7 @@ def test_a_restart_under_observation_is_no_violation(tmp_path: Path, kept: Stand
     assert "the limit is 0 ms" in tight.reason
 
 
-def test_an_emptied_pool_is_noticed_by_plan_and_switches(tmp_path: Path, kept: Standing) -> None:
+def test_an_emptied_pool_is_noticed_by_plan_and_switches(tmp_path: Path, kept: Prepared) -> None:
     """Once exclusive containers own all but the reserved CPUs, the shared container's escape is told three times."""
     result = run("empty-pool", tmp_path, kept)
 

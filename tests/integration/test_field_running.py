@@ -16,9 +16,9 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import observe
-from toolkit.pipeline.session import watched
-from toolkit.pipeline.standing import Standing
+from toolkit.session import observe
+from toolkit.session.engine import watched
+from toolkit.session.prepared import Prepared
 from validators.registry import judge
 
 pytestmark = [
@@ -32,7 +32,7 @@ REST = ONLINE - OWN
 SPIN, PULSE = WorkloadKind.SPIN, WorkloadKind.PULSE
 
 
-def test_exclusive_cpus_that_move_while_the_container_lives(kept: Standing) -> None:
+def test_exclusive_cpus_that_move_while_the_container_lives(kept: Prepared) -> None:
     """F16: a restarted kubelet writes other CPUs for a container that runs on. What was promised before still counts:
     the file, the masks and the switches differ from it, and the switches do from then on only.
     """
@@ -47,7 +47,7 @@ def test_exclusive_cpus_that_move_while_the_container_lives(kept: Standing) -> N
         (container,) = live.value.containers
         pids = container.pids
         claims = ClaimSet(claims=(Claim(name="db", cgroup=container.cgroup, cpus=OWN, isolation=Isolation.CONTAINER),))
-        window = observe.Window(run_id="field-restarted", duration_s=None, standing=kept)
+        window = observe.Window(run_id="field-restarted", duration_s=None, prepared=kept)
         with observe.observation(claims, window) as opened:
             wait_for(lambda: _ran_ns(opened.snapshot(), OWN) > 50_000_000, "it runs on its own CPUs")
             wait_for(lambda: _masks(opened.snapshot()) == {OWN}, "a scan of its masks")
@@ -72,7 +72,7 @@ def _ran_ns(evidence: Evidence, cpus: CpuSet) -> int:
     return sum(row.run_ns for row in evidence.cpu_use if row.cpu in cpus)
 
 
-def test_a_program_that_lands_behind_a_realtime_thread(kept: Standing) -> None:
+def test_a_program_that_lands_behind_a_realtime_thread(kept: Prepared) -> None:
     """F44: a task begins on a CPU that a FIFO thread owns, and hangs there. Its mask tells at once; the time that it
     waited is measured; what it ran where the owner paused is outside of its set.
     """
@@ -99,7 +99,7 @@ def test_a_program_that_lands_behind_a_realtime_thread(kept: Standing) -> None:
                 Claim(name="shell", pod="shell", cgroup=places["shell"], cpus=REST),
             )
         )
-        window = observe.Window(run_id="field-hangs", duration_s=3.0, standing=kept)
+        window = observe.Window(run_id="field-hangs", duration_s=3.0, prepared=kept)
         evidence = watched(claims, window, Path("field-hangs")).evidence
     verdicts = {(verdict.rule, verdict.subject): verdict for verdict in judge(claims, evidence)}
 

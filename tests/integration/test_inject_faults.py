@@ -28,9 +28,9 @@ from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import observe, planted_run
-from toolkit.pipeline.session import watched
-from toolkit.pipeline.standing import Standing
+from toolkit.session import observe, planted_run
+from toolkit.session.engine import watched
+from toolkit.session.prepared import Prepared
 from validators.registry import judge
 
 pytestmark = pytest.mark.integration
@@ -44,22 +44,22 @@ needs_two_cpus = pytest.mark.skipif(len(ONLINE) < 2, reason="an exclusive CPU an
 
 @needs_two_cpus
 @pytest.mark.parametrize("fault", SHOWN, ids=lambda fault: str(fault.id))
-def test_a_fault_is_reported_by_its_rules(fault: Fault, kept: Standing) -> None:
+def test_a_fault_is_reported_by_its_rules(fault: Fault, kept: Prepared) -> None:
     """Planted in the middle of a window, each fault makes the rules that its description names say ``failed``."""
     name = f"inject-{fault.id}"
-    done = planted_run.run(Injection(fault=fault.id), run_id=name, standing=kept)
+    done = planted_run.run(Injection(fault=fault.id), run_id=name, prepared=kept)
 
     assert done.missed == (), [(v.rule, v.subject, v.outcome.value, v.reason) for v in done.verdicts]
     assert traces(name) == []
 
 
 @needs_two_cpus
-def test_without_a_fault_the_same_sandbox_is_clean(kept: Standing) -> None:
+def test_without_a_fault_the_same_sandbox_is_clean(kept: Prepared) -> None:
     """The control of all of the above: the same containers, nothing planted, nothing failed."""
     with sandbox(planted_run.request(OWN, ONLINE - OWN), run_id="inject-none") as live:
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = planted_run.claim_set(places, OWN, ONLINE - OWN, live.value.root)
-        window = observe.Window(run_id="inject-none", duration_s=1.0, standing=kept)
+        window = observe.Window(run_id="inject-none", duration_s=1.0, prepared=kept)
         evidence = watched(claims, window, Path(window.run_id)).evidence
     verdicts = judge(claims, evidence)
     assert [(v.rule, v.subject, v.reason) for v in verdicts if v.outcome is Outcome.FAILED] == []

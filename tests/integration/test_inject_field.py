@@ -20,9 +20,9 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline.observe import Window
-from toolkit.pipeline.session import watched
-from toolkit.pipeline.standing import Standing
+from toolkit.session.engine import watched
+from toolkit.session.observe import Window
+from toolkit.session.prepared import Prepared
 from validators.registry import judge
 
 pytestmark = [
@@ -56,7 +56,7 @@ class One:
 
 
 def run(
-    name: str, node: dict[str, object], containers: dict[str, One], kept: Standing, seconds: float = 1.0
+    name: str, node: dict[str, object], containers: dict[str, One], kept: Prepared, seconds: float = 1.0
 ) -> tuple[dict[tuple[str, str], Verdict], Evidence]:
     """Make the containers, watch them, judge what was promised."""
     wanted = tuple(
@@ -86,7 +86,7 @@ def run(
             pods_root=live.value.root,
             **node,  # type: ignore[arg-type]
         )
-        window = Window(run_id=name, duration_s=seconds, standing=kept)
+        window = Window(run_id=name, duration_s=seconds, prepared=kept)
         evidence = watched(claims, window, Path(name)).evidence
     assert traces(name) == []
     return {(verdict.rule, verdict.subject): verdict for verdict in judge(claims, evidence)}, evidence
@@ -218,7 +218,7 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_failure_of_the_field_is_reported(case: str, kept: Standing) -> None:
+def test_a_failure_of_the_field_is_reported(case: str, kept: Prepared) -> None:
     """Each rule that the case names says failed about the subject that the case names."""
     node, containers, expected = CASES[case]
     # A control file is wrong from the first moment; for what tasks do the window must have seen them do it.
@@ -229,7 +229,7 @@ def test_a_failure_of_the_field_is_reported(case: str, kept: Standing) -> None:
         assert verdicts[key].outcome is Outcome.FAILED, (key, verdicts[key].outcome.value, verdicts[key].reason)
 
 
-def test_escapes_are_clipped_and_system_tasks_are_noise(kept: Standing) -> None:
+def test_escapes_are_clipped_and_system_tasks_are_noise(kept: Prepared) -> None:
     """F46, F50: asking for every CPU changes nothing; pause containers and system tasks are measured, not failed."""
     loads = (ESCAPE, SPIN)
     db = One(given=OWN, promised=OWN, isolation=Isolation.CONTAINER, loads=loads)
@@ -242,7 +242,7 @@ def test_escapes_are_clipped_and_system_tasks_are_noise(kept: Standing) -> None:
 
 
 @pytest.mark.parametrize("fault", ["pile-up", "runtimes-own-affinity"])
-def test_threads_narrower_than_a_right_set_are_seen(fault: str, kept: Standing) -> None:
+def test_threads_narrower_than_a_right_set_are_seen(fault: str, kept: Prepared) -> None:
     """F36, F49: the set is right, yet all threads keep to part of it: no promise is broken, and the measures tell.
 
     F36 (no balancing on isolated CPUs) has this effect; F49 (threads inherit the runtime's CPUAffinity) is this.
@@ -261,7 +261,7 @@ def test_threads_narrower_than_a_right_set_are_seen(fault: str, kept: Standing) 
         place = live.value.containers[0].cgroup
         narrow(live.hierarchy, place, part)
         claims = ClaimSet(claims=(Claim(name="web", cgroup=place, cpus=ONLINE),))
-        window = Window(run_id=f"field-{fault}", duration_s=1.0, standing=kept)
+        window = Window(run_id=f"field-{fault}", duration_s=1.0, prepared=kept)
         evidence = watched(claims, window, Path("field")).evidence
         verdicts = {verdict.rule: verdict for verdict in judge(claims, evidence)}
 

@@ -34,7 +34,7 @@ from toolkit.host import syscalls
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, OwnerClass
-from toolkit.pipeline import observe
+from toolkit.session import observe
 
 pytestmark = pytest.mark.integration
 

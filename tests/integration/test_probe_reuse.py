@@ -25,10 +25,10 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import observe
-from toolkit.pipeline.canary import alive
-from toolkit.pipeline.session import watched
-from toolkit.pipeline.standing import standing
+from toolkit.session import observe
+from toolkit.session.canary import alive
+from toolkit.session.engine import watched
+from toolkit.session.prepared import prepared
 from validators.registry import judge
 
 pytestmark = pytest.mark.integration
@@ -217,10 +217,10 @@ def test_an_observer_that_fails_gives_the_ledger_back(ledger: Ledger) -> None:
 def test_canaries_of_one_window_are_not_those_of_the_next() -> None:
     """A canary that escaped on purpose fails its own window only, also where canaries live longer than a window."""
     claims, health, canaries = ClaimSet(claims=()), [], []
-    with standing(f"reuse-{os.getpid()}") as kept:
+    with prepared(f"reuse-{os.getpid()}") as kept:
         for number, escape in enumerate((False, True, False)):
             run_id = f"reuse-{os.getpid()}-{number}"
-            window = observe.Window(run_id=run_id, duration_s=0.5, canary_escape=escape, standing=kept)
+            window = observe.Window(run_id=run_id, duration_s=0.5, canary_escape=escape, prepared=kept)
             evidence = watched(claims, window, Path(window.run_id)).evidence
             (positive,) = [one for one in evidence.canaries if one.positive]
             assert positive.reported_at_ns is not None
@@ -237,7 +237,7 @@ def test_canaries_of_one_window_are_not_those_of_the_next() -> None:
 def test_a_dead_canary_is_replaced() -> None:
     """Canaries that were killed between two windows do not leave the second without a control."""
     claims = ClaimSet(claims=())
-    with standing(f"dead-{os.getpid()}") as kept:
+    with prepared(f"dead-{os.getpid()}") as kept:
         with kept.canaries(claims, ONLINE, escape=False) as first:
             pids = [pid for one in first.claims for pid in cgroupfs.pids(first.hierarchy, one.cgroup)]
         with kept.canaries(claims, ONLINE, escape=False) as same:

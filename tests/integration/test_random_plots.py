@@ -25,7 +25,7 @@ from tests.integration.plot_windows import (
     through_the_verb,
 )
 from tests.integration.plots import plot
-from toolkit.pipeline.standing import standing
+from toolkit.session.prepared import prepared
 
 pytestmark = pytest.mark.integration
 
@@ -67,7 +67,7 @@ def test_random_plots(director: Path, tmp_path: Path) -> None:
     doubts: Counter[str] = Counter()
     count: Counter[str] = Counter()
     prefix = f"pinproof-plot-{os.getpid()}"
-    with standing(prefix) as probes:
+    with prepared(prefix) as probes:
         while time.monotonic() - began < SECONDS:
             seed, by_verb = SEED + number, number % VERB_EVERY == VERB_EVERY - 1
             stopped = by_verb and number // VERB_EVERY % 2 == 0

@@ -25,11 +25,11 @@ import pytest
 
 from tests.integration.membership_lab import cpuset
 from tests.integration.probe_lab import cgroup, join, wait_for
-from toolkit.claims_file import load_claims
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
-from toolkit.pipeline import observe
-from toolkit.pipeline.session import session
+from toolkit.session import observe
+from toolkit.session.engine import session
+from toolkit.sources.claims_file import load_claims
 
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]

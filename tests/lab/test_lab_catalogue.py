@@ -20,8 +20,8 @@ from tests.lab.harness.topology import BY_NAME, CATALOGUE, QUAD
 from toolkit.model import serde
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import conformance
-from toolkit.pipeline.planning import plan_all
+from toolkit.session import conformance
+from toolkit.session.planning import plan_all
 from validators.groups import VIRTUAL_MACHINE
 
 EVERYWHERE = ("strict-reservation", "quota-050-set", "topology-single-numa-node")
@@ -40,9 +40,9 @@ import json, os
 from pathlib import Path
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
-from toolkit.pipeline import conformance, execute
-from toolkit.pipeline.repeats import REPEATS
-from toolkit.pipeline.standing import standing
+from toolkit.session import conformance, execute
+from toolkit.session.repeats import REPEATS
+from toolkit.session.prepared import prepared
 from toolkit.scenario_file import load_catalogue
 
 # Beside loads that fill the emulated CPUs, who watches would wait for his turn; CPU 0 is emulated the fastest. Three
@@ -52,9 +52,9 @@ os.sched_setaffinity(0, {0})
 ask, answer = (Path(path) for path in ARGS["pipes"])
 catalogue = {scenario.name: scenario for scenario in load_catalogue()}
 machine = read_topology()
-with standing("lab-catalogue") as kept:
+with prepared("lab-catalogue") as kept:
     settings = execute.Settings(
-        runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], standing=kept, repeats=REPEATS
+        runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], prepared=kept, repeats=REPEATS
     )
     while name := ask.read_text().strip():
         reason = conformance.why_not(catalogue[name], machine)

@@ -26,7 +26,7 @@ from toolkit.faults.injection import Injection
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.serde import to_data
-from toolkit.pipeline import planted_run
+from toolkit.session import planted_run
 
 online = Path("/sys/devices/system/cpu/online")
 before = online.read_text()
@@ -68,7 +68,7 @@ from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.serde import to_data
-from toolkit.pipeline import observe, planted_run
+from toolkit.session import observe, planted_run
 from validators.registry import judge
 
 switch = Path(f"/sys/devices/system/cpu/cpu{ARGS['cpu']}/online")

@@ -21,8 +21,8 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.serde import to_data
-from toolkit.pipeline import observe
-from toolkit.pipeline.session import watched
+from toolkit.session import observe
+from toolkit.session.engine import watched
 from validators.registry import judge
 from tests.integration.apply_support import traces, wait_until
 
@@ -71,7 +71,7 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import to_data
-from toolkit.pipeline import observe
+from toolkit.session import observe
 from validators.registry import judge
 
 LOW, HIGH = ARGS["low"], ARGS["high"]

@@ -20,8 +20,8 @@ LAYERS = (
     *("toolkit.allocation", "toolkit.host", "toolkit.apply", "toolkit.faults", "toolkit.report", "toolkit.sources"),
     *("probes", "validators"),
 )
-"""The middle: none of them knows the pipeline or the command line."""
-TOP = ("toolkit.pipeline", "toolkit.cli")
+"""The middle: none of them knows the session or the command line."""
+TOP = ("toolkit.session", "toolkit.cli")
 BESIDE_THE_CLI = ("validators.plugin", "validators.conformance")
 """The pytest plugin and the suite that it runs are another front end: they stand where the command line stands."""
 
@@ -29,7 +29,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "toolkit.errors": (*PACKAGES,),
     "toolkit.model": (*LAYERS, *TOP),
     **dict.fromkeys(LAYERS, TOP),
-    "toolkit.pipeline": ("toolkit.cli",),
+    "toolkit.session": ("toolkit.cli",),
     # What a fault changes is the host; what is seen of it, and what that means, is none of its business.
     "toolkit.faults": ("probes", "validators", "toolkit.report", *TOP),
     "toolkit.host": ("toolkit.faults", *TOP),
@@ -140,12 +140,12 @@ def test_imports_run_one_way() -> None:
     [
         ("toolkit/model/x.py", "import toolkit.host.topology"),
         ("toolkit/host/x.py", "from toolkit.cli import main"),
-        ("toolkit/host/x.py", "def f():\n    from toolkit import pipeline"),
+        ("toolkit/host/x.py", "def f():\n    from toolkit import session"),
         ("toolkit/model/x.py", "from ..apply import sandbox"),
         ("validators/x.py", "import probes.switches.ledger"),
         ("probes/x.py", "from validators import registry"),
-        ("toolkit/pipeline/x.py", "from toolkit.cli import main"),
-        ("toolkit/faults/x.py", "from toolkit.pipeline import observe"),
+        ("toolkit/session/x.py", "from toolkit.cli import main"),
+        ("toolkit/faults/x.py", "from toolkit.session import observe"),
         ("toolkit/apply/x.py", "from toolkit.faults import registry"),
     ],
 )

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-PIPELINE = "toolkit/pipeline"
+SESSION = "toolkit/session"
 ALLOWED = {
-    "recorded": {f"{PIPELINE}/session.py", f"{PIPELINE}/consecutive.py"},
-    "observation": {f"{PIPELINE}/session.py"},
-    "Observation": {f"{PIPELINE}/observe.py"},
-    "Observer": {f"{PIPELINE}/observe.py"},
-    "end_window": {f"{PIPELINE}/observe.py", "probes/observer.py"},
+    "recorded": {f"{SESSION}/engine.py", f"{SESSION}/consecutive.py"},
+    "observation": {f"{SESSION}/engine.py"},
+    "Observation": {f"{SESSION}/observe.py"},
+    "Observer": {f"{SESSION}/observe.py"},
+    "end_window": {f"{SESSION}/observe.py", "probes/observer.py"},
     "close_window": set(),
-    "turn_window": {f"{PIPELINE}/observe.py"},
+    "turn_window": {f"{SESSION}/observe.py"},
 }
 """Function -> the files that may call it; an observer of one's own is for tests."""
 

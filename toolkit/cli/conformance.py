@@ -20,17 +20,17 @@ from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, worst
-from toolkit.pipeline import conformance, execute
-from toolkit.pipeline.judged import judged
-from toolkit.pipeline.preflight import require_run
-from toolkit.pipeline.repeats import REPEATS
-from toolkit.pipeline.standing import standing
-from toolkit.pipeline.stopping import StoppedError, go_on, stop_on_signals
 from toolkit.report.conformance_junit import render_junit
 from toolkit.report.conformance_table import render_conformance
 from toolkit.report.layout import paragraph
 from toolkit.report.text import count
 from toolkit.scenario_file import load_catalogue
+from toolkit.session import conformance, execute
+from toolkit.session.judged import judged
+from toolkit.session.preflight import require_run
+from toolkit.session.prepared import prepared
+from toolkit.session.repeats import REPEATS
+from toolkit.session.stopping import StoppedError, go_on, stop_on_signals
 from toolkit.store import new_run_id, write_output
 
 SCHEMA = "pinproof.conformance/1"
@@ -119,8 +119,8 @@ def _run_all(
         bar = stack.enter_context(progress(total, "conformance"))
         if work:
             # Loaded once: every run observes with the same programs.
-            kept = stack.enter_context(standing(new_run_id("conformance")))
-            settings = replace(settings, standing=kept)
+            kept = stack.enter_context(prepared(new_run_id("conformance")))
+            settings = replace(settings, prepared=kept)
         done, cut = 0, False
 
         def step(what: str) -> None:

@@ -19,10 +19,10 @@ from toolkit.model.isolation import CpuRoles, Finding
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, exit_code, worst
-from toolkit.pipeline.cpu_roles import roles_of_kernel, roles_of_kubelet
-from toolkit.pipeline.isolation import findings
 from toolkit.report.isolation_text import isolation_data, isolation_text
 from toolkit.report.layout import fitted, paragraph, table
+from toolkit.session.cpu_roles import roles_of_kernel, roles_of_kubelet
+from toolkit.session.isolation import findings
 from toolkit.sources.kubelet.configuration import load_configuration
 
 _CANNOT_RUN = 4

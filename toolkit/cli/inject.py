@@ -21,11 +21,11 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import planted_run
-from toolkit.pipeline.preflight import require_run
-from toolkit.pipeline.stopping import StoppedError, stop_on_signals
 from toolkit.report.layout import paragraph
 from toolkit.report.verdict_list import render_verdicts
+from toolkit.session import planted_run
+from toolkit.session.preflight import require_run
+from toolkit.session.stopping import StoppedError, stop_on_signals
 from toolkit.store import new_run_id
 
 TICK_S = 0.05

@@ -27,16 +27,16 @@ from toolkit.model.plan import Plan
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
-from toolkit.pipeline.cpu_roles import roles_of_plan
-from toolkit.pipeline.isolation import findings
-from toolkit.pipeline.plan_findings import plan_findings
-from toolkit.pipeline.planning import plan_scenario
 from toolkit.report.isolation_text import finding_text
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.plan_difference import difference_table, plan_difference
 from toolkit.report.plan_text import render
 from toolkit.scenario_file import load_scenario
+from toolkit.session.cpu_roles import roles_of_plan
+from toolkit.session.isolation import findings
+from toolkit.session.plan_findings import plan_findings
+from toolkit.session.planning import plan_scenario
 from toolkit.sources.kubelet.configuration import merge
 from toolkit.sources.kubelet.question import ask
 from toolkit.store import write_output

@@ -24,14 +24,14 @@ from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
-from toolkit.pipeline import execute
-from toolkit.pipeline.conformance import unexpected_admission, unmet
-from toolkit.pipeline.planning import Planned, plan_all
-from toolkit.pipeline.preflight import require_run
-from toolkit.pipeline.record import Run
-from toolkit.pipeline.stopping import StoppedError, stop_on_signals
 from toolkit.report.table import render_table
 from toolkit.scenario_file import load_scenario
+from toolkit.session import execute
+from toolkit.session.conformance import unexpected_admission, unmet
+from toolkit.session.planning import Planned, plan_all
+from toolkit.session.preflight import require_run
+from toolkit.session.record import Run
+from toolkit.session.stopping import StoppedError, stop_on_signals
 
 
 @click.command("run", short_help="Apply scenarios here, observe and judge them.")

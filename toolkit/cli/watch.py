@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from probes.observer import Violation
-from toolkit.claims_file import check_host, load_claims
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
 from toolkit.host.topology import read_topology
@@ -18,13 +17,14 @@ from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
-from toolkit.pipeline import observe
-from toolkit.pipeline.consecutive import WINDOW_S, Judged
-from toolkit.pipeline.preflight import require_run
-from toolkit.pipeline.session import session
-from toolkit.pipeline.stopping import stop_on_signals
 from toolkit.report.counters import Look
 from toolkit.report.table import render_table, render_window
+from toolkit.session import observe
+from toolkit.session.consecutive import WINDOW_S, Judged
+from toolkit.session.engine import session
+from toolkit.session.preflight import require_run
+from toolkit.session.stopping import stop_on_signals
+from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.store import new_run_id, save_windows_result
 
 

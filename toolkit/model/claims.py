@@ -1,4 +1,4 @@
-"""Claims: what each cgroup was promised. The pivot of the pipeline; everything downstream knows only claims.
+"""Claims: what each cgroup was promised. The pivot of everything; everything downstream knows only claims.
 
 Source: docs/principles.md; KEP-5526 "ResourceIsolationLevel" for :class:`Isolation`;
 Kubernetes documentation "Control CPU Management Policies" (``docs/specification.md``) for :class:`ExclusivePolicy`.

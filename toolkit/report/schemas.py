@@ -9,10 +9,10 @@ import json
 from importlib import resources
 from pathlib import Path
 
-from toolkit.claims_file import ClaimsDocument
 from toolkit.model.serde import json_schema
 from toolkit.report.compare import Comparison
 from toolkit.scenario_file import ScenarioDocument
+from toolkit.sources.claims_file import ClaimsDocument
 from toolkit.store import STAGES, VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -10,10 +10,10 @@ from toolkit.model.names import printable
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import conformance
-from toolkit.pipeline.execute import Settings
-from toolkit.pipeline.repeats import REPEATS
 from toolkit.scenario_file import load_catalogue
+from toolkit.session import conformance
+from toolkit.session.execute import Settings
+from toolkit.session.repeats import REPEATS
 
 
 @pytest.mark.parametrize("scenario", load_catalogue(), ids=lambda scenario: scenario.name)
@@ -32,8 +32,8 @@ def test_scenario(
     runs: Path = pytestconfig.getoption("pinproof_runs") or tmp_path_factory.mktemp("runs")
     duration = pytestconfig.getoption("pinproof_duration")
     # Asked for only here: where every scenario is skipped, nothing is compiled.
-    standing = request.getfixturevalue("pinproof_probes")
-    settings = Settings(runs=runs, runtime=runtime, duration_s=duration, standing=standing, repeats=REPEATS)
+    prepared = request.getfixturevalue("pinproof_probes")
+    settings = Settings(runs=runs, runtime=runtime, duration_s=duration, prepared=prepared, repeats=REPEATS)
 
     result = conformance.run_one(scenario, pinproof_host, settings)
 

@@ -15,8 +15,8 @@ from tests.lab.harness import sysfs
 from tests.lab.harness.topology import CATALOGUE, Topology
 from toolkit.model import topology as model
 from toolkit.model.scenario import Scenario
-from toolkit.pipeline import conformance
 from toolkit.scenario_file import load_catalogue
+from toolkit.session import conformance
 
 
 @functools.cache

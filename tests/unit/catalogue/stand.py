@@ -17,9 +17,9 @@ from toolkit.model.plan import Plan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Sandbox, SandboxContainer, SandboxRequest
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-from toolkit.pipeline.kubelet_state import node_word
-from toolkit.pipeline.planning import Planned, plan_all
-from toolkit.pipeline.promises import Stage, claim_set, sandbox_request, stages
+from toolkit.session.from_plan import Stage, claim_set, sandbox_request, stages
+from toolkit.session.kubelet_state import node_word
+from toolkit.session.planning import Planned, plan_all
 
 ROOT = "/pinproof-stand"
 MIB = 1 << 20

@@ -20,7 +20,7 @@ PLACES = {name: place for place, names in dealt().items() for name in names}
 
 
 @functools.cache
-def standing(name: str) -> Stand:
+def stand_of(name: str) -> Stand:
     """Return a scenario on its machine."""
     return stand(scenarios()[name], machine(PLACES[name]))
 
@@ -33,7 +33,7 @@ def test_every_scenario_has_a_machine() -> None:
 @pytest.mark.parametrize("name", sorted(PLACES))
 def test_nothing_fails_on_a_healthy_machine(name: str) -> None:
     """The plan keeps all that is promised, and what it gives is all that is needed."""
-    one = standing(name)
+    one = stand_of(name)
 
     verdicts = judge(one.claims, one.evidence)
 
@@ -43,7 +43,7 @@ def test_nothing_fails_on_a_healthy_machine(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PLACES))
 def test_every_promise_can_fail(name: str) -> None:
     """Whatever is promised, at whatever level: evidence that breaks it is not judged to be healthy."""
-    one = standing(name)
+    one = stand_of(name)
     silent = []
     for edit in edits(one):
         verdicts = judge(one.claims, edit.evidence, [rule_named(edit.rule)])
@@ -60,6 +60,6 @@ def test_a_node_without_distribution_is_noticed() -> None:
     place = machine(PLACES[scenario.name])
     real = stand(word_of(control).vary(control, scenario), place)
 
-    verdicts = judge(standing(scenario.name).claims, real.evidence, [rule_named(control.rule)])
+    verdicts = judge(stand_of(scenario.name).claims, real.evidence, [rule_named(control.rule)])
 
     assert [v.outcome for v in verdicts if v.subject == control.target] == [Outcome.FAILED]

@@ -38,7 +38,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Evidence, Transition
 
 NOT_OF_WITNESSES = {"canaries", "runtime", "layers", "claim_changes", "state_files", "picture"}
-"""What the pipeline knows, and no witness."""
+"""What the session knows, and no witness."""
 
 
 def built(frame: Frame, readings: Iterable[Reading]) -> Evidence:
@@ -97,7 +97,7 @@ def test_a_quiet_window_is_covered() -> None:
 
 
 def test_every_field_has_a_witness() -> None:
-    """What no witness gives is what belongs to the window, or what only the pipeline knows: a forgotten part shows."""
+    """What no witness gives is what belongs to the window, or what only the session knows: a forgotten part shows."""
     parts = [reading.decode(Readings(FRAME, tuple(QUIET))) for reading in QUIET]
     given = [field.name for part in parts if part.evidence is not None for field in fields(part.evidence)]  # type: ignore[arg-type]
     covered = [field.name for part in parts if part.coverage is not None for field in fields(part.coverage)]  # type: ignore[arg-type]

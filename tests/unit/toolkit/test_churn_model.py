@@ -8,7 +8,7 @@ import pytest
 
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import CpuSet
-from toolkit.pipeline.churn_model import MAX_PODS, ChurnModel, Operation, Step
+from toolkit.session.churn_model import MAX_PODS, ChurnModel, Operation, Step
 
 GIB = 1 << 30
 

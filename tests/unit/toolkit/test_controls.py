@@ -6,7 +6,7 @@ import pytest
 
 from toolkit.model.scenario import NegativeControl
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline.conformance import judge_control
+from toolkit.session.conformance import judge_control
 from validators.groups import VIRTUAL_MACHINE
 
 CONTROL = NegativeControl(rule="llc-alignment", fault="widen-cpuset", target="db/main")

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.toolkit.test_store_fuzz import NASTY, expect_input_error_or_nothing, mutate, places
-from toolkit.claims_file import load_claims, parse_claims
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.node_config import FIELDS, read_settings
 from toolkit.model.yaml_text import MAX_BYTES
-from toolkit.pipeline.planning import plan_scenario
 from toolkit.scenario_file import load_catalogue, load_scenario, parse_scenario
+from toolkit.session.planning import plan_scenario
+from toolkit.sources.claims_file import load_claims, parse_claims
 
 CLAIMS = """
 apiVersion: pinproof/v1

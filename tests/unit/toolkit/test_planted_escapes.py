@@ -14,8 +14,8 @@ from toolkit.host.cgroup_mounts import Hierarchy, Mode
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment
-from toolkit.pipeline.canary import CLEAN, POSITIVE, CanaryPair
-from toolkit.pipeline.observe import Observation
+from toolkit.session.canary import CLEAN, POSITIVE, CanaryPair
+from toolkit.session.observe import Observation
 
 PIDS = {POSITIVE: 11, CLEAN: 12}
 ENVIRONMENT = Environment(kernel="6.1", cgroup="v2", cmdline="", cpus_online=CpuSet.of([0, 1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolkit.pipeline.repeats import repeat_undecided
+from toolkit.session.repeats import repeat_undecided
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from toolkit.model.layers import Layer
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import ResizeBehaviour, Scenario
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import conformance, kubelet_state
-from toolkit.pipeline.planning import Planned, plan_all, plan_scenario
-from toolkit.pipeline.promises import claim_set, stages
-from toolkit.pipeline.resizing import resized_claims
+from toolkit.session import conformance, kubelet_state
+from toolkit.session.from_plan import claim_set, stages
+from toolkit.session.planning import Planned, plan_all, plan_scenario
+from toolkit.session.resizing import resized_claims
 
 GATE = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
 ON = {**GATE, "featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}

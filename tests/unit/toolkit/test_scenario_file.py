@@ -6,8 +6,8 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.model.scenario import Tier
-from toolkit.pipeline.conformance import ADMISSION
 from toolkit.scenario_file import load_catalogue, parse_scenario
+from toolkit.session.conformance import ADMISSION
 from validators.registry import RULES
 
 GOOD = """

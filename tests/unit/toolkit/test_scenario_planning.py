@@ -13,10 +13,10 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.scenario import NegativeControl, Requirements, Scenario
 from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, Topology
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import conformance
-from toolkit.pipeline.amounts import amount
-from toolkit.pipeline.planning import plan_all
-from toolkit.pipeline.promises import sandbox_request, stages
+from toolkit.session import conformance
+from toolkit.session.from_plan import sandbox_request, stages
+from toolkit.session.machine_amounts import amount
+from toolkit.session.planning import plan_all
 
 VALUES = {"free": 7, "numa": 4, "numa-cores": 4, "socket": 7, "l3": 2, "core": 2, "numa-memory": 1 << 30}
 STATIC = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}

@@ -15,9 +15,9 @@ from toolkit.host.topology import read_topology
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import conformance
-from toolkit.pipeline.planning import machine_of, plan_all
 from toolkit.scenario_file import load_catalogue
+from toolkit.session import conformance
+from toolkit.session.planning import machine_of, plan_all
 from validators.registry import RULES
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "topologies"

@@ -10,8 +10,8 @@ import pytest
 
 from tests.integration.test_inject_field import CASES
 from toolkit.faults.registry import INJECTABLE, fault_named
-from toolkit.pipeline.conformance import ADMISSION
 from toolkit.scenario_file import load_scenario
+from toolkit.session.conformance import ADMISSION
 from validators.registry import RULES
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -8,8 +8,8 @@ from toolkit.errors import InputError
 from toolkit.faults.fault import Fault, Scope, When, Word
 from toolkit.faults.registry import FAULTS, INJECTABLE, WORDS, fault_by_id, fault_named, word_of
 from toolkit.model.scenario import NegativeControl
-from toolkit.pipeline.admissions import ADMISSION
 from toolkit.scenario_file import load_catalogue
+from toolkit.session.admissions import ADMISSION
 from validators.registry import RULES
 
 KNOWN = {rule.id for rule in RULES} | {ADMISSION}

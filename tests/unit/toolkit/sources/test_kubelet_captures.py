@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from toolkit.claims_file import parse_claims
 from toolkit.cli.claims import command as claims_command
 from toolkit.cli.judge import command as judge_command
+from toolkit.sources.claims_file import parse_claims
 
 DATA = Path(__file__).parents[3] / "data" / "captures"
 BESIDE = Path(__file__).parents[5] / "shared" / "kubelet-captures"

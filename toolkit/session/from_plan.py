@@ -1,6 +1,6 @@
 """Plan -> what to put on the machine (SandboxRequest) and what was thereby promised (ClaimSet). Pure.
 
-The cgroups above the containers, and what is promised about these, are :mod:`toolkit.pipeline.tree`'s.
+The cgroups above the containers, and what is promised about these, are :mod:`toolkit.session.tree`'s.
 Source: ``docs/facts.md`` K-pod; ``docs/facts.md``, "Normal on a healthy node".
 """
 
@@ -13,7 +13,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Sandbox, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.scenario import Scenario
-from toolkit.pipeline.tree import BEST_EFFORT_SHARES, parent_claims, parent_requests, pod_path
+from toolkit.session.tree import BEST_EFFORT_SHARES, parent_claims, parent_requests, pod_path
 
 DEMAND = {WorkloadKind.SPIN: 1.0}
 """User-mode CPUs' worth that one thread of a workload asks for; kinds that are not here make no exact demand."""

@@ -16,12 +16,12 @@ from toolkit.host.topology import read_topology
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import Topology
-from toolkit.pipeline import canary
-from toolkit.pipeline.canary import CanaryPair
+from toolkit.session import canary
+from toolkit.session.canary import CanaryPair
 
 
-class Standing:
-    """Use :func:`standing`. Not for two observations at the same time."""
+class Prepared:
+    """Use :func:`prepared`. Not for two observations at the same time."""
 
     def __init__(self, ledger: Ledger, run_id: str, root: Path) -> None:
         self.ledger = ledger
@@ -61,13 +61,13 @@ class Standing:
 
 
 @contextmanager
-def standing(run_id: str, root: Path = Path("/")) -> Iterator[Standing]:
+def prepared(run_id: str, root: Path = Path("/")) -> Iterator[Prepared]:
     """Load the probes for many observations; canaries are started by the first that needs them.
 
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     """
     with loaded(root) as ledger:
-        kept = Standing(ledger, run_id, root)
+        kept = Prepared(ledger, run_id, root)
         try:
             yield kept
         finally:

@@ -9,8 +9,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan, QosClass
 from toolkit.model.sandbox import Sandbox, SandboxContainer, Workload, WorkloadKind
 from toolkit.model.scenario import Scenario
-from toolkit.pipeline.promises import claim_set, sandbox_request
-from toolkit.pipeline.session import ledgered
+from toolkit.session.engine import ledgered
+from toolkit.session.from_plan import claim_set, sandbox_request
 
 
 def container(name: str, cpus: str, isolation: Isolation, quota_us: int, role: ContainerRole) -> ContainerPlan:

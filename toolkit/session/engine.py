@@ -1,7 +1,7 @@
 """The one engine: open a window, let something happen in it, close it, serialise and read back, judge.
 
 ``run``, negative controls, ``inject``, churn, ``watch`` and the pytest plugin are its callers; printing and saving are
-theirs. What is judged is what was read back from the text that is saved (:mod:`toolkit.pipeline.record`).
+theirs. What is judged is what was read back from the text that is saved (:mod:`toolkit.session.record`).
 Source: ``docs/principles.md``.
 """
 
@@ -17,9 +17,9 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.plan import Plan
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
-from toolkit.pipeline.consecutive import WINDOW_S, Consecutive
-from toolkit.pipeline.observe import Observation, Window, observation
-from toolkit.pipeline.record import Record, recorded
+from toolkit.session.consecutive import WINDOW_S, Consecutive
+from toolkit.session.observe import Observation, Window, observation
+from toolkit.session.record import Record, recorded
 
 Act = Callable[[Observation], None]
 """What happens while a window is open: it waits at least; when it returns the window is closed."""

@@ -1,6 +1,6 @@
 """Consecutive windows of one observation, each serialised, read back and judged when it has ended.
 
-A window ends and the next begins at the same moment (:meth:`toolkit.pipeline.observe.Observation.turn`); judging one
+A window ends and the next begins at the same moment (:meth:`toolkit.session.observe.Observation.turn`); judging one
 takes place while the next is open. What is kept of a window that has been judged does not grow with their number.
 Printing and saving are the caller's.
 """
@@ -17,10 +17,10 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline.observe import TICK_S, Observation
-from toolkit.pipeline.record import Record, recorded
 from toolkit.report.counters import Counters, Look
 from toolkit.report.windows import Sums
+from toolkit.session.observe import TICK_S, Observation
+from toolkit.session.record import Record, recorded
 from toolkit.store import WINDOW, reread
 
 WINDOW_S = 30.0
@@ -49,7 +49,7 @@ class Consecutive:
 
     :param path: of the run that will be saved.
     :param window_s: length of a window. :param duration_s: of all; ``None``: until somebody asks to stop.
-    :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
+    :param stopped: as in :class:`toolkit.session.observe.Window`.
     """
 
     def __init__(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from toolkit.model.scenario import Scenario
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline.planning import Planned
-from toolkit.pipeline.resizing import Answer
+from toolkit.session.planning import Planned
+from toolkit.session.resizing import Answer
 
 ADMISSION = "admission"
 """The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one

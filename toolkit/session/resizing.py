@@ -20,9 +20,9 @@ from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.pod import Pod
 from toolkit.model.scenario import Scenario
-from toolkit.pipeline.observe import Observation
-from toolkit.pipeline.promises import claim_name
-from toolkit.pipeline.tree import parent_claims, parent_requests
+from toolkit.session.from_plan import claim_name
+from toolkit.session.observe import Observation
+from toolkit.session.tree import parent_claims, parent_requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

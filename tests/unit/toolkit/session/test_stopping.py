@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from toolkit.pipeline.stopping import StoppedError, go_on, stop_on_signals
+from toolkit.session.stopping import StoppedError, go_on, stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

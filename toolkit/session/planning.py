@@ -18,8 +18,8 @@ from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-from toolkit.pipeline.amounts import resolve
-from toolkit.pipeline.resizing import Answer, plan_resizes
+from toolkit.session.machine_amounts import resolve
+from toolkit.session.resizing import Answer, plan_resizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

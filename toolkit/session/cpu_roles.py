@@ -11,7 +11,7 @@ from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import Plan
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline.planning import machine_of
+from toolkit.session.planning import machine_of
 
 
 def roles_of_plan(plan: Plan) -> CpuRoles:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.validators.evidence_builder import claim_db, claim_set
-from toolkit.claims_file import parse_claims
-from toolkit.claims_here import check_cgroups, check_limits
 from toolkit.errors import InputError
 from toolkit.host.cgroup_mounts import Hierarchy, Mode
+from toolkit.sources.claims_file import parse_claims
+from toolkit.sources.claims_here import check_cgroups, check_limits
 
 PROJECT = Path(__file__).resolve().parents[3]
 HEAD = 'apiVersion: pinproof/v1\nkind: Claims\nclaims:\n- {name: a, cgroup: /a, cpus: "0"}\n'

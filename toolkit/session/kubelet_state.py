@@ -15,8 +15,8 @@ from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
-from toolkit.pipeline.planning import Planned
-from toolkit.pipeline.promises import Stage, claim_name, running
+from toolkit.session.from_plan import Stage, claim_name, running
+from toolkit.session.planning import Planned
 
 STATIC = "static"
 """The policy whose state file tells every container's CPUs; that of ``none`` tells nothing."""

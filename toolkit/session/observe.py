@@ -15,8 +15,6 @@ from probes.build import build
 from probes.observer import ObserveOptions, Observer, Violation
 from probes.options import MAX_LEVEL
 from probes.readings import Readings
-from toolkit.claims_file import MAX_CLAIMS
-from toolkit.claims_here import check_cgroups, check_limits
 from toolkit.errors import PinproofError
 from toolkit.host import cgroupfs
 from toolkit.host.environment import read_environment
@@ -26,8 +24,10 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
 from toolkit.model.node_word import NOTHING, NodeWord
-from toolkit.pipeline import canary
-from toolkit.pipeline.standing import Standing
+from toolkit.session import canary
+from toolkit.session.prepared import Prepared
+from toolkit.sources.claims_file import MAX_CLAIMS
+from toolkit.sources.claims_here import check_cgroups, check_limits
 
 TICK_S = 0.05
 """How often user space looks for reports while it waits: well below the 100 ms in which a hog must be reported."""
@@ -37,8 +37,8 @@ TICK_S = 0.05
 class Window:
     """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted.
 
-    :param standing: probes and canaries that are there already; ``None``: loaded and started for this window alone.
-    :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.pipeline.stopping.stop_on_signals`).
+    :param prepared: probes and canaries that are there already; ``None``: loaded and started for this window alone.
+    :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.session.stopping.stop_on_signals`).
     :param word: what the node itself says, asked when a window ends; given how long that was (ns).
     """
 
@@ -46,7 +46,7 @@ class Window:
     duration_s: float | None
     root: Path = Path("/")
     canary_escape: bool = False
-    standing: Standing | None = None
+    prepared: Prepared | None = None
     stopped: Sequence[int] = ()
     word: Callable[[int], NodeWord] = lambda _duration_ns: NOTHING
 
@@ -226,14 +226,14 @@ def observation(
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     :raises InputError: claims that cannot be watched here.
     """
-    check_claims(claims, "claims", window.root, window.standing.ledger.options.max_claims if window.standing else None)
-    ledger = window.standing.ledger if window.standing else None
+    check_claims(claims, "claims", window.root, window.prepared.ledger.options.max_claims if window.prepared else None)
+    ledger = window.prepared.ledger if window.prepared else None
     with ExitStack() as controls, keep_off(claims.exclusive_cpus):
         numbers = itertools.count(1)
 
         def renew() -> tuple[canary.CanaryPair, Environment]:
             controls.close()
-            environment = read_environment(window.root, window.standing.topology() if window.standing else None)
+            environment = read_environment(window.root, window.prepared.topology() if window.prepared else None)
             pair = _canaries(claims, environment.cpus_online, window, next(numbers))
             return controls.enter_context(pair), environment
 
@@ -256,8 +256,8 @@ def options_for(claims: int) -> ObserveOptions:
 def _canaries(
     claims: ClaimSet, online: CpuSet, window: Window, number: int
 ) -> AbstractContextManager[canary.CanaryPair]:
-    if window.standing is not None:
-        return window.standing.canaries(claims, online, escape=window.canary_escape)
+    if window.prepared is not None:
+        return window.prepared.canaries(claims, online, escape=window.canary_escape)
     run_id = window.run_id if number == 1 else f"{window.run_id}-{number}"
     return canary.canaries(claims, online, run_id, window.root, escape=window.canary_escape)
 

@@ -11,8 +11,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, Topology
-from toolkit.pipeline.planning import plan_all
-from toolkit.pipeline.promises import claim_set, sandbox_request, stages
+from toolkit.session.from_plan import claim_set, sandbox_request, stages
+from toolkit.session.planning import plan_all
 
 CORES_A_NODE, THREADS, NODES, MEMORY_BYTES = 8, 2, 4, 1 << 38
 LEVELS = {SubjectKind.POD: "of pods", SubjectKind.QOS: "of QoS classes"}

@@ -18,18 +18,18 @@ from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import NegativeControl, Requirements, Scenario, Tier
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
-from toolkit.pipeline import execute
-from toolkit.pipeline.admissions import ADMISSION as ADMISSION
-from toolkit.pipeline.admissions import NODE
-from toolkit.pipeline.admissions import admissions as admissions
-from toolkit.pipeline.admissions import unexpected_admission as unexpected_admission
-from toolkit.pipeline.execute import Settings
-from toolkit.pipeline.planning import Planned, machine_of, plan_all
-from toolkit.pipeline.record import Kept, Run
-from toolkit.pipeline.repeats import repeat_undecided
-from toolkit.pipeline.resizing import containers
-from toolkit.pipeline.stopping import StoppedError, go_on
 from toolkit.report.text import count
+from toolkit.session import execute
+from toolkit.session.admissions import ADMISSION as ADMISSION
+from toolkit.session.admissions import NODE
+from toolkit.session.admissions import admissions as admissions
+from toolkit.session.admissions import unexpected_admission as unexpected_admission
+from toolkit.session.execute import Settings
+from toolkit.session.planning import Planned, machine_of, plan_all
+from toolkit.session.record import Kept, Run
+from toolkit.session.repeats import repeat_undecided
+from toolkit.session.resizing import containers
+from toolkit.session.stopping import StoppedError, go_on
 from validators.groups import VIRTUAL_MACHINE
 
 

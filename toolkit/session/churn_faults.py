@@ -13,7 +13,7 @@ from toolkit.faults.registry import FAULTS
 from toolkit.model.claims import Isolation
 from toolkit.model.sandbox import Workload
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline.churn_scene import Scene
+from toolkit.session.churn_scene import Scene
 
 PLANTED = tuple(fault for fault in FAULTS if fault.consequences is not None)
 """Faults of the second run."""

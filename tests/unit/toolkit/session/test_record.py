@@ -11,8 +11,8 @@ from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit import store
 from toolkit.errors import InputError
 from toolkit.model.scenario import Scenario
-from toolkit.pipeline import record
-from toolkit.pipeline.record import Kept, Run, recorded, whole
+from toolkit.session import record
+from toolkit.session.record import Kept, Run, recorded, whole
 from validators.registry import judge
 
 

@@ -13,8 +13,8 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.plan import ContainerPlan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Workload, WorkloadKind
-from toolkit.pipeline.churn_model import ChurnModel, Operation, Step
-from toolkit.pipeline.observe import Observation
+from toolkit.session.churn_model import ChurnModel, Operation, Step
+from toolkit.session.observe import Observation
 
 LOADS = (
     WorkloadKind.SPIN,

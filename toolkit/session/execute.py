@@ -23,14 +23,14 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl, Scenario
-from toolkit.pipeline import observe, promises, resizing
-from toolkit.pipeline.kubelet_state import node_word
-from toolkit.pipeline.planning import Planned
-from toolkit.pipeline.promises import Stage
-from toolkit.pipeline.record import Run, whole
-from toolkit.pipeline.session import Act, session
-from toolkit.pipeline.standing import Standing
-from toolkit.pipeline.stopping import go_on
+from toolkit.session import from_plan, observe, resizing
+from toolkit.session.engine import Act, session
+from toolkit.session.from_plan import Stage
+from toolkit.session.kubelet_state import node_word
+from toolkit.session.planning import Planned
+from toolkit.session.prepared import Prepared
+from toolkit.session.record import Run, whole
+from toolkit.session.stopping import go_on
 
 LOAD_DEADLINE_S = 10.0
 STAGE_S = 1.0
@@ -46,16 +46,16 @@ CHANGES = (When.CLAIMS, When.CHANGE)
 class Settings:
     """How to run: where results go, which runtime makes the containers, and for how long (``None``: the scenario's).
 
-    :param standing: probes and canaries for many runs; ``None``: each window has its own.
+    :param prepared: probes and canaries for many runs; ``None``: each window has its own.
     :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
-    :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
+    :param stopped: as in :class:`toolkit.session.observe.Window`.
     """
 
     runs: Path
     runtime: str = CGROUPFS
     duration_s: float | None = None
     root: Path = Path("/")
-    standing: Standing | None = None
+    prepared: Prepared | None = None
     repeats: int = 0
     stopped: Sequence[int] = ()
 
@@ -86,8 +86,8 @@ def _run_stages(
     work: Planned, settings: Settings, run_id: str, done: list[Run], progress: Callable[[float], None]
 ) -> tuple[str, ...]:
     """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
-    stages = promises.stages(work.plan, work.before)
-    requests = [promises.sandbox_request(stage.plan, work.scenario, stage.containers) for stage in stages]
+    stages = from_plan.stages(work.plan, work.before)
+    requests = [from_plan.sandbox_request(stage.plan, work.scenario, stage.containers) for stage in stages]
     union = _union(requests)
     with apply.sandbox(union, run_id=run_id, runtime=settings.runtime, root=settings.root, start=False) as live:
         present: dict[str, ContainerRequest] = {}
@@ -102,7 +102,7 @@ def _run_stages(
                     live.set_parent(parent)
                     parents[parent.path] = parent
             present = _enter(live, present, request, late)
-            claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
+            claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
             _narrow(work.scenario, live, present)
             _await_load(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
@@ -111,7 +111,7 @@ def _run_stages(
                 run_id=run_id,
                 duration_s=seconds if last else min(STAGE_S, seconds),
                 root=settings.root,
-                standing=settings.standing,
+                prepared=settings.prepared,
                 stopped=settings.stopped,
                 word=partial(node_word, work, in_the_end, live.value.runtime),
             )
@@ -137,15 +137,15 @@ def run_controls(
     word = word_of(control)
     run_id = store.new_run_id(f"{work.scenario.name}-broken")
     real = node or work
-    stages = promises.stages(work.plan, work.before)
+    stages = from_plan.stages(work.plan, work.before)
     target = control.target
     stage = next((stage for stage in reversed(stages) if not target or target in _names(stage, work)), stages[-1])
     put = replace(stage, plan=real.plan) if node is not None else stage
-    request = promises.sandbox_request(put.plan, real.scenario, put.containers)
+    request = from_plan.sandbox_request(put.plan, real.scenario, put.containers)
     seconds = min(CONTROL_S, settings.duration_s or work.scenario.duration_s)
     with contextlib.ExitStack() as stack:
         live = stack.enter_context(apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root))
-        claims = promises.claim_set(stage.plan, work.scenario, live.value, stage.containers)
+        claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
         claims = word.promise(control, claims)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
         escaper = stack.enter_context(broken(control, live, claims, work.online, settings.root))
@@ -161,7 +161,7 @@ def run_controls(
             duration_s=seconds,
             root=settings.root,
             canary_escape=word.when is When.CANARIES,
-            standing=settings.standing,
+            prepared=settings.prepared,
             stopped=settings.stopped,
             word=partial(node_word, work, stage, live.value.runtime, rewrite=word.rewrite),
         )
@@ -172,7 +172,7 @@ def run_controls(
 
 def _names(stage: Stage, work: Planned) -> frozenset[str]:
     """Every container of a stage, ephemeral ones included."""
-    extra = promises.ephemeral(stage.plan, work.scenario, stage.containers)
+    extra = from_plan.ephemeral(stage.plan, work.scenario, stage.containers)
     return stage.containers | {f"{pod.name}/{name}" for pod, name in extra}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit.model.evidence import Evidence
-from toolkit.pipeline.consecutive import Consecutive, Judged
+from toolkit.session.consecutive import Consecutive, Judged
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Opened:
-    """Plays :class:`toolkit.pipeline.observe.Observation`: each window knows its length."""
+    """Plays :class:`toolkit.session.observe.Observation`: each window knows its length."""
 
     def __init__(self, clock: Clock, stopped: list[int], stop_at_s: float | None = None) -> None:
         self.clock, self.stopped, self.stop_at_s = clock, stopped, stop_at_s

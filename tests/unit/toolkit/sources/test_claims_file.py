@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.claims_file import check_host, load_claims, parse_claims
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
+from toolkit.sources.claims_file import check_host, load_claims, parse_claims
 
 HEAD = """
 apiVersion: pinproof/v1

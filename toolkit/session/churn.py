@@ -27,13 +27,13 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import SandboxRequest
 from toolkit.model.verdict import Outcome
-from toolkit.pipeline import churn_faults, observe
-from toolkit.pipeline.churn_faults import FaultResult
-from toolkit.pipeline.churn_model import ChurnModel, Operation, Step
-from toolkit.pipeline.churn_scene import Scene
-from toolkit.pipeline.observe import Observation
-from toolkit.pipeline.planning import machine_of
-from toolkit.pipeline.session import Session, session
+from toolkit.session import churn_faults, observe
+from toolkit.session.churn_faults import FaultResult
+from toolkit.session.churn_model import ChurnModel, Operation, Step
+from toolkit.session.churn_scene import Scene
+from toolkit.session.engine import Session, session
+from toolkit.session.observe import Observation
+from toolkit.session.planning import machine_of
 from validators.registry import judge
 
 STEPS_PER_WINDOW = 5

@@ -34,10 +34,10 @@ from toolkit.model.node_word import NOTHING, NodeWord
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.pipeline import observe
-from toolkit.pipeline.session import session
-from toolkit.pipeline.standing import Standing
-from toolkit.pipeline.stopping import go_on
+from toolkit.session import observe
+from toolkit.session.engine import session
+from toolkit.session.prepared import Prepared
+from toolkit.session.stopping import go_on
 
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
 QUOTA_US = 40_000
@@ -83,13 +83,13 @@ def run(
     root: Path = Path("/"),
     loads: tuple[Workload, ...] = BUSY,
     stopped: Sequence[int] = (),
-    standing: Standing | None = None,
+    prepared: Prepared | None = None,
 ) -> PlantedRun:
     """Make the sandbox, watch it, plant the fault for ``duration_s``, judge. Everything is gone afterwards.
 
     :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
-    :param stopped: as in :class:`toolkit.pipeline.observe.Window`.
-    :param standing: as there: for many faults, one after the other.
+    :param stopped: as in :class:`toolkit.session.observe.Window`.
+    :param prepared: as there: for many faults, one after the other.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
     """
     fault = fault_by_id(injection.fault)
@@ -112,7 +112,7 @@ def run(
             run_id=run_id,
             duration_s=duration_s,
             root=root,
-            standing=standing,
+            prepared=prepared,
             stopped=stopped,
             word=partial(_word, file, online),
         )
