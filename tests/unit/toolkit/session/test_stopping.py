@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from toolkit.session.stopping import StoppedError, go_on, stop_on_signals
-
-
-@pytest.fixture(autouse=True)
-def _hangup_is_not_ignored() -> Iterator[None]:
-    """Whoever runs these tests under nohup has it ignored, which the code respects."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
