@@ -33,7 +33,7 @@ def shared() -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def _hangup_is_not_ignored() -> Iterator[None]:
-    """Programs under test begin as they do from a terminal: under nohup a hangup is ignored, and inherited like that."""
+    """Programs under test begin as from a terminal: under nohup a hangup is ignored, and inherited like that."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
