@@ -78,7 +78,7 @@ class LiveSandbox:
 
     def build(self, request: SandboxRequest) -> None:
         """Make the cgroups of a request; nothing runs in them yet."""
-        cgroups.make(self.hierarchy, runs.top(self._run_id), CgroupRequest(path=""))
+        cgroups.make(self.hierarchy, runs.top(self._run_id), CgroupRequest(path="", cpus=request.cpus))
         for parent in request.parents:
             self.add_parent(parent)
         for container in request.containers:
