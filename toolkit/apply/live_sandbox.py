@@ -56,7 +56,7 @@ class LiveSandbox:
         self.cleaned = cleaned
         """What the clean-up of dead runs, made before this one, did."""
         self.before_delete: Callable[[str], None] = lambda _claim: None
-        """Told of a claim whose tasks are gone before its cgroup is: its counters can still be read."""
+        """Called with a claim whose tasks are gone before its cgroup is: its counters can still be read."""
         self._root = root
         self._run_id = run_id
         self._runtime = runtime

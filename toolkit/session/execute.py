@@ -129,7 +129,7 @@ def _run_stages(
 def run_controls(
     work: Planned, controls: tuple[NegativeControl, ...], settings: Settings, node: Planned | None = None
 ) -> Run:
-    """Break a promise on purpose and judge; all ``controls`` tell of the same fault.
+    """Break a promise on purpose and judge; all ``controls`` are of the same fault.
 
     Only the stage is run in which the target runs.
 
@@ -240,7 +240,7 @@ def _act(
     *,
     ignored: str = "",
 ) -> None:
-    """Do what the scenario wants done while the window is open. :param ignored: whose resize is told but not done."""
+    """Do what the scenario wants done while the window is open. :param ignored: whose resize is announced, not done."""
     live.before_delete = opened.observer.read_last
     live.start_all(one.claim for one in request.containers if one.claim.partition("/")[0] in late)
     for claim in work.scenario.restarts:

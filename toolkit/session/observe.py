@@ -116,7 +116,7 @@ class Observation:
     ) -> None:
         """Let time pass: ``seconds`` (``None``: no end), until something is the case, or somebody asks to stop.
 
-        :param progress: told the seconds that have passed.
+        :param progress: called with the seconds that have passed.
         """
         start = time.monotonic()
         while not self.stopped and not until():
@@ -223,7 +223,7 @@ def observation(
 ) -> Iterator[Observation]:
     """Attach the probes, plant the canaries, open the window; everything is gone when the block ends.
 
-    :param report: told of each violation's first details while the window is open.
+    :param report: called with each violation's first details while the window is open.
 
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     :raises InputError: claims that cannot be watched here.
