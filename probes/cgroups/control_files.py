@@ -16,10 +16,13 @@ from dataclasses import replace
 
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
+from toolkit.model.cpuset import EMPTY
 from toolkit.model.evidence import CgroupFiles
 
 MAX_CHANGES = 10_000
 """Readings kept in one window; more are counted."""
+ATTEMPTS = 5
+"""A cgroup that is written to each time while it is read is left to the next round."""
 _Raw = tuple[bytes | None, ...]
 
 
@@ -54,12 +57,19 @@ class ControlFiles:
         """Read one cgroup, and keep what differs from the reading before."""
         if cgroup not in self._paths:
             self._paths[cgroup] = cgroupfs.control_paths(self._hierarchy, cgroup)
-        raw = tuple(_read(path) for path in self._paths[cgroup])
+        raw = self._bytes(cgroup)
         if raw == self._raw.get(cgroup) or not any(raw):
             return
-        found = cgroupfs.read_files(self._hierarchy, cgroup, time.monotonic_ns())
-        self._raw[cgroup] = raw
-        self.note(found)
+        for _ in range(ATTEMPTS):
+            found = read_whole(self._hierarchy, cgroup)
+            before, raw = raw, self._bytes(cgroup)
+            if raw == before:  # nobody wrote while its files were read one after the other
+                self._raw[cgroup] = raw
+                self.note(found)
+                return
+
+    def _bytes(self, cgroup: str) -> _Raw:
+        return tuple(_read(path) for path in self._paths[cgroup])
 
     def note(self, found: CgroupFiles) -> None:
         """Take a reading that somebody made; one that was made when the window had ended is the next one's."""
@@ -95,6 +105,19 @@ class ControlFiles:
         """Return what differed, in order of time; times since ``start_ns``."""
         with self._lock:
             return tuple(replace(found, at_ns=max(0, found.at_ns - start_ns)) for found in self._changes)
+
+
+def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:
+    """Read a cgroup's files. Where request and grant differ, somebody may have written between the two: read again."""
+    found = cgroupfs.read_files(hierarchy, cgroup, time.monotonic_ns())
+    for _ in range(ATTEMPTS):
+        # On v2 an empty request asks for what the parent has.
+        if found.cpus in (found.cpus_effective, EMPTY) and found.mems in (found.mems_effective, EMPTY):
+            break
+        before, found = found, cgroupfs.read_files(hierarchy, cgroup, time.monotonic_ns())
+        if replace(before, at_ns=found.at_ns) == found:
+            break
+    return found
 
 
 def empty(files: CgroupFiles) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager
 
 from probes.cgroups.bandwidth import lineage
-from probes.cgroups.control_files import ControlFiles, empty
+from probes.cgroups.control_files import ControlFiles, empty, read_whole
 from probes.cgroups.decoder import FileReading
 from probes.cgroups.file_reader import FileReader
 from probes.readings import Moment
@@ -15,7 +14,6 @@ from probes.state import State
 from probes.subjects import Subject
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
-from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles
 
@@ -101,4 +99,4 @@ class Files(Witness[FileEdge]):
 def read_claim_files(state: State, claims: list[Claim]) -> FileEdge:
     """Read the control files of every claim's cgroup and its ancestors."""
     wanted = {level for claim in claims for level in lineage(claim.cgroup)}
-    return {cgroup: cgroupfs.read_files(state.hierarchy, cgroup, time.monotonic_ns()) for cgroup in sorted(wanted)}
+    return {cgroup: read_whole(state.hierarchy, cgroup) for cgroup in sorted(wanted)}
