@@ -189,6 +189,7 @@ unpack() {
 if [ "$level" = test ]; then
 	unpack sshd "tests with several nodes are skipped" sshd openssh-server
 	unpack containerd "tests with a real container runtime are skipped" containerd containerd
+	unpack prometheus "tests of alert rules and with a real Prometheus are skipped" promtool prometheus
 fi
 
 # ---------------------------------------------------------------- Python
