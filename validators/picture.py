@@ -95,6 +95,7 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         for finding in (
             _drift(claim, words),
             _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims),
+            _api(claim, words),
             _observed(words),
             _mems(words),
             _nodes(words, evidence),
@@ -166,6 +167,17 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
         Outcome.UNDECIDED,
         f"{text}; the kubelet may not have reconciled yet (period {claims.reconcile_period_s or 10:g} s){doubt}",
     )
+
+
+def _api(claim: Claim, words: _Words) -> Finding | None:
+    """What the pod-resources API calls a container's own: its exclusive CPUs, and nothing for all others."""
+    own = None if claim.isolation == "host" else words.state
+    if not words.api or words.state is None or words.api == own:
+        return None
+    text = f"{Layer.CHECKPOINT} and {Layer.POD_RESOURCES} differ: CPUs"
+    if own is None and words.api == words.state:
+        return Outcome.FAILED, f"{text} {words.api} are the shared pool, and reported as its own"
+    return Outcome.UNDECIDED, f"{text} {own or 'none'} against {words.api}; the two are read one after the other"
 
 
 def _observed(words: _Words) -> Finding | None:

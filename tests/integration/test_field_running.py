@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,36 @@ def allow_realtime(hierarchy: Hierarchy, cgroup: str) -> None:
         if control.exists():
             # What a removed cgroup had is free again only when the kernel has buried it.
             wait_for(lambda control=control: accepted(control, "800000"), "a share of real-time")
+
+
+def test_an_update_that_blocks_for_long(kept: Prepared) -> None:
+    """F9: the runtime has been asked for another set and does not answer; the limit is over by then."""
+    request = SandboxRequest(
+        containers=(
+            ContainerRequest(
+                claim="web", cgroup=CgroupRequest(path="web", cpus=OWN), workloads=(Workload(kind=SPIN, threads=1),)
+            ),
+        )
+    )
+    with sandbox(request, run_id="field-blocks") as live:
+        (container,) = live.value.containers
+        limit_ms = 100.0
+        claim = Claim(name="web", cgroup=container.cgroup, cpus=OWN)
+        window = observe.Window(run_id="field-blocks", duration_s=None, prepared=kept)
+        outcomes = []
+        for length_s, cpus in ((0.0, REST), (3 * limit_ms / 1e3, OWN)):
+            claims = ClaimSet(claims=(claim,), transition_limit_ms=limit_ms)
+            with observe.observation(claims, window) as opened:
+                wait_for(lambda: bool(_masks(opened.snapshot())), "a scan of its masks")
+                with opened.observer.changing("web", cpus):
+                    opened.wait(length_s)
+                    live.set_cpus("web", cpus)
+                claim = replace(claim, cpus=cpus)
+                opened.promise(claim)
+                wait_for(lambda: _ran_ns(opened.snapshot(), cpus) > 50_000_000, "it runs there")  # noqa: B023
+                evidence = opened.close()
+            verdicts = judge(replace(claims, claims=(claim,)), evidence)
+            outcomes += [one.outcome for one in verdicts if (one.rule, one.subject) == ("transition-window", "web")]
+
+    assert outcomes[1] is Outcome.FAILED
+    assert outcomes[0] is not Outcome.FAILED

@@ -199,6 +199,16 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
         },
         (("applied", "web"),),
     ),
+    # F58: throttled at less than what was promised.
+    "throttled-below-its-quota": (
+        {},
+        {
+            "web": One(
+                given=REST, promised=REST, loads=(SPIN,), limits={"quota_us": 20_000}, promises={"quota_us": 50_000}
+            )
+        },
+        (("quota-throttling", "web"), ("applied", "web")),
+    ),
     # F61: more than systemd's rounding to 1 % of a CPU; and just so much where systemd wrote nothing.
     "quota-rounded-too-far": (
         {},

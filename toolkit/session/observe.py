@@ -38,6 +38,7 @@ class Window:
     """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted.
 
     :param prepared: probes and canaries that are there already; ``None``: loaded and started for this window alone.
+    :param cpus: where canaries may run; ``None``: anywhere.
     :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.session.stopping.stop_on_signals`).
     :param word: what the node itself says, asked when a window ends; given how long that was (ns).
     """
@@ -47,6 +48,7 @@ class Window:
     root: Path = Path("/")
     canary_escape: bool = False
     prepared: Prepared | None = None
+    cpus: CpuSet | None = None
     stopped: Sequence[int] = ()
     word: Callable[[int], NodeWord] = lambda _duration_ns: NOTHING
 
@@ -114,7 +116,7 @@ class Observation:
     ) -> None:
         """Let time pass: ``seconds`` (``None``: no end), until something is the case, or somebody asks to stop.
 
-        :param progress: told the seconds that have passed.
+        :param progress: called with the seconds that have passed.
         """
         start = time.monotonic()
         while not self.stopped and not until():
@@ -221,7 +223,7 @@ def observation(
 ) -> Iterator[Observation]:
     """Attach the probes, plant the canaries, open the window; everything is gone when the block ends.
 
-    :param report: told of each violation's first details while the window is open.
+    :param report: called with each violation's first details while the window is open.
 
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     :raises InputError: claims that cannot be watched here.
@@ -257,9 +259,9 @@ def _canaries(
     claims: ClaimSet, online: CpuSet, window: Window, number: int
 ) -> AbstractContextManager[canary.CanaryPair]:
     if window.prepared is not None:
-        return window.prepared.canaries(claims, online, escape=window.canary_escape)
+        return window.prepared.canaries(claims, online, escape=window.canary_escape, cpus=window.cpus)
     run_id = window.run_id if number == 1 else f"{window.run_id}-{number}"
-    return canary.canaries(claims, online, run_id, window.root, escape=window.canary_escape)
+    return canary.canaries(claims, online, run_id, window.root, escape=window.canary_escape, cpus=window.cpus)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.test_field_files import CASES as FILES
 from tests.integration.test_inject_field import CASES
 from toolkit.faults.registry import INJECTABLE, fault_named
 from toolkit.scenario_file import load_scenario
@@ -106,6 +107,8 @@ def shown_by(reference: str) -> set[str]:
     case = name.rstrip("]").partition("[")[2]
     if case in CASES:
         return {rule for rule, _ in CASES[case][2]}
+    if case in FILES:
+        return {FILES[case][3][0]}
     if case in {fault.id for fault in INJECTABLE}:
         return set(fault_named(case).rules)
     text = (PROJECT / path).read_text()

@@ -1,7 +1,6 @@
 """A capture, in both of its layouts, as a :class:`~toolkit.model.node_reading.NodeReading`: docs/capture-bundle.md."""
 
-from __future__ import annotations
-
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,9 @@ from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
 from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.json_parts import items, load, mapping, number, text, texts
 
+_NODE_TOTAL = re.compile(
+    r"^/sys/devices/system/node/node(\d{1,4})/meminfo: Node \d{1,4} MemTotal: +(\d{1,15}) kB$", re.MULTILINE
+)
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
 """Names of v1 hierarchies below ``cgroup/``; with none of them there it is one tree of v2."""
 MAIN_CONFIG = "kubelet/config.yaml"
@@ -84,6 +86,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         threads=None if threads is None else tuple(_threads(threads)),
         log_names=_log_names(about),
         sysfs=sysfs,
+        node_bytes=_node_bytes(sysfs),
         online=_sysfs_value(sysfs, "/sys/devices/system/cpu/online"),
         metrics=_text(files, "metrics_managers.txt"),
         runtime_name=text(version.get("runtimeName")),
@@ -150,6 +153,12 @@ def _pod_resources(answers: object, node: object) -> tuple[object, object]:
     if answers is not None:
         return mapping(answers).get("List"), mapping(answers).get("GetAllocatableResources")
     return mapping(node).get("podresources"), mapping(node).get("allocatable")
+
+
+def _node_bytes(sysfs: str | None) -> dict[int, int] | None:
+    """Return the memory of each NUMA node as the kubelet's discovery reads it; ``None``: it was not captured."""
+    found = {int(node): int(kilobytes) * 1024 for node, kilobytes in _NODE_TOTAL.findall(sysfs or "")}
+    return found or None
 
 
 def _sysfs_value(sysfs: str | None, path: str) -> str | None:

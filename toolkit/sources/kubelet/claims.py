@@ -27,7 +27,7 @@ from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, pod
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
-    "cpu_state": "which CPUs were promised is not known",
+    "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
     "memory_state": "which memory nodes were promised is not known",
     "containers": "what the kubelet asked the runtime for is not known: drift and reconcile lag cannot be told apart",
     "pods": "requests are not known: quotas and weights are what the runtime was asked for; ended pods are not known",
@@ -97,6 +97,9 @@ class _Maker:
         self, reading: NodeReading, known: Settings, cpu: CpuStateFile | None, memory: MemoryStateFile | None
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
+        static = known.config.cpu_manager_policy == "static"
+        self.owners_known = not static or (cpu is not None and not cpu.problem)
+        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known."""
         self.pods: dict[str, Pod] = {}
         for uid, document in pod_documents(reading).items():
             try:
@@ -174,7 +177,7 @@ class _Maker:
         if pod is not None and container is not None and not self.known.problem:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
             values = container_values(pod, container, self.known.config, quota_disabled=disabled)
-            return values.quota_us, values.period_us, values.shares
+            return values.quota_us if self.owners_known else None, values.period_us, values.shares
         asked = (subject.runtime.asked if subject.runtime else None) or Asked()
         quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
         if (
@@ -206,7 +209,7 @@ class _Maker:
                 pod=name,
                 container="(pod)",
                 kind=SubjectKind.POD,
-                quota_us=values.quota_us,
+                quota_us=values.quota_us if self.owners_known else None,
                 period_us=values.period_us,
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,

@@ -28,6 +28,8 @@ FILES = (
 """Control files that a reading holds."""
 _LOG = re.compile(rb"([^_]+)_([^_]+)_(.+)-([0-9a-f]{64})\.log")
 _MASK = re.compile(rb"^(Cpus|Mems)_allowed_list:\s*(\S*)$", re.MULTILINE)
+_TOTAL = re.compile(rb"^Node \d+ MemTotal:.*$", re.MULTILINE)
+"""Of all lines of a node's memory the one that does not change while it runs."""
 MAX_DEPTH = 12
 _CPU_LINES = ("cpu[0-9]*/topology/*", "cpu[0-9]*/cache/index*/*", "cpu[0-9]*/online")
 
@@ -163,4 +165,8 @@ def sysfs_lines(sys: Path) -> str:
         data, _ = read_bytes(file)
         if data is not None:
             lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(data.strip())}\n")
+    for file in sorted(node.glob("node[0-9]*/meminfo")):
+        total = _TOTAL.search(read_bytes(file)[0] or b"")
+        if total is not None:
+            lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(total[0])}\n")
     return "".join(lines)
