@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests import programs
 from tests.integration.containerd_image import archive
 from tests.integration.containerd_messages import MESSAGES
 from toolkit.errors import InputError
@@ -28,8 +28,6 @@ from toolkit.sources.cri import ENUMS, SERVICE, Cri
 from toolkit.sources.grpc_socket import Connection
 from toolkit.sources.messages import build
 
-PROJECT = Path(__file__).resolve().parents[2]
-UNPACKED = PROJECT / ".cache/containerd/usr/bin"
 SHIM_SOCKETS = Path("/run/containerd/s")
 IMAGE = "pinproof.local/sleeper:1"
 SECRET = "hunter2-of-the-pod"
@@ -39,9 +37,8 @@ HOST = {"network": 2, "pid": 1, "ipc": 2}
 
 
 def program(name: str) -> Path | None:
-    """Return a program of the Debian package, installed or unpacked by the project's setup."""
-    found = shutil.which(name) or shutil.which(name, path=str(UNPACKED))
-    return None if found is None else Path(found)
+    """Return a program of the Debian package."""
+    return programs.program(name, "containerd")
 
 
 def need_containerd() -> None:
@@ -76,7 +73,7 @@ class Node:
             self._log.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        path = f"{UNPACKED}:{os.environ['PATH']}"
+        path = f"{programs.unpacked('containerd')}:{os.environ['PATH']}"
         config = self.folder / "config.toml"
         config.write_text(_config(self.folder))
         server = subprocess.Popen(

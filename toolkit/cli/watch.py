@@ -41,6 +41,11 @@ from toolkit.store import new_run_id, save_windows_result
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
+@click.option(
+    "--metrics-file",
+    type=click.Path(path_type=Path),
+    help="Keep the metrics in this file (*.prom) for node_exporter's textfile collector.",
+)
 @runs_option
 @verbose_option
 @json_option
@@ -50,6 +55,7 @@ def command(
     window_s: float,
     metrics_port: int | None,
     metrics_address: str,
+    metrics_file: Path | None,
     runs: Path,
     verbose: bool,
     as_json: bool,
@@ -79,7 +85,7 @@ def command(
         with session(claims, window, _Violations()) as open_session:
             windows = open_session.consecutive(path, window_s=window_s, duration_s=duration)
             with (
-                _served(claims, windows.look, metrics_address, metrics_port),
+                _served(claims, windows.look, metrics_address, metrics_port, metrics_file),
                 progress(duration or 1, "watching") as bar,
             ):
                 for judged in windows.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
@@ -93,15 +99,15 @@ def command(
 
 
 def _served(
-    claims: ClaimSet, look: Callable[[], Look], address: str, port: int | None
+    claims: ClaimSet, look: Callable[[], Look], address: str, port: int | None, file: Path | None
 ) -> AbstractContextManager[object]:
-    """Serve metrics if a port was asked for."""
-    if port is None:
+    """Serve metrics if a port was asked for, and write them if a file was."""
+    if port is None and file is None:
         return nullcontext()
     # Not at the top: most watches serve nothing, and need no HTTP server's modules.
-    from toolkit.report.metrics import MetricsServer
+    from toolkit.report.metrics_file import exported
 
-    return MetricsServer(claims, look, address, port)
+    return exported(claims, look, address=address, port=port, file=file, complain=lambda line: say_line(line, err=True))
 
 
 def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:

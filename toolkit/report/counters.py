@@ -1,20 +1,26 @@
 """What counts on from window to window, for metrics: sums of the evidence, outcomes of windows and verdicts.
 
-Their size depends on the number of claims, CPUs and rules. Source: prometheus.io "Writing exporters".
+Their size depends on the number of claims, CPUs and rules: what is about a subject of which no window says anything any
+more is forgotten, so that containers that come and go do not add up. Source: prometheus.io "Writing exporters".
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from toolkit.model.blind_spots import Witness
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, Intruder
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 
 Key = tuple[str, ...]
 COVERAGE = ("switches_judged", "switches_kernel", "lost_events", "map_full", "missed_runs", "proc_scans")
+BY_CPU = frozenset({"intruder"})
+"""Sums whose first label is a CPU; that of all others is a claim."""
+KEPT_WINDOWS = 20
+"""So many windows after the last one that names a subject its counters are forgotten: the last scrape has them."""
 
 
 @dataclass(slots=True)
@@ -26,10 +32,23 @@ class Counters:
     verdicts: Counter[tuple[str, str, Outcome]] = field(default_factory=Counter)
     bpf: bool = False
     """The kernel measured the run time of the programs in one window at least."""
+    blind: Counter[Witness] = field(default_factory=Counter)
+    """Windows in which each witness was doubtful."""
+    controls_missed: int = 0
+    """Windows that did not report the escape that was planted."""
+    named: dict[str, int] = field(default_factory=dict)
+    """Subject -> number of the last window that named it."""
 
     def copy(self) -> Counters:
         """Return one that does not change with this one."""
-        return Counters(Counter(self.sums), Counter(self.windows), Counter(self.verdicts), self.bpf)
+        return replace(
+            self,
+            sums=Counter(self.sums),
+            windows=Counter(self.windows),
+            verdicts=Counter(self.verdicts),
+            blind=Counter(self.blind),
+            named=dict(self.named),
+        )
 
     def add(self, evidence: Evidence) -> None:
         """Add what was seen in a window, or has been so far."""
@@ -40,6 +59,7 @@ class Counters:
         self.sums["toolkit_cpu", ()] += evidence.toolkit_cpu_ns
         self.sums["steal", ()] += evidence.steal_ns
         self.sums["watched", ()] += evidence.duration_ns
+        self.sums["canary", ()] += sum(canary.run_ns for canary in evidence.canaries)
         if evidence.bpf_run_ns is not None:
             self.bpf = True
             self.sums["bpf_run", ()] += evidence.bpf_run_ns
@@ -52,10 +72,34 @@ class Counters:
         self.windows[result.outcome] += 1
         for verdict in result.verdicts:
             self.verdicts[verdict.rule, verdict.subject, verdict.outcome] += 1
+            self.named[verdict.subject] = self.windows.total()
+        self.blind.update({witness for spot in result.coverage.blindness for witness in spot.witnesses})
+        self.controls_missed += result.coverage.positive_control_latency_ms is None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget subjects that the last windows did not name."""
+        oldest = self.windows.total() - KEPT_WINDOWS
+        gone = {subject for subject, window in self.named.items() if window <= oldest}
+        if not gone:
+            return
+        self.named = {subject: window for subject, window in self.named.items() if subject not in gone}
+        self.verdicts = Counter({key: count for key, count in self.verdicts.items() if key[1] not in gone})
+        self.sums = Counter(
+            {
+                (name, key): value
+                for (name, key), value in self.sums.items()
+                if name in BY_CPU or gone.isdisjoint(key[:1])
+            }
+        )
+
+    def _name(self, claim: str) -> None:
+        self.named[claim] = self.windows.total()
 
     def _cpu_use(self, rows: Iterable[CpuUse]) -> None:
         for row in rows:
             key = (row.claim, str(row.cpu))
+            self._name(row.claim)
             self.sums["run", key] += row.run_ns
             self.sums["switches", key] += row.switches
             self.sums["out_of_set_switches", key] += row.out_of_set_switches
@@ -69,7 +113,13 @@ class Counters:
     def _bandwidth(self, rows: Iterable[BandwidthUse]) -> None:
         for row in rows:
             key = (row.claim, str(row.level))
-            for name, value in (("usage", row.usage_ns), ("periods", row.nr_periods), ("throttled", row.nr_throttled)):
+            self._name(row.claim)
+            for name, value in (
+                ("usage", row.usage_ns),
+                ("periods", row.nr_periods),
+                ("throttled", row.nr_throttled),
+                ("throttled_time", row.throttled_ns),
+            ):
                 if value is not None:
                     self.sums[name, key] += value
 
@@ -79,9 +129,17 @@ class Look:
     """What is known of a session at one moment.
 
     :param counters: of the windows that have ended. :param open: the evidence of the open one so far, if there is one.
-    :param last: the result of the last window that was judged.
+    :param last: the result of the last window that was judged. :param window_s: how long a window is to be.
     """
 
     counters: Counters = field(default_factory=Counters)
     open: Evidence | None = None
     last: Result | None = None
+    window_s: float | None = None
+
+    def ended(self) -> Look:
+        """Return the same as it is known when nobody observes any more: what was open is among the sums."""
+        counters = self.counters.copy()
+        if self.open is not None:
+            counters.add(self.open)
+        return replace(self, counters=counters, open=None)

@@ -1,7 +1,8 @@
 """Prometheus metrics of a session that goes on: computed at scrape time from one look at it, no global state.
 
 Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the first window opened, verdicts as
-state sets. Labels are rules, subjects, claims and CPUs only: no thread ids, so the claims file bounds cardinality.
+state sets. Labels are rules, subjects, claims, witnesses and CPUs only: no thread ids, so the claims bound cardinality.
+What the exporter cannot see is a metric, too (:mod:`toolkit.report.metrics_sight`).
 Source: prometheus.io "Writing exporters" and "Metric and label naming".
 """
 
@@ -22,10 +23,10 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.counters import Counters, Look
+from toolkit.report.metrics_sight import PREFIX, sight
 from toolkit.report.text import printable
 from validators.registry import judge
 
-PREFIX = "pinproof_"
 FRESH_S = 0.5
 """Scrapes closer together than this get the same look: a scrape must never become a load of its own."""
 REQUEST_TIMEOUT_S = 5.0
@@ -33,13 +34,19 @@ Judge = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
 
 
 class SessionCollector(Collector):
-    """Turns one look at a session into metric families; pure, apart from looking."""
+    """Turns one look at a session into metric families; pure, apart from looking.
+
+    Where looking fails, whatever the reason, the sums of the look before are served and ``pinproof_observer_up`` is 0:
+    an answer without values, or an error, would look like any other pause of the network.
+    """
 
     def __init__(self, claims: ClaimSet, look: Callable[[], Look], judge: Judge) -> None:
         self._claims, self._look, self._judge = claims, look, judge
         self._lock = threading.Lock()
         self._last: Look | None = None
+        self._verdicts: tuple[Verdict, ...] = ()
         self._taken_s = 0.0
+        self._over = False
 
     def describe(self) -> list[Metric]:
         """Describe nothing: the registry calls this at registration, when there are no values yet."""
@@ -50,14 +57,30 @@ class SessionCollector(Collector):
         with self._lock:
             now = time.monotonic()
             if self._last is None or now - self._taken_s > FRESH_S:
-                self._last, self._taken_s = self._look(), now
-            look = self._last
-        verdicts: tuple[Verdict, ...] = ()
-        if look.last is not None:
-            verdicts = look.last.verdicts
-        elif look.open is not None:
-            verdicts = self._judge(self._claims, look.open)
+                self._take()
+                self._taken_s = now
+            look, verdicts = self._last or Look(), self._verdicts
         return families(look, verdicts)
+
+    def end(self) -> None:
+        """Say from now on that nobody observes any more; the sums stay."""
+        with self._lock:
+            self._take()
+            self._over = True
+            self._last = (self._last or Look()).ended()
+
+    def _take(self) -> None:
+        try:
+            if self._over:
+                return
+            look = self._look()
+            if look.last is not None:
+                self._verdicts = look.last.verdicts
+            elif look.open is not None:
+                self._verdicts = self._judge(self._claims, look.open)
+            self._last = look
+        except Exception:  # of any kind: the metric that says so is the report
+            self._last = (self._last or Look()).ended()
 
 
 def families(look: Look, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
@@ -65,6 +88,7 @@ def families(look: Look, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
     counters = look.counters.copy()
     if look.open is not None:
         counters.add(look.open)
+    yield from sight(look)
     yield from _coverage(counters)
     yield from _claims(counters)
     yield from _windows(look.counters)
@@ -92,8 +116,10 @@ def _windows(counters: Counters) -> Iterator[Metric]:
         "Verdicts about windows that have ended, by outcome.",
         labels=["rule", "subject", "outcome"],
     )
-    for (rule, subject, outcome), count in counters.verdicts.items():
-        verdicts.add_metric([rule, _label(subject), str(outcome)], count)
+    for rule, subject in dict.fromkeys((rule, subject) for rule, subject, _ in counters.verdicts):
+        for outcome in Outcome:
+            # Also those that have not come yet: the first one would else be a new series, which no rate() sees.
+            verdicts.add_metric([rule, _label(subject), str(outcome)], counters.verdicts[rule, subject, outcome])
     yield from (windows, verdicts)
 
 
@@ -110,6 +136,7 @@ def _coverage(counters: Counters) -> Iterator[Metric]:
         yield CounterMetricFamily(PREFIX + name, text, value=counters.sums[name, ()])
     for name, text in (
         ("toolkit_cpu", "Own CPU time."),
+        ("canary", "CPU time of the two controls."),
         ("steal", "Time that the hypervisor took."),
         ("watched", "Length of all windows, the open one so far."),
         *([("bpf_run", "Run time of the BPF programs.")] if counters.bpf else []),
@@ -144,6 +171,7 @@ _LABELLED = (
     ("usage", "cgroup_usage_seconds", "CPU time by the cgroup.", ("claim", "level")),
     ("periods", "cfs_periods", "CFS bandwidth periods.", ("claim", "level")),
     ("throttled", "cfs_throttled_periods", "Throttled periods.", ("claim", "level")),
+    ("throttled_time", "cfs_throttled_seconds", "Time out of quota, of each CPU.", ("claim", "level")),
 )
 """Sum, metric, help, labels."""
 
@@ -166,8 +194,13 @@ def _label(text: str) -> str:
 
 def registry_of(claims: ClaimSet, look: Callable[[], Look], judge: Judge) -> CollectorRegistry:
     """Return a registry of its own that holds nothing but this session."""
+    return registered(SessionCollector(claims, look, judge))
+
+
+def registered(collector: SessionCollector) -> CollectorRegistry:
+    """Return a registry of its own that holds nothing but this collector."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(SessionCollector(claims, look, judge))
+    registry.register(collector)
     return registry
 
 

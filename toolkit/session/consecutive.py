@@ -109,7 +109,7 @@ class Consecutive:
         """Return what is known at this moment: the sums over the windows that have ended, and the open one."""
         with self._lock:
             open_now = None if self._over else self._opened.snapshot()
-            return Look(counters=self._counters.copy(), open=open_now, last=self._last)
+            return Look(counters=self._counters.copy(), open=open_now, last=self._last, window_s=self._window_s)
 
     def _ended(self, *, last: bool) -> Evidence:
         # Who looks in between must find the window either open or among the sums: counters never go back.

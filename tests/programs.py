@@ -1,0 +1,29 @@
+"""Programs of Debian packages: installed, or unpacked below ``.cache`` by the project's setup."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def unpacked(package: str) -> Path:
+    """Return where the programs of a package are, if the setup unpacked it."""
+    return PROJECT / ".cache" / package / "usr/bin"
+
+
+def program(name: str, package: str) -> Path | None:
+    """Return a program of the Debian package, installed or unpacked by the project's setup."""
+    found = shutil.which(name) or shutil.which(name, path=str(unpacked(package)))
+    return None if found is None else Path(found)
+
+
+def needed(name: str, package: str) -> str:
+    """Return a program's path; skip where it is neither."""
+    found = program(name, package)
+    if found is None:
+        pytest.skip(f"{name} is neither installed nor unpacked (ansible/setup.sh test)")
+    return str(found)
