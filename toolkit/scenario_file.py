@@ -22,7 +22,7 @@ from toolkit.model.documents import Part, absent, expected, needed, read_documen
 from toolkit.model.node_config import FIELDS
 from toolkit.model.plan import QOS_CGROUPS
 from toolkit.model.sandbox import Workload, WorkloadKind
-from toolkit.model.scenario import NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
+from toolkit.model.scenario import Adjustment, NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
 from toolkit.scenario_references import all_pods, kubelet_settings
@@ -105,6 +105,11 @@ class _Control(_Part):
     requires: _Requires = Field(default_factory=_Requires)
 
 
+class _Adjuster(_Part):
+    name: Literal["clearcfs"]
+    qos_classes: tuple[Literal["Guaranteed", "Burstable", "BestEffort"], ...] = ("Guaranteed",)
+
+
 class ScenarioDocument(_Part):
     """The file as it is written; its JSON Schema ships with pinproof."""
 
@@ -121,6 +126,10 @@ class ScenarioDocument(_Part):
     kubelet: dict[str, Any] = Field(default_factory=dict)
     pod_files: tuple[str, ...] = Field(default=(), max_length=1024)
     pods: tuple[dict[str, Any], ...] = Field(default=(), min_length=1, max_length=1024)
+    devices: Literal["udev"] | tuple[dict[str, Any], ...] = Field(default=(), max_length=4096)
+    cpu_plugins: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=16)
+    adjusters: tuple[_Adjuster, ...] = Field(default=(), max_length=16)
+    dra_claims: dict[str, dict[Name, str]] = Field(default_factory=dict, max_length=1024)
     workloads: dict[str, tuple[_Workload, ...]] = Field(default_factory=dict)
     duration_seconds: float = Field(default=3.0, gt=0, le=86_400)
     departures: tuple[str, ...] = ()
@@ -162,6 +171,11 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
         policy=document.policy,
         kubelet=kubelet_settings(document.kubelet_config, document.kubelet, folder, where),
         pods=all_pods(document.pod_files, document.pods, folder, where),
+        devices=() if document.devices == "udev" else document.devices,
+        devices_of_host=document.devices == "udev",
+        cpu_plugins=document.cpu_plugins,
+        adjusters=tuple(Adjustment(**one.model_dump()) for one in document.adjusters),
+        dra_claims=document.dra_claims,
         workloads={
             name: tuple(Workload(**load.model_dump()) for load in loads) for name, loads in document.workloads.items()
         },
@@ -218,6 +232,7 @@ def _check_names(scenario: Scenario, where: str) -> None:
             {n for c in scenario.negative_controls for n in (c.target, c.subject) if "/" in n},
             anywhere | {pod_claim_name(pod) for pods in (own, *added) for pod in pods} | QOS_CLAIMS,
         ),
+        "draClaims": (set(scenario.dra_claims), containers),
         "restarts": (set(scenario.restarts), containers),
         "resizes": (set(resized) | {name for names in resized.values() for name in names}, containers | set(own)),
         "rejectedResizes": (set(scenario.rejected_resizes), set(resized)),

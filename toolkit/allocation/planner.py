@@ -150,6 +150,7 @@ def _container_plan(node: Node, pod: Pod, container: Container, isolation: Isola
         alignments=place.alignments,
         preferences=place.preferences,
         max_numa_nodes=place.max_numa_nodes,
+        devices=place.devices,
         reasons=tuple(container_reasons(node, pod, container, isolation, values)),
     )
 

@@ -28,6 +28,9 @@ class Promised:
     alignments: tuple[Alignment, ...] = ()
     preferences: tuple[Preference, ...] = ()
     max_numa_nodes: int | None = None
+    devices: tuple[str, ...] = ()
+    """Of its devices those that must sit on the NUMA node of its CPUs; of others the node does not know where they sit.
+    """
 
 
 def promised(node: Node, pod: Pod, container: Container) -> Promised:
@@ -56,6 +59,7 @@ def promised(node: Node, pod: Pod, container: Container) -> Promised:
         alignments=tuple(alignment for alignment in Alignment if alignment in found),
         preferences=preferences,
         max_numa_nodes=widest,
+        devices=node.devices.placed(pod, container) if Alignment.NUMA in found else (),
     )
 
 

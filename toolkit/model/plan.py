@@ -60,6 +60,8 @@ class ContainerPlan:
     preferences: tuple[Preference, ...] = ()
     max_numa_nodes: int | None = None
     """The most NUMA nodes that its CPUs may lie on, by its request; ``None``: any."""
+    devices: tuple[str, ...] = ()
+    """PCI devices of which it is promised that they sit on the NUMA node of its CPUs."""
     reasons: tuple[str, ...] = ()
 
 

@@ -84,6 +84,18 @@ class NegativeControl:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adjustment:
+    """An adjuster between create and start, as an NRI plugin is one. :param name: ``clearcfs`` takes the quota away.
+
+    :param qos_classes: of pods whose containers it changes (``Guaranteed``, ``Burstable``, ``BestEffort``).
+    """
+
+    name: str
+    qos_classes: tuple[str, ...] = ("Guaranteed",)
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """One scenario of the catalogue, or a user's own."""
 
@@ -96,6 +108,16 @@ class Scenario:
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     kubelet: dict[str, Any] = field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = ()
+    devices: tuple[dict[str, Any], ...] = ()
+    """Devices of the node: ``{resource, id, numa}``."""
+    devices_of_host: bool = False
+    """Whether the node's devices are the machine's own PCI devices."""
+    cpu_plugins: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """CPU Manager plugins and their settings, asked in this order before the static policy."""
+    adjusters: tuple[Adjustment, ...] = ()
+    """What changes containers between create and start, in order."""
+    dra_claims: dict[str, dict[str, str]] = field(default_factory=dict)
+    """``pod/container`` -> claim uid -> CPU list that a DRA driver hands over."""
     workloads: dict[str, tuple[Workload, ...]] = field(default_factory=dict)
     """``pod/container`` -> what it runs; containers that are not named sleep."""
     duration_s: float = 3.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from toolkit.host.pci_devices import full_address
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan
@@ -166,6 +167,7 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset
                 alignments=container.alignments,
                 preferences=container.preferences,
                 max_numa_nodes=container.max_numa_nodes,
+                devices=tuple(device for device in container.devices if full_address(device)),
                 pod_quota_us=pod.quota_us,
                 demand_cpus=_demand(name, scenario, container.cpus) if whole else None,
                 contended=scenario.weights,

@@ -56,6 +56,7 @@ def _words(claim: Claim) -> list[str]:
         (claim.shares is not None and claim.contended, "part of contended CPU time"),
         (claim.memory_bytes is not None, f"memory limit {level}".rstrip()),
         (bool(claim.hugepages), "huge pages"),
+        (bool(claim.devices), "devices on its NUMA node"),
         (claim.max_numa_nodes is not None, "fewest NUMA nodes"),
     )
     words = [word for asked, word in promised if asked]

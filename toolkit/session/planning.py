@@ -18,6 +18,7 @@ from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
+from toolkit.session.deciders import decided_beside, devices_of, refuse_with_changes
 from toolkit.session.machine_amounts import resolve
 from toolkit.session.resizing import Answer, plan_resizes
 
@@ -76,6 +77,7 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
     where = f"scenario {scenario.name}"
     config = read_settings(scenario.kubelet, f"{where}: kubelet")
     machine = machine_of(topology)
+    refuse_with_changes(scenario, where)
     manifests = resolve(scenario.pods, config, machine, where)
     pods = [read_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
     if scenario.resizes:
@@ -86,7 +88,9 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
         first, after, answers = plan_resizes(scenario, pods, wanted, config, machine)
         return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
     if not scenario.departures:
-        return Planned(scenario=scenario, topology=topology, plan=plan(pods, config, machine))
+        devices = devices_of(scenario, topology, where)
+        made = plan(pods, config, machine, devices=devices, cpu_plugins=scenario.cpu_plugins)
+        return Planned(scenario=scenario, topology=topology, plan=decided_beside(made, scenario))
     before, after = _with_departures(pods, set(scenario.departures), config, machine)
     return Planned(scenario=scenario, topology=topology, plan=after, before=before)
 

@@ -21,6 +21,9 @@ POLICIES = {
 }
 """Policies and what they are turned into; others are left out."""
 
+BESIDE: dict[str, object] = {"devices": (), "cpu_plugins": {}, "adjusters": (), "dra_claims": {}}
+"""What decides beside the kubelet; turned round, it does not exist."""
+
 
 def flips(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
     """Yield each option, gate and policy that a scenario sets, with the scenario in which it is the other way round."""
@@ -37,6 +40,9 @@ def flips(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
             yield f"{name}={value}", flipped(**{part: others if opposite is None else {**others, name: opposite}})
     for name, value in kubelet.get("featureGates", {}).items():
         yield f"{name}={value}", flipped(featureGates={**kubelet["featureGates"], name: not value})
+    for key, nothing in BESIDE.items():
+        if getattr(scenario, key):
+            yield key, replace(scenario, **{key: nothing})  # type: ignore[arg-type]
     for part, turned in POLICIES.items():
         if part in kubelet:
             yield f"{part}={kubelet[part]}", flipped(**{part: turned.get(kubelet[part])})

@@ -100,6 +100,11 @@ class DeviceManager:
     def allocate_pod(self, pod: Pod, affinity: TopologyHint = NO_AFFINITY) -> None:
         """Do nothing: devices are no part of a pod-level budget (KEP-5526)."""
 
+    def placed(self, pod: Pod, container: Container) -> tuple[str, ...]:
+        """Return the ids of a container's devices of which the NUMA node is known."""
+        owned = self.owners.get((pod.uid, container.name), {})
+        return tuple(sorted(i for resource, ids in owned.items() for i in ids if self._devices[resource][i].numa))
+
     def remove_stale(self, active: Mapping[str, Pod]) -> None:
         """Take back what belongs to no container of an active pod."""
         for uid, name in list(self.owners):

@@ -1,0 +1,169 @@
+"""The table "statement → code → test" of the allocation's README: what it names exists; tests of its last rows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.unit.toolkit.allocation.static_policy import INIT, SMT8, admit, container, policy
+from tests.unit.toolkit.allocation.static_policy import pod as simple_pod
+from tests.unit.toolkit.allocation.test_planner import both, config, machine, pod
+from toolkit.allocation.planner import plan
+from toolkit.allocation.topology.hint import TopologyHint
+from toolkit.allocation.topology.manager import TopologyManager
+from toolkit.errors import InputError
+from toolkit.model.node_config import read_settings
+from toolkit.model.plan import PodPlan
+
+ROOT = Path(__file__).parents[4]
+CODE = ROOT / "toolkit/allocation"
+TESTS = Path(__file__).parent
+HEAD = "| statement | source | code | test |"
+PLACE = re.compile(r"`([^`]+)`")
+
+
+class Row(NamedTuple):
+    """One statement: its source, and the names in backticks of its code and of its tests."""
+
+    statement: str
+    source: str
+    code: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+def rows() -> list[Row]:
+    """Return the table."""
+    _, _, table = (CODE / "README.md").read_text(encoding="utf-8").partition(f"{HEAD}\n|---|---|---|---|\n")
+    lines = table.partition("\n\n")[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    assert all(len(row) == 4 for row in cells)
+    return [Row(row[0], row[1], tuple(PLACE.findall(row[2])), _named(row[3])) for row in cells]
+
+
+def _named(cell: str) -> tuple[str, ...]:
+    """Return the tests of a cell; ``::test_x`` is of the file named before; recordings are of a test of their own."""
+    found: list[str] = ["test_simulate.py::test_every_recorded_scenario"] if "recordings" in cell else []
+    for name in PLACE.findall(cell):
+        file, sign, test = name.partition("::")
+        found.append(f"{found[-1].partition('::')[0]}{sign}{test}" if file in ("", "…") else name)
+    return tuple(found)
+
+
+def functions(path: Path) -> set[str]:
+    """Return the names of a file's functions."""
+    return {node.name for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
+
+
+def missing(row: Row) -> list[str]:
+    """Return what a row names and the tree does not have."""
+    found = [place for place in row.code if not any((base / place).exists() for base in (CODE, CODE.parent))]
+    for name in row.tests:
+        file, _, test = name.partition("::")
+        path = next((base / file for base in (TESTS, TESTS.parent / "model", ROOT) if (base / file).is_file()), None)
+        if path is None or (test and test not in functions(path)):
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.statement[:40])
+def test_every_row_names_code_and_tests_that_exist(row: Row) -> None:
+    """No statement without code, none without a test, none with a name of yesterday."""
+    assert row.statement
+    assert row.source
+    assert row.code
+    assert row.tests
+    assert missing(row) == []
+
+
+def test_a_row_of_yesterday_is_noticed() -> None:
+    """The check fails for a file, and for a test, that does not exist."""
+    row = Row("x", "x", ("cpu/gone.py",), ("test_planner.py::test_gone", "test_gone.py"))
+    assert missing(row) == ["cpu/gone.py", "test_planner.py::test_gone", "test_gone.py"]
+
+
+STATEMENTS = (
+    "Options under pod scope",
+    "The containers' requests together exceed the budget",
+    "Reserved by quantity",
+    "What an init container gives back",
+    "Providers whose hints conflict",
+    "`numMinSharedCPUs`",
+)
+"""Statements of which the table must speak, beside those that it had when it was made."""
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_the_table_speaks_of(statement: str) -> None:
+    """None of them is dropped."""
+    assert [row.statement for row in rows() if row.statement.startswith(statement)] != []
+
+
+@pytest.mark.parametrize(("amount", "reserved"), [("1500m", "0,4"), ("2500m", "0-1,4"), ("4", "0-1,4-5")])
+def test_a_reservation_by_amount_takes_whole_cpus_in_order_of_core_id(amount: str, reserved: str) -> None:
+    """NRM: "in integer quantity, … in ascending order by physical core ID": of CPUs i and i + 4 a core, not 0, 1, 2."""
+    settings = read_settings({"cpuManagerPolicy": "static", "kubeReserved": {"cpu": amount}}, "kubelet")
+
+    assert str(plan([], settings, SMT8).reserved_cpus) == reserved
+
+
+def test_containers_that_exceed_their_budget_are_refused() -> None:
+    """KEP-5526: the sum of the containers' requests must not exceed the pod's."""
+    with pytest.raises(InputError, match="a budget that covers the containers"):
+        pod("db", both("3"), both("2"), resources=both("4", "4Gi"))
+    assert pod("db", both("2"), both("2"), resources=both("4", "4Gi")).pod_level
+
+
+def of_pod(budget: str, options: dict[str, str]) -> PodPlan:
+    """Plan a pod with a budget, under pod scope: one container owns two CPUs, the other shares the rest."""
+    gates = {"PodLevelResources": True, "PodLevelResourceManagers": True, "CPUManagerPolicyAlphaOptions": True}
+    fields = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "pod", "featureGates": gates}
+    body = pod("db", both("2"), {}, resources=both(budget, "4Gi"))
+    return plan([body], config(cpuManagerPolicyOptions=options, **fields), machine()).pods[0]
+
+
+@pytest.mark.parametrize(("value", "on_each_node"), [("true", [5, 5]), ("false", [2, 8])])
+def test_distribution_is_of_the_whole_pods_cpus(value: str, on_each_node: list[int]) -> None:
+    """KEP-5526: "the total number of pod level CPUs will be evenly distributed"; else a node is filled first."""
+    cpus = of_pod("10", {"distribute-cpus-across-numa": value}).cpus
+
+    assert cpus is not None
+    assert sorted((cpus.mask & mask).bit_count() for mask in machine().numa_masks.values()) == on_each_node
+
+
+@pytest.mark.parametrize(("budget", "reason"), [("8", ""), ("7", "SMTAlignmentError")])
+def test_whole_cores_are_of_the_whole_pod(budget: str, reason: str) -> None:
+    """KEP-5526: full-pcpus-only asks whole cores of the pod's budget, and refuses a budget that is none."""
+    assert of_pod(budget, {"full-pcpus-only": "true"}).reason == reason
+
+
+def test_an_init_containers_end_takes_nothing_from_its_successor() -> None:
+    """002: on release, CPUs that another container of the pod still uses do not return to the shared pool."""
+    static = policy()
+    state = admit(static, static.start(None), simple_pod("a", container("i", "4", INIT), container("c", "2")))
+    left = static.release(state, "a", "i")
+
+    assert left.cpus_of("a", "c") == state.cpus_of("a", "c")
+    assert left.cpus_of("a", "c").isdisjoint(left.default)
+    assert state.cpus_of("a", "i") - state.cpus_of("a", "c") <= left.default
+
+
+def test_conflicting_hints_are_not_decided_in_the_cpus_favour() -> None:
+    """002: the CPU's wish does not win a conflict; best-effort admits with what both have in common, if anything."""
+    manager = TopologyManager("best-effort", "container", {}, machine())
+    hints = ({"cpu": [TopologyHint(1, True)]}, {"nic": [TopologyHint(2, True)]})
+
+    hint, admitted = manager.merge(hints)
+
+    assert admitted
+    assert (hint.numa, hint.preferred) == (3, False)
+
+
+@pytest.mark.parametrize("name", ["numMinSharedCPUs", "MinSharedCPUs"])
+def test_min_shared_cpus_is_no_option(name: str) -> None:
+    """KEP-4540 names it as an alternative that was not taken: no kubelet starts with it."""
+    with pytest.raises(InputError, match=name):
+        plan([], config(cpuManagerPolicyOptions={"strict-cpu-reservation": "true", name: "4"}), machine())
