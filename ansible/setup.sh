@@ -180,12 +180,14 @@ unpack() {
 		mkdir -p ".cache/$name/debs"
 		# apt drops to its own user for downloads and says so when that user cannot write here: harmless.
 		cd ".cache/$name/debs"
-		apt -o APT::Sandbox::User=root download "$@"
+		# What they need and is not installed differs by release: apt says which packages it would install.
+		# shellcheck disable=SC2046 # package names have no spaces
+		apt -o APT::Sandbox::User=root download $(apt-get -s --no-install-recommends install "$@" | awk '$1 == "Inst" { print $2 }')
 		for deb in ./*.deb; do dpkg-deb -x "$deb" ..; done
 	) || note "no $program: $why"
 }
 if [ "$level" = test ]; then
-	unpack sshd "tests with several nodes are skipped" sshd openssh-server openssh-sftp-server libwrap0
+	unpack sshd "tests with several nodes are skipped" sshd openssh-server
 	unpack containerd "tests with a real container runtime are skipped" containerd containerd
 fi
 

@@ -41,7 +41,7 @@ class Blindness:
                     old.end_ns = None if old.end_ns is None or end_ns is None else max(old.end_ns, end_ns)
                     return
             if len(self._notes) >= MAX_NOTES:
-                # Too many kinds of trouble to tell apart: what is left is that there was trouble.
+                # Too many kinds of trouble to name each: what is left is that there was trouble.
                 text, kinds, last = "more went wrong than could be noted", EVERY_WITNESS, self._notes[-1]
                 if last.text == text:
                     last.start_ns = None if last.start_ns is None or start_ns is None else min(last.start_ns, start_ns)

@@ -1,6 +1,6 @@
 """The one place that knows bcc: find it, and compile the C sources into one module with its maps.
 
-bcc comes from the distribution (``python3-bpfcc``); the ``bcc`` on PyPI is an unrelated project and is told apart.
+bcc comes from the distribution (``python3-bpfcc``); the ``bcc`` on PyPI is an unrelated project and is recognised.
 One module holds all probes: bcc shares maps only inside a compilation unit, so own headers are put in textually.
 Files are named by their path below ``probes`` (``switches/ledger.h``), in an ``#include`` too.
 Instead of a kernel's headers bcc gets ``probes/kernel_tree``. bcc compiles and makes the maps, nothing more: loading is

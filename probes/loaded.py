@@ -47,7 +47,7 @@ def attached(ledger: Ledger) -> Iterator[Ledger]:
 def unified_hierarchy(root: Path) -> Hierarchy:
     """Return the host's cgroup hierarchy.
 
-    :raises HostUnsupportedError: it has no v2 part, so that BPF cannot tell cgroups apart.
+    :raises HostUnsupportedError: it has no v2 part, so that BPF cannot distinguish cgroups.
     """
     hierarchy = cgroupfs.detect(root)
     hierarchy.identity_root()

@@ -1,7 +1,7 @@
 """Threads of an observer that do something again and again.
 
 A thread that meets an error notes what is missing by it and goes on; none ends the run, for what the kernel has counted
-is worth telling. Whether it kept its pace is seen by the clocks of the window.
+is worth reporting. Whether it kept its pace is seen by the clocks of the window.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an observer may be told: sizes, rates and places. Everything has a default that suits a node."""
+"""What an observer is built for: sizes, rates and places. Everything has a default that suits a node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ObserveOptions:
     :param max_claims: claims at one time; costs 192 bytes per claim and possible CPU.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
-    :param max_actions: moves between cgroups, and affinity changes, that a CPU tells in a window; the rest is counted.
+    :param max_actions: moves between cgroups, and affinity changes, that a CPU reports in a window; others are counted.
     :param trace_syscalls: see affinity changes at the exit of system calls where the kernel refuses the cheap way;
         slows every system call of the machine.
     :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.

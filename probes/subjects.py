@@ -19,7 +19,7 @@ ALL_CPUS = CpuSet((1 << 1024) - 1)
 class Violation:
     """One of the first reports that a task ran outside its claim, while it may still be running.
 
-    Times are nanoseconds since the window ``window`` was opened; ``ns`` is the time outside when the kernel told.
+    Times are nanoseconds since the window ``window`` was opened; ``ns`` is the time outside when it was reported.
     """
 
     claim: str
@@ -74,7 +74,7 @@ class Subject:
 
 
 def check_place(claim: Claim) -> None:
-    """Refuse a claim about a cgroup that the ledger cannot tell from others.
+    """Refuse a claim about a cgroup that the ledger cannot distinguish from others.
 
     :raises InputError: the root, or a cgroup so deep that the programs, which look at a limited number of ancestors,
         would not find it: its tasks would be nobody's.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,14 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("further recorded vectors, topologies and captures are not beside this checkout")
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _hangup_is_not_ignored() -> Iterator[None]:
+    """Programs under test begin as from a terminal: under nohup a hangup is ignored, and inherited like that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

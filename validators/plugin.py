@@ -42,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--pinproof-full", action="store_true", help="run the whole catalogue, not only its core")
     group.addoption("--pinproof-duration", type=float, metavar="S", help="seconds to observe each run")
     group.addoption("--pinproof-runtime", choices=tuple(RUNTIMES), default=CGROUPFS, help="what makes the containers")
+    group.addoption(
+        "--pinproof-on-live-node",
+        action="store_true",
+        help="run although somebody works on this node, on CPUs nobody owns",
+    )
     group.addoption("--pinproof-runs", type=Path, metavar="DIR", help="keep the run directories here")
 
 
@@ -88,14 +93,14 @@ class Judged:
 def pinproof_host(pytestconfig: pytest.Config) -> Topology:
     """This machine; tests are skipped, with the reason, where it cannot run pinproof."""
     from toolkit.errors import HostUnsupportedError
-    from toolkit.host.topology import read_topology
+    from toolkit.session.guard import free_machine
     from toolkit.session.preflight import require_run
 
     try:
         require_run(pytestconfig.getoption("pinproof_runtime"))
+        return free_machine(insisted=pytestconfig.getoption("pinproof_on_live_node"))
     except HostUnsupportedError as error:
         pytest.skip(str(error))
-    return read_topology()
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ struct action_state {
         u64 dropped[ACTION_KINDS];      /* since the programs were loaded */
 };
 
-/* The first word of both records tells them apart. */
+/* The first word of both records distinguishes them. */
 struct move {
         u32 kind;
         u32 window;
@@ -89,7 +89,7 @@ static __always_inline u32 ident_of_task(void *task)
         return ident_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP));
 }
 
-/* Called before membership is written anew. Told for tasks that are, were or become a claim's, in every hierarchy. */
+/* Called before membership is written anew. Reported for tasks that are, were or become a claim's, in every hierarchy. */
 static __always_inline void tell_move(struct cpu_state *st, void *cgroup, void *path, void *task, int threadgroup)
 {
         u32 hierarchy = read_kernel(u32, read_kernel(void *, cgroup, OFF_CGROUP_ROOT), OFF_CGROUP_ROOT_HIERARCHY_ID);

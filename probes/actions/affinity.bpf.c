@@ -25,7 +25,7 @@ static __always_inline int touches_watched(u64 *cpus)
         return common != 0;
 }
 
-/* Told where somebody else's mask is changed, where the caller is a claim's, and where the mask reaches a watched CPU. */
+/* Reported where somebody else's mask is changed, where the caller is a claim's, and where the mask reaches a watched CPU. */
 static __always_inline void tell_affinity(u32 target, u64 *cpus, int result)
 {
         int zero = 0;

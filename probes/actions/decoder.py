@@ -16,7 +16,7 @@ from toolkit.model.evidence.actions import ActionCoverage, ActionEvidence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """How many were not told, since the programs were loaded."""
+    """How many were not reported, since the programs were loaded."""
 
     moves: int = 0
     affinities: int = 0
@@ -39,7 +39,7 @@ class ActionReading(Reading):
     blind_spots: tuple[str, ...] = ()
 
     def decode(self, readings: Readings) -> Part:
-        """Return who moved and changed what, and how many were not told."""
+        """Return who moved and changed what, and how many were not reported."""
         names, start_ns = readings.frame.names, readings.frame.start_ns
         moves = (move_row(event, names, self.hierarchies, start_ns) for event in self.moves)
         changes = (affinity_row(event, names, start_ns) for event in self.affinities or ())
@@ -51,7 +51,7 @@ class ActionReading(Reading):
             (coverage.cgroup_moves_dropped, "moves between cgroups"),
             (coverage.affinity_changes_dropped, "affinity changes"),
         )
-        texts = [*self.blind_spots, *(f"{count} {what} were not told" for count, what in lost if count > 0)]
+        texts = [*self.blind_spots, *(f"{count} {what} were not reported" for count, what in lost if count > 0)]
         return Part(
             evidence=ActionEvidence(
                 cgroup_moves=tuple(sorted(moves, key=lambda row: (row.at_ns, row.tid))),

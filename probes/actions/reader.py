@@ -91,7 +91,7 @@ class Actions(Side):
         self._affinities = [event for event in self._affinities if event.window == window]
 
     def dropped(self) -> tuple[int, int]:
-        """Return how many moves and affinity changes were not told, since the programs were loaded."""
+        """Return how many moves and affinity changes were not reported, since the programs were loaded."""
         data = self._state.lookup(struct.pack("=I", 0)) or b""
         states = [ActionState.decode(piece) for piece in per_cpu(data, self._state.value_size)]
         return sum(state.dropped_moves for state in states), sum(state.dropped_affinities for state in states)

@@ -44,7 +44,7 @@ class ActionWitness(Witness[Dropped]):
         return ActionWatch(self._actions, window, first)
 
     def edge(self, turn: bool) -> Generator[None, None, Dropped]:
-        """Read how many were not told."""
+        """Read how many were not reported."""
         del turn
         yield
         moves, affinities = self._actions.dropped()

@@ -2,7 +2,7 @@
 /*
  * cgroups.bpf.c - a claimed cgroup is deleted, or made (again) under its name.
  *
- * Both tracepoints fire under the kernel's cgroup lock: one event at a time, and a new cgroup is told before its
+ * Both tracepoints fire under the kernel's cgroup lock: one event at a time, and a new cgroup is reported before its
  * directory is activated, hence before any task can be in it. Ids are never used twice and answers for a new id cannot
  * have been cached, so that nothing needs to be flushed. The old id stays a root until user space takes it out: dying
  * tasks of the old cgroup go on being the claim's.

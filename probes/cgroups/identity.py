@@ -2,7 +2,7 @@
 
 The kernel side (:mod:`probes.cgroups.claimed_paths`) has put the new cgroup under the claim before anybody could join
 it, and dated both; here the claim follows: which id is the present one, what the counters of the old one were, and the
-two changes of the claim in the evidence. Where the kernel side did not tell (a name too long for it) the ids are
+two changes of the claim in the evidence. Where the kernel side did not report it (a name too long for it) the ids are
 compared when control files are read, and what that leaves unseen is a blind spot.
 """
 
@@ -42,7 +42,7 @@ class Identities(Witness[None]):
         self._names.forget(subject.claim.cgroup)
 
     def look(self) -> None:
-        """Take note of what the kernel side told since the last look: one load where that is nothing."""
+        """Take note of what the kernel side reported since the last look: one load where that is nothing."""
         count = self._names.count()
         if count == self._count:
             return
@@ -79,7 +79,7 @@ class Identities(Witness[None]):
         now = time.monotonic_ns()
         number = self._number(subject)
         if number not in (subject.cgroup_id, None) or (number is None) != subject.gone:
-            self.follow(subject)  # the kernel side may have told meanwhile
+            self.follow(subject)  # the kernel side may have reported it meanwhile
             number = self._number(subject)
         if number is None and not subject.gone:
             subject.gone = True
@@ -89,7 +89,7 @@ class Identities(Witness[None]):
         subject.checked_ns = now
 
     def _found_out(self, subject: Subject, number: int, now: int) -> None:
-        """There is a new cgroup that nobody told of."""
+        """A new cgroup exists that nobody reported."""
         windows = self._windows
         if not subject.gone:
             self._note(subject, GONE, now)

@@ -116,7 +116,7 @@ static __always_inline void hard_ends(u32 kind, u32 vector, u64 source)
         struct irq_frame *f = &s->hard[(s->depth - 1) & (HARD_DEPTH - 1)];
 
         if (f->kind != kind || f->vector != vector || f->source != source) {
-                s->depth = 0;           /* an end was missed: the kernel counts that, and missed_runs tells it */
+                s->depth = 0;           /* an end was missed: the kernel counts that, and missed_runs reports it */
                 return;
         }
         f->ns += now - s->mark_ns;

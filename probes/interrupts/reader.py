@@ -58,7 +58,7 @@ class Interrupts(Side):
 
     @property
     def observed(self) -> bool:
-        """Whether the time that :meth:`rows` tell is all of it: CPUs were watched, and every handler told."""
+        """Whether the time that :meth:`rows` report is all of it: CPUs were watched, and every handler reported."""
         return self._asked and self._complete
 
     @property

@@ -11,7 +11,7 @@ from toolkit.model.evidence import ThreadMask
 from toolkit.model.evidence.masks import MaskCoverage, MaskEvidence
 
 MAX_GAPS = 8
-"""Claims of which a gap is told by name; more are told together."""
+"""Claims of which a gap is reported by name; more are reported together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

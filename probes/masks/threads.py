@@ -1,7 +1,7 @@
 """The mask of every thread of a claim, again and again, from ``/proc/<tid>/status``: the ledger's second witness.
 
-A thread may be allowed a CPU for long before it runs there; only its mask tells. Distinct masks are kept, not readings.
-What lies between two readings is not known, so the longest time that a thread of a claim went unread is told with them
+A thread may be allowed a CPU for long before it runs there; only its mask shows it. Distinct masks are kept, not
+readings. What lies between two readings is not known, so the longest time that a thread of a claim went unread is kept
 (:class:`~toolkit.model.blind_spots.ScanGap`), and what is the most that it may be.
 
 A reading is dropped when the claim's mask was being changed meanwhile, or when the thread was not (any more, or not yet

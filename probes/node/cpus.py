@@ -74,7 +74,7 @@ class Cpus(Witness[None]):
         return CpuWatch(self.hotplug, window)
 
     def catch_up(self) -> None:
-        """Hear what the kernel has told by now; a change that it has not told counts from the second look."""
+        """Take in what the kernel has reported; a change that it has not reported counts from the second look."""
         self.hotplug.catch_up()
         self._look_for_cpus()
         self._look_for_cpus()

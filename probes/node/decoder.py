@@ -132,7 +132,7 @@ def hidden_spots(threads: tuple[Hidden, ...], watched: CpuSet, pods_root: str | 
     """Say whose evidence threads are missing in that the kernel hides from its tracepoints.
 
     They have no claim, and the kernel's own count of their switches accounts for the switch count. What remains is
-    where they ran: on a watched CPU they would have been told, if their mask allows one. One in the pods' cgroup, or
+    where they ran: on a watched CPU they would have been seen, if their mask allows one. One in the pods' cgroup, or
     one that is gone, may be a pod's.
     """
     root = None if pods_root is None else "/" + pods_root.strip("/")

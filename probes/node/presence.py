@@ -17,7 +17,7 @@ class Presence:
     def news(self, events: tuple[HotplugEvent, ...], online: CpuSet, now_ns: int) -> list[HotplugEvent]:
         """Return what changed since the last call; a difference that no event explains counts from the second look.
 
-        An event that comes later than that look changes nothing any more and is not told twice.
+        An event that comes later than that look changes nothing any more and is not reported twice.
         """
         fresh = []
         for event in events[self._taken :]:

@@ -25,7 +25,7 @@ class SystemCounters:
 
 
 def read_system(root: Path) -> SystemCounters:
-    """Read the counters; what the kernel does not tell is 0."""
+    """Read the counters; what the kernel does not report is 0."""
     switches = steal = 0
     tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     by_cpu = {}
@@ -50,7 +50,7 @@ def read_softirqs(root: Path) -> dict[int, int]:
 
 
 def read_run_delay(tids: tuple[int, ...], root: Path) -> dict[int, int]:
-    """Return for each thread how long it was runnable but waited, where the kernel tells (CONFIG_SCHED_INFO)."""
+    """Return for each thread how long it was runnable but waited, where the kernel counts it (CONFIG_SCHED_INFO)."""
     delays = {}
     for tid in tids:
         fields = (read_control(root / f"proc/{tid}/schedstat") or "").split()

@@ -1,4 +1,4 @@
-"""Threads whose context switches the kernel counts but its tracepoint does not tell.
+"""Threads whose context switches the kernel counts but its tracepoint does not report.
 
 Seen on hosts whose kernel hides the threads of a supervisor. They must not pass for loss of the ledger, nor may loss
 pass for them: each is named, and counted by its own counters. A thread of a claim is never excused.

@@ -3,7 +3,7 @@
  * arrivals.h - when did the running task really come onto this CPU?
  *
  * Some hosts hide threads of a supervisor from the tracepoint: the switch to such a thread, and the switch from it to
- * the next task, are not told, so that its time would be counted as that task's. The scheduler's own word of the task's
+ * the next task, are not reported, so that its time would be counted as that task's. The scheduler's own word of the task's
  * last arrival (sched_info.last_arrival) says otherwise, by a clock of its own. __schedule() reads that clock into
  * rq->clock just before the tracepoint, so a switch shows how far it is from ours: too far by what came between the two
  * readings (a microsecond; rarely an interrupt, or a vCPU that sleeps), never too near. The least of the latest is taken.
@@ -80,7 +80,7 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *
         st->compared_ns = now;
 }
 
-/* Begin the interval when its task arrived, if switches were not told before that. */
+/* Begin the interval when its task arrived, if switches were not reported before that. */
 static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *s)
 {
         u64 arrival;

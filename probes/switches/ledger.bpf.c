@@ -28,7 +28,7 @@ BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
 
 /*
  * No tick of the sampler for so long, although somebody runs: the CPU stands still, in firmware, with interrupts off, or
- * because its hypervisor runs something else, which steal need not tell. Who runs is charged all the same, and nobody
+ * because its hypervisor runs something else, which steal need not show. Who runs is charged all the same, and nobody
  * can be throttled in time. An idle CPU may do without ticks (a hypervisor parks it).
  */
 static __always_inline u64 standstill(struct cpu_state *st, u64 now)

@@ -246,7 +246,7 @@ class Ledger(Programs):
         for table in (self.offenders, self.intruders, self.processes, self.threads, self.idents, self.renames):
             for key in tuple(table.keys()):
                 table.delete(key)
-        # A thread's number may be another one's next time: hidden threads are told apart by never having been seen.
+        # A thread's number may be another one's next time: hidden threads are recognised by never having been seen.
         self._notes.zero(_note_lines(self.root))
         self._rings.drain()
         for side in self.sides:

@@ -4,7 +4,7 @@
  *
  * Membership is a history: a task may enter and leave a claim many times while it runs, and each moment counts for where
  * it was then. The history is kept in user space, which hears every move of a member (`struct move_event`). Here stands
- * what tells the hot path that nothing happened, so that it need not even ask for the cgroup:
+ * what lets the hot path know that nothing happened, so that it need not even ask for the cgroup:
  *
  *   notes[tid]     what the task was under when it was looked up last, and the number of the latest news by then;
  *   config.news    counts moves of members and changes of claims: a note is good as long as there was none since.
@@ -159,7 +159,7 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         u32 from = m ? m->ident : 0;
 
         if (from == fresh.ident && from != PODS_IDENT)
-                return;                 /* nothing changed: a second attach forgives nothing; pods are told apart */
+                return;                 /* nothing changed: a second attach forgives nothing; pods are distinguished */
         if (c && c->cpuset_hierarchy && root && root->in_cpuset)
                 fresh.incomplete = !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), fresh.ident);
 

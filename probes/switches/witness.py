@@ -44,7 +44,7 @@ class Switches(Witness[SwitchEdge]):
         self._windows = windows
         self._pieces: deque[Piece] = deque()
         self._heard: dict[int, list[Piece]] = {}
-        """Pieces by window; of two windows one after the other they come mixed, each CPU telling its own."""
+        """Pieces by window; of two windows one after the other they come mixed, each CPU reporting its own."""
         self._cgroups = CgroupNames(windows.hierarchy)
 
     def running(self) -> AbstractContextManager[None]:

@@ -19,6 +19,7 @@ from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpu_units import MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
@@ -39,9 +40,10 @@ BUSY = (
 )
 
 
-def container(name: str, cpus: CpuSet, *workloads: Workload) -> ContainerRequest:
+def container(name: str, cpus: CpuSet, *workloads: Workload, shares: int | None = None) -> ContainerRequest:
     """Return one container with its CPUs."""
-    return ContainerRequest(claim=name, cgroup=CgroupRequest(path=name, cpus=cpus), workloads=workloads)
+    cgroup = CgroupRequest(path=name, cpus=cpus, shares=shares)
+    return ContainerRequest(claim=name, cgroup=cgroup, workloads=workloads)
 
 
 def claim_of(live: LiveSandbox, name: str, cpus: CpuSet) -> Claim:
@@ -80,7 +82,9 @@ def test_cpuset_changes_under_full_load_are_transitions(ledger: Ledger) -> None:
 def test_container_starts_and_stops_raise_no_alarm(runtime: str, ledger: Ledger) -> None:
     """Containers come and go beside a busy one; their first and last moments are no violations."""
     mine = CpuSet.of([max(ONLINE)])
-    with sandbox(SandboxRequest(containers=(container("busy", ONLINE, *BUSY[:2]),)), run_id=f"alarm-{runtime}") as live:
+    # Of the lowest weight it still uses every moment that nobody else does; with an equal one a start takes seconds.
+    busy = SandboxRequest(containers=(container("busy", ONLINE, *BUSY[:2], shares=MIN_SHARES),))
+    with sandbox(busy, run_id=f"alarm-{runtime}") as live:
         claims = ClaimSet(claims=(claim_of(live, "busy", ONLINE),))
         with (
             Observer(claims, ledger=ledger) as observer,

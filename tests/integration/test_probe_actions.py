@@ -48,7 +48,7 @@ def tracing() -> Iterator[Ledger]:
 
 
 def test_seven_moves_are_seven_rows(ledger: Ledger) -> None:
-    """In, out and inside: who moved whom from where to where, in order; a stranger's moves are not told."""
+    """In, out and inside: who moved whom from where to where, in order; a stranger's moves are not reported."""
     with cgroup(f"pinproof-moves-{os.getpid()}") as path, sleeper() as child, sleeper() as stranger:
         for name in ("claim", "claim/below", "outside"):
             cgroupfs.identity_dir(cgroupfs.detect(), f"{path}/{name}").mkdir()
@@ -128,7 +128,7 @@ def test_own_calls_are_told_where_they_matter(tracing: Ledger) -> None:
 
 
 def test_a_flood_is_cut_off_and_counted() -> None:
-    """Beyond max_actions for each CPU events are counted, not told; the ledger loses nothing."""
+    """Beyond max_actions for each CPU events are counted, not reported; the ledger loses nothing."""
     with cgroup(f"pinproof-flood-{os.getpid()}") as path, sleeper() as child:
         for name in ("claim", "outside"):
             cgroupfs.identity_dir(cgroupfs.detect(), f"{path}/{name}").mkdir()

@@ -47,7 +47,7 @@ class ClearCfs:
 
 
 def adjust(plan: Plan, adjusters: Iterable[Adjuster]) -> Plan:
-    """Let the adjusters see every container of every admitted pod, in order; what changed is told in its reasons."""
+    """Let the adjusters see every container of every admitted pod, in order; what changed is in its reasons."""
     pods = []
     chain = tuple(adjusters)
     for pod in plan.pods:

@@ -1,7 +1,7 @@
 """Turn v2 controllers on at the root of the hierarchy, and put everything back afterwards.
 
 Kernels before 6.2 (8f9ea86fdf99 "sched: Always preserve the user requested cpumask") reset the affinity of every task
-on the machine when cpuset is turned on or off at the root. There is no file that tells, so the masks of all tasks are
+on the machine when cpuset is turned on or off at the root. No file shows it, so the masks of all tasks are
 kept before and those that changed are put back (docs/facts.md K11).
 
 Source: Documentation/admin-guide/cgroup-v2.rst, "Controlling Controllers"; cpuset, "cpuset.cpus".
@@ -30,7 +30,7 @@ _KNOWN = frozenset(("cpu", "cpuset", "memory", "io", "pids", "hugetlb", "rdma", 
 
 @dataclass(frozen=True, slots=True)
 class TaskMask:
-    """The affinity of one task, which its start time tells from a later task of the same number."""
+    """The affinity of one task, which its start time distinguishes from a later task of the same number."""
 
     tid: int
     start_time: int

@@ -97,7 +97,7 @@ class Journal:
         """Return whether the process that made the run still exists.
 
         Same boot, same pid and same start, where pids can be compared. A process in another pid namespace (a container
-        that shares /run) has another number here: of it, only the lock on the journal tells.
+        that shares /run) has another number here: of it, only the lock on the journal shows it.
         """
         if self.run.boot_id != procfs.boot_id(root):
             return False

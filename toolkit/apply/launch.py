@@ -39,7 +39,7 @@ _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A main process: its pid, and what tells it from a later process of that number.
+    """A main process: its pid, and what distinguishes it from a later process of that number.
 
     :param process: our handle if it is our child, psutil's if a runtime started it; ``None``: it was gone at once.
     """
@@ -130,7 +130,7 @@ def spawn(
     try:
         _admit(process.pid, cpus, procs, what, pin=pin)
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:  # killed just now: who waits for it tells of that
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # killed just now: who waits for it reports that
             process.stdin.write(b"\n")
     except BaseException:
         process.kill()

@@ -56,7 +56,7 @@ class LiveSandbox:
         self.cleaned = cleaned
         """What the clean-up of dead runs, made before this one, did."""
         self.before_delete: Callable[[str], None] = lambda _claim: None
-        """Told of a claim whose tasks are gone before its cgroup is: its counters can still be read."""
+        """Called with a claim whose tasks are gone before its cgroup is: its counters can still be read."""
         self._root = root
         self._run_id = run_id
         self._runtime = runtime
@@ -78,7 +78,7 @@ class LiveSandbox:
 
     def build(self, request: SandboxRequest) -> None:
         """Make the cgroups of a request; nothing runs in them yet."""
-        cgroups.make(self.hierarchy, runs.top(self._run_id), CgroupRequest(path=""))
+        cgroups.make(self.hierarchy, runs.top(self._run_id), CgroupRequest(path="", cpus=request.cpus))
         for parent in request.parents:
             self.add_parent(parent)
         for container in request.containers:

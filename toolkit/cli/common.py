@@ -42,6 +42,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="Give the reason of every verdict, also where it passed or was skipped."
 )
+live_node_option = click.option(
+    "--on-live-node",
+    is_flag=True,
+    help="Run although somebody works on this node (a kubelet, pods, jobs), on CPUs that nobody owns.",
+)
 runs_option = click.option(
     "--output",
     "runs",

@@ -11,10 +11,18 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, runtime_option, say
+from toolkit.cli.common import (
+    SECONDS,
+    json_option,
+    live_node_option,
+    print_json,
+    progress,
+    runs_option,
+    runtime_option,
+    say,
+)
 from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
-from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
@@ -26,6 +34,7 @@ from toolkit.report.layout import paragraph
 from toolkit.report.text import count
 from toolkit.scenario_file import load_catalogue
 from toolkit.session import conformance, execute
+from toolkit.session.guard import free_machine
 from toolkit.session.judged import judged
 from toolkit.session.preflight import require_run
 from toolkit.session.prepared import prepared
@@ -57,6 +66,7 @@ SCHEMA = "pinproof.conformance/1"
 )
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
 @click.option("-v", "--verbose", is_flag=True, help="Name each scenario that is skipped.")
+@live_node_option
 @runs_option
 @json_option
 def command(
@@ -67,6 +77,7 @@ def command(
     duration: float | None,
     repeats: int,
     junit: Path | None,
+    on_live_node: bool,
     runs: Path,
     verbose: bool,
     as_json: bool,
@@ -80,7 +91,7 @@ def command(
     if only_list:
         show_list(scenarios, as_json)
         return
-    topology = read_topology()
+    topology = free_machine(insisted=on_live_node)
     require_run(runtime)
     warn_of(runs)
     if junit is not None:
@@ -91,7 +102,10 @@ def command(
         for scenario in scenarios
     }
     with stop_on_signals() as stopped:
-        settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration, repeats=repeats, stopped=stopped)
+        cpus = topology.online if on_live_node else None
+        settings = execute.Settings(
+            runs=runs, cpus=cpus, runtime=runtime, duration_s=duration, repeats=repeats, stopped=stopped
+        )
         results = _run_all(scenarios, reasons, topology, settings)
         outcome = worst(result.outcome for result in results)
         if as_json:

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from toolkit.cli.common import SECONDS, json_option, print_json, say, say_line
+from toolkit.cli.common import SECONDS, json_option, live_node_option, print_json, say, say_line
 from toolkit.cli.ending import leave
 from toolkit.errors import InputError
 from toolkit.faults.consent import CONSENT
@@ -24,6 +24,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.report.layout import paragraph
 from toolkit.report.verdict_list import render_verdicts
 from toolkit.session import planted_run
+from toolkit.session.guard import free_machine
 from toolkit.session.preflight import require_run
 from toolkit.session.stopping import StoppedError, stop_on_signals
 from toolkit.store import new_run_id
@@ -48,6 +49,7 @@ TICK_S = 0.05
 )
 @click.option("--duration", type=SECONDS, help="Seconds until it is undone.")
 @click.option(CONSENT, "consent", is_flag=True, help="Allow it outside pinproof's own sandboxes.")
+@live_node_option
 @json_option
 def command(
     fault: str | None,
@@ -60,6 +62,7 @@ def command(
     tear: str,
     duration: float | None,
     consent: bool,
+    on_live_node: bool,
     as_json: bool,
 ) -> None:
     """Plant FAULT, then restore exactly what it changed.
@@ -89,7 +92,7 @@ def command(
     if targets or state_file:
         _hold(wanted, injection, duration, as_json)
     else:
-        _show(wanted, injection, duration or 1.5, as_json)
+        _show(wanted, injection, duration or 1.5, on_live_node, as_json)
 
 
 def print_faults(as_json: bool) -> None:
@@ -127,10 +130,12 @@ def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: b
         say("taken back")
 
 
-def _show(fault: Fault, injection: Injection, duration: float, as_json: bool) -> None:
+def _show(fault: Fault, injection: Injection, duration: float, on_live_node: bool, as_json: bool) -> None:
     require_run()
+    free = free_machine(insisted=on_live_node).online
+    cpus = free if on_live_node else None
     with stop_on_signals() as stopped:
-        done = planted_run.run(injection, run_id=new_run_id("inject"), duration_s=duration, stopped=stopped)
+        done = planted_run.run(injection, run_id=new_run_id("inject"), duration_s=duration, stopped=stopped, cpus=cpus)
         _print(fault, done, as_json)
     if done.missed and stopped:
         raise StoppedError(stopped[0], " before the fault was reported")

@@ -10,6 +10,7 @@ import click
 from toolkit.cli.common import (
     SECONDS,
     json_option,
+    live_node_option,
     named,
     print_json,
     progress,
@@ -20,7 +21,6 @@ from toolkit.cli.common import (
 )
 from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, warn_of, worse
 from toolkit.errors import InputError, PinproofError
-from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
@@ -28,6 +28,7 @@ from toolkit.report.table import render_table
 from toolkit.scenario_file import load_scenario
 from toolkit.session import execute
 from toolkit.session.conformance import unexpected_admission, unmet
+from toolkit.session.guard import free_machine
 from toolkit.session.planning import Planned, plan_all
 from toolkit.session.preflight import require_run
 from toolkit.session.record import Run
@@ -38,15 +39,22 @@ from toolkit.session.stopping import StoppedError, stop_on_signals
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @runtime_option
 @click.option("--duration", type=SECONDS, help="Seconds to observe, instead of the scenario's own.")
+@live_node_option
 @runs_option
 @verbose_option
 @json_option
 def command(
-    scenarios: tuple[Path, ...], runtime: str, duration: float | None, runs: Path, verbose: bool, as_json: bool
+    scenarios: tuple[Path, ...],
+    runtime: str,
+    duration: float | None,
+    on_live_node: bool,
+    runs: Path,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Plan SCENARIO files, apply them to this machine, observe the result and judge it."""
     loaded = [load_scenario(path) for path in scenarios]
-    topology = read_topology()
+    topology = free_machine(insisted=on_live_node)
     plans = []
     for path, scenario in zip(scenarios, loaded, strict=True):
         lacking = unmet(scenario.requires, topology)
@@ -61,7 +69,8 @@ def command(
     require_run(runtime)
     warn_of(runs)
     with stop_on_signals() as stopped:
-        settings = execute.Settings(runs=runs, runtime=runtime, duration_s=duration, stopped=stopped)
+        cpus = topology.online if on_live_node else None
+        settings = execute.Settings(runs=runs, cpus=cpus, runtime=runtime, duration_s=duration, stopped=stopped)
         if as_json:
             outcome, code = _run_json(plans, settings)
         else:

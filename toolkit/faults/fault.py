@@ -51,7 +51,7 @@ class When(StrEnum):
     CANARIES = "canaries"
     """The canaries are started: the one that should keep its claim does not."""
     CHANGE = "change"
-    """The window is open: what the scenario changes is told about the target, and not done to it."""
+    """The window is open: what the scenario changes is announced for the target, and not done to it."""
     STATE_FILES = "state-files"
     """The kubelet's state files are written down: ``rewrite`` spoils the text of ``cpu_manager_state``."""
 

@@ -55,7 +55,7 @@ class Hierarchy:
     partial: frozenset[Path] = frozenset()
 
     def identity_root(self) -> Path:
-        """Return the mount point of cgroup2, by whose ids BPF tells cgroups apart.
+        """Return the mount point of cgroup2, by whose ids BPF distinguishes cgroups.
 
         :raises HostUnsupportedError: a pure v1 host.
         """

@@ -72,21 +72,21 @@ def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
 def exists(hierarchy: Hierarchy, cgroup: str) -> bool:
     """Return whether any hierarchy that matters has the cgroup."""
     path = relative(cgroup)
-    return any((mount / path).is_dir() for mount in _mounts(hierarchy))
+    return any((mount / path).is_dir() for mount in mounts(hierarchy))
 
 
 def subtree(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
     """Return the cgroup and all its descendants, parents first, over the hierarchies that matter."""
     path = relative(cgroup)
     found: set[str] = set()
-    for mount in _mounts(hierarchy):
+    for mount in mounts(hierarchy):
         top = mount / path
         for directory, _, _ in os.walk(top, onerror=lambda error: None):
             found.add(spelt(directory, mount))
     return tuple(sorted(found, key=lambda name: name.split("/")))
 
 
-def _mounts(hierarchy: Hierarchy) -> tuple[Path, ...]:
+def mounts(hierarchy: Hierarchy) -> tuple[Path, ...]:
     """Hierarchies that matter, the identity first."""
     mounts = [] if hierarchy.unified is None else [hierarchy.unified]
     mounts += [mount for name, mount in hierarchy.legacy if name in ("cpuset", "cpu", "cpuacct")]

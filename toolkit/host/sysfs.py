@@ -38,6 +38,8 @@ class SysTree:
     def __init__(self, root: Path = Path("/")) -> None:
         self.root = str(root.absolute()).rstrip("/")
         self.problems: list[str] = []
+        self.replaced: dict[str, bytes] = {}
+        """Files that are read as if they said this."""
         self._folders: dict[str, tuple[str, ...] | None] = {"": ()}
 
     @property
@@ -62,6 +64,8 @@ class SysTree:
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes | None:
         """Return the file's bytes, or ``None``; see :meth:`read`."""
+        if path in self.replaced:
+            return self.replaced[path]
         place = self._place(path)
         if place is None:
             return None

@@ -20,7 +20,7 @@ from toolkit.host.cpu_kinds import architecture, cpu_model, read_core_types, rea
 from toolkit.host.kubelet_view import read_kubelet_view
 from toolkit.host.pci import read_pci
 from toolkit.host.sysfs import PROC_BYTES, SysTree
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.topology import Cpu, CpuLists, Distances, NumaNode, Topology
 
 _CPU = "sys/devices/system/cpu"
@@ -29,13 +29,16 @@ _MEM_TOTAL = re.compile(r"MemTotal:\s*(\d{1,18}) kB", re.ASCII)
 _HUGEPAGES = re.compile(r"hugepages-(\d{1,12})kB", re.ASCII)
 
 
-def read_topology(sysroot: Path = Path("/")) -> Topology:
+def read_topology(sysroot: Path = Path("/"), *, but_not: CpuSet = EMPTY) -> Topology:
     """Read the machine below ``sysroot``.
 
+    :param but_not: CPUs to take for offline: what is planned for the machine then leaves them alone.
     :raises InputError: there is no CPU folder at all, or a file is larger than any kernel would make it.
     """
     tree = SysTree(sysroot)
     present = tree.numbered(_CPU, "cpu")
+    if but_not:
+        tree.replaced[f"{_CPU}/online"] = str(_online(tree, present) - but_not).encode()
     if not present:
         raise InputError(str(sysroot), f"no {_CPU}/cpuN folder", "/ or a folder that holds a machine's sys and proc")
     online = _online(tree, present)

@@ -83,10 +83,14 @@ class ContainerRequest:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRequest:
-    """A whole sandbox. ``parents`` are the pod (and QoS) cgroups in creation order."""
+    """A whole sandbox. ``parents`` are the pod (and QoS) cgroups in creation order.
+
+    :param cpus: everything in it may use these CPUs only; ``None``: all.
+    """
 
     parents: tuple[CgroupRequest, ...] = ()
     containers: tuple[ContainerRequest, ...] = ()
+    cpus: CpuSet | None = None
 
 
 @stage_value

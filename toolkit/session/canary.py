@@ -36,8 +36,10 @@ class CanaryPair:
     hierarchy: cgroupfs.Hierarchy
 
 
-def housekeeping_cpu(claims: ClaimSet, online: CpuSet) -> int:
+def housekeeping_cpu(claims: ClaimSet, online: CpuSet, cpus: CpuSet | None = None) -> int:
     """Choose a CPU that no container owns alone: a reserved one if possible, so that nobody's work is disturbed."""
+    if cpus is not None and cpus & online:
+        online = cpus & online
     free = online - claims.exclusive_cpus
     for choice in (free & claims.reserved_cpus, free, online):
         if choice:
@@ -47,10 +49,16 @@ def housekeeping_cpu(claims: ClaimSet, online: CpuSet) -> int:
 
 @contextmanager
 def canaries(
-    claims: ClaimSet, online: CpuSet, run_id: str, root: Path, *, escape: bool = False
+    claims: ClaimSet,
+    online: CpuSet,
+    run_id: str,
+    root: Path,
+    *,
+    escape: bool = False,
+    cpus: CpuSet | None = None,
 ) -> Iterator[CanaryPair]:
     """Run both canaries; ``escape`` really lets the clean one loose (the negative control of ``evidence-health``)."""
-    cpu = housekeeping_cpu(claims, online)
+    cpu = housekeeping_cpu(claims, online, cpus)
     here = CpuSet.of([cpu])
     elsewhere = online - here
     pulse = Workload(kind=WorkloadKind.PULSE)

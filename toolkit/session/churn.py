@@ -44,7 +44,10 @@ FAULT_DEADLINE_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChurnReport:
-    """What a run of churn showed. :param false_alarms: ``failed`` verdicts that no planted fault explains."""
+    """What a run of churn showed. :param false_alarms: ``failed`` verdicts that no planted fault explains.
+
+    :param undecided: the windows in which a rule was undecided, each with its rules, subjects and reasons.
+    """
 
     seed: int
     duration_s: float
@@ -54,6 +57,7 @@ class ChurnReport:
     """``rule outcome`` -> how often."""
     transitions_ms: tuple[tuple[str, float], ...]
     false_alarms: tuple[str, ...]
+    undecided: tuple[str, ...]
     mismatches: tuple[str, ...]
     """Where the kernel's cpusets were not the model's."""
     faults: tuple[FaultResult, ...]
@@ -65,6 +69,7 @@ class _Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     transitions: list[tuple[str, float]] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
     mismatches: list[str] = field(default_factory=list)
     faults: list[FaultResult] = field(default_factory=list)
     windows: int = 0
@@ -98,6 +103,7 @@ def churn(*, duration_s: float, seed: int, run_id: str, faults: bool = False, ro
         outcomes=dict(tally.outcomes),
         transitions_ms=tuple(tally.transitions),
         false_alarms=tuple(tally.alarms),
+        undecided=tuple(tally.undecided),
         mismatches=tuple(tally.mismatches),
         faults=tuple(tally.faults),
     )
@@ -128,6 +134,9 @@ def _window(scene: Scene, engine: Session, root: Path, tally: _Tally, *, faults:
         for v in done.verdicts
         if v.outcome is Outcome.FAILED and (v.rule, v.subject) not in explained
     ]
+    open_questions = [f"{v.rule} {v.subject}: {v.reason}" for v in done.verdicts if v.outcome is Outcome.UNDECIDED]
+    if open_questions:
+        tally.undecided.append(f"window {tally.windows}: {'; '.join(open_questions)}")
     if happened.late is not None:
         scene.do(happened.late)
         tally.mismatches += scene.mismatches()

@@ -42,7 +42,7 @@ class Scene:
 
     @property
     def observer(self) -> Observer:
-        """Who is told of changes before they are made."""
+        """Where changes are announced before they are made."""
         return self.opened.observer
 
     def do(self, step: Step) -> None:

@@ -93,7 +93,7 @@ def run_one(
 ) -> ScenarioResult:
     """Run a scenario honestly, then once more for each fault of its negative controls that fits the machine.
 
-    What comes out undecided is run again, ``settings.repeats`` times at most; the result tells of it.
+    What comes out undecided is run again, ``settings.repeats`` times at most; the result says so.
     """
     work = plan_all(scenario, topology)
     admitted = admissions(scenario, work)
@@ -187,7 +187,7 @@ def fault_groups(scenario: Scenario) -> tuple[tuple[NegativeControl, ...], ...]:
 
 
 def count_runs(scenario: Scenario) -> int:
-    """Return how many steps :func:`run_one` tells of."""
+    """Return how many steps :func:`run_one` reports."""
     return 1 + len(fault_groups(scenario))
 
 

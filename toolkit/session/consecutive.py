@@ -77,7 +77,7 @@ class Consecutive:
     def windows(self, progress: Callable[[float], None] = lambda _seconds: None) -> Iterator[Judged]:
         """Yield each window when it has been judged; the next is open by then.
 
-        :param progress: told the seconds that have passed.
+        :param progress: called with the seconds that have passed.
         """
         number, began_s, end_s = 1, self._began_s, self._end(self._began_s, self._began_s)
         while True:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,14 +11,14 @@ from pathlib import Path
 from toolkit import store
 from toolkit.apply import sandbox as apply
 from toolkit.apply.live_sandbox import LiveSandbox
-from toolkit.errors import ApplyError, InputError
+from toolkit.errors import InputError
 from toolkit.faults.controls import broken
 from toolkit.faults.escaper import SHOW_S, Escaper
 from toolkit.faults.fault import When
 from toolkit.faults.pile_up import narrow
 from toolkit.faults.registry import word_of
-from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl, Scenario
@@ -27,12 +26,12 @@ from toolkit.session import from_plan, observe, resizing
 from toolkit.session.engine import Act, session
 from toolkit.session.from_plan import Stage
 from toolkit.session.kubelet_state import node_word
+from toolkit.session.load import await_load
 from toolkit.session.planning import Planned
 from toolkit.session.prepared import Prepared
 from toolkit.session.record import Run, whole
 from toolkit.session.stopping import go_on
 
-LOAD_DEADLINE_S = 10.0
 STAGE_S = 1.0
 """How long a stage before the last is watched, at most."""
 CONTROL_S = 1.0
@@ -46,6 +45,7 @@ CHANGES = (When.CLAIMS, When.CHANGE)
 class Settings:
     """How to run: where results go, which runtime makes the containers, and for how long (``None``: the scenario's).
 
+    :param cpus: the CPUs that may be loaded; ``None``: all.
     :param prepared: probes and canaries for many runs; ``None``: each window has its own.
     :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
     :param stopped: as in :class:`toolkit.session.observe.Window`.
@@ -56,6 +56,7 @@ class Settings:
     duration_s: float | None = None
     root: Path = Path("/")
     prepared: Prepared | None = None
+    cpus: CpuSet | None = None
     repeats: int = 0
     stopped: Sequence[int] = ()
 
@@ -88,7 +89,7 @@ def _run_stages(
     """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
     stages = from_plan.stages(work.plan, work.before)
     requests = [from_plan.sandbox_request(stage.plan, work.scenario, stage.containers) for stage in stages]
-    union = _union(requests)
+    union = replace(_union(requests), cpus=settings.cpus)
     with apply.sandbox(union, run_id=run_id, runtime=settings.runtime, root=settings.root, start=False) as live:
         present: dict[str, ContainerRequest] = {}
         parents = {parent.path: parent for parent in union.parents}
@@ -104,7 +105,7 @@ def _run_stages(
             present = _enter(live, present, request, late)
             claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
             _narrow(work.scenario, live, present)
-            _await_load(claims, settings.root, frozenset(present))
+            await_load(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
             in_the_end = replace(stage, plan=work.resized) if last and work.resized is not None else stage
             window = observe.Window(
@@ -112,6 +113,7 @@ def _run_stages(
                 duration_s=seconds if last else min(STAGE_S, seconds),
                 root=settings.root,
                 prepared=settings.prepared,
+                cpus=settings.cpus,
                 stopped=settings.stopped,
                 word=partial(node_word, work, in_the_end, live.value.runtime),
             )
@@ -127,7 +129,7 @@ def _run_stages(
 def run_controls(
     work: Planned, controls: tuple[NegativeControl, ...], settings: Settings, node: Planned | None = None
 ) -> Run:
-    """Break a promise on purpose and judge; all ``controls`` tell of the same fault.
+    """Break a promise on purpose and judge; all ``controls`` are of the same fault.
 
     Only the stage is run in which the target runs.
 
@@ -141,7 +143,7 @@ def run_controls(
     target = control.target
     stage = next((stage for stage in reversed(stages) if not target or target in _names(stage, work)), stages[-1])
     put = replace(stage, plan=real.plan) if node is not None else stage
-    request = from_plan.sandbox_request(put.plan, real.scenario, put.containers)
+    request = replace(from_plan.sandbox_request(put.plan, real.scenario, put.containers), cpus=settings.cpus)
     seconds = min(CONTROL_S, settings.duration_s or work.scenario.duration_s)
     with contextlib.ExitStack() as stack:
         live = stack.enter_context(apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root))
@@ -149,7 +151,7 @@ def run_controls(
         claims = word.promise(control, claims)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
         escaper = stack.enter_context(broken(control, live, claims, work.online, settings.root))
-        _await_load(claims, settings.root)
+        await_load(claims, settings.root)
         action = None
         if word.when in CHANGES:
             ignored = target if word.when is When.CHANGE else ""
@@ -162,6 +164,7 @@ def run_controls(
             root=settings.root,
             canary_escape=word.when is When.CANARIES,
             prepared=settings.prepared,
+            cpus=settings.cpus,
             stopped=settings.stopped,
             word=partial(node_word, work, stage, live.value.runtime, rewrite=word.rewrite),
         )
@@ -237,7 +240,7 @@ def _act(
     *,
     ignored: str = "",
 ) -> None:
-    """Do what the scenario wants done while the window is open. :param ignored: whose resize is told but not done."""
+    """Do what the scenario wants done while the window is open. :param ignored: whose resize is announced, not done."""
     live.before_delete = opened.observer.read_last
     live.start_all(one.claim for one in request.containers if one.claim.partition("/")[0] in late)
     for claim in work.scenario.restarts:
@@ -275,23 +278,3 @@ def _narrow(scenario: Scenario, live: LiveSandbox, present: dict[str, ContainerR
         container = present.get(claim)
         if container is not None and container.cgroup.cpus:
             narrow(live.hierarchy, places[claim], container.cgroup.cpus)
-
-
-def _await_load(claims: ClaimSet, root: Path, names: frozenset[str] | None = None) -> None:
-    """Wait until every load that should be busy has used CPU time. :param names: claims that run by now; all if None.
-
-    :raises ApplyError: one does not start within :data:`LOAD_DEADLINE_S`.
-    """
-    hierarchy = cgroupfs.detect(root)
-    busy = [claim for claim in claims.claims if claim.demand_cpus and (names is None or claim.name in names)]
-    waiting = {claim.name: claim.cgroup for claim in busy}
-    base = {name: cgroupfs.read_cpu_stat(hierarchy, cgroup).usage_ns or 0 for name, cgroup in waiting.items()}
-    deadline = time.monotonic() + LOAD_DEADLINE_S
-    while waiting:
-        for name, cgroup in list(waiting.items()):
-            used = (cgroupfs.read_cpu_stat(hierarchy, cgroup).usage_ns or 0) - base[name]
-            if used > 1_000_000:
-                del waiting[name]
-        if waiting and time.monotonic() > deadline:
-            raise ApplyError(f"{', '.join(waiting)}: the workload used no CPU time within {LOAD_DEADLINE_S:.0f} s")
-        time.sleep(0.01)

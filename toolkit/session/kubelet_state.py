@@ -20,7 +20,7 @@ from toolkit.session.from_plan import Stage, claim_name, running
 from toolkit.session.planning import Planned
 
 STATIC = "static"
-"""The policy whose state file tells every container's CPUs; that of ``none`` tells nothing."""
+"""The policy whose state file holds every container's CPUs; that of ``none`` holds none."""
 
 
 def state_reading(stage: Stage, online: CpuSet, rewrite: Callable[[str], str] = str) -> StateReading:

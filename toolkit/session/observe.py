@@ -39,6 +39,7 @@ class Window:
     """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted.
 
     :param prepared: probes and canaries that are there already; ``None``: loaded and started for this window alone.
+    :param cpus: where canaries may run; ``None``: anywhere.
     :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.session.stopping.stop_on_signals`).
     :param word: what the node itself says, asked when a window ends; given what was observed in it.
     :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
@@ -50,6 +51,7 @@ class Window:
     root: Path = Path("/")
     canary_escape: bool = False
     prepared: Prepared | None = None
+    cpus: CpuSet | None = None
     stopped: Sequence[int] = ()
     word: Callable[[Evidence], NodeWord] = lambda _evidence: NOTHING
     lenient: bool = False
@@ -119,7 +121,7 @@ class Observation:
     ) -> None:
         """Let time pass: ``seconds`` (``None``: no end), until something is the case, or somebody asks to stop.
 
-        :param progress: told the seconds that have passed.
+        :param progress: called with the seconds that have passed.
         """
         start = time.monotonic()
         while not self.stopped and not until():
@@ -230,7 +232,7 @@ def observation(
 ) -> Iterator[Observation]:
     """Attach the probes, plant the canaries, open the window; everything is gone when the block ends.
 
-    :param report: told of each violation's first details while the window is open.
+    :param report: called with each violation's first details while the window is open.
 
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     :raises InputError: claims that cannot be watched here.
@@ -274,9 +276,9 @@ def _canaries(
     claims: ClaimSet, online: CpuSet, window: Window, number: int
 ) -> AbstractContextManager[canary.CanaryPair]:
     if window.prepared is not None:
-        return window.prepared.canaries(claims, online, escape=window.canary_escape)
+        return window.prepared.canaries(claims, online, escape=window.canary_escape, cpus=window.cpus)
     run_id = window.run_id if number == 1 else f"{window.run_id}-{number}"
-    return canary.canaries(claims, online, run_id, window.root, escape=window.canary_escape)
+    return canary.canaries(claims, online, run_id, window.root, escape=window.canary_escape, cpus=window.cpus)
 
 
 @contextmanager

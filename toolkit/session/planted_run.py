@@ -84,22 +84,24 @@ def run(
     loads: tuple[Workload, ...] = BUSY,
     stopped: Sequence[int] = (),
     prepared: Prepared | None = None,
+    cpus: CpuSet | None = None,
 ) -> PlantedRun:
     """Make the sandbox, watch it, plant the fault for ``duration_s``, judge. Everything is gone afterwards.
 
     :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
     :param stopped: as in :class:`toolkit.session.observe.Window`.
     :param prepared: as there: for many faults, one after the other.
+    :param cpus: those that the sandbox may use; ``None``: all that are online.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
     """
     fault = fault_by_id(injection.fault)
-    online = read_topology(root).online
+    online = read_topology(root).online if cpus is None else cpus
     if len(online) < 2:
-        raise HostUnsupportedError("an exclusive CPU and a shared one are needed: this machine has one CPU online")
+        raise HostUnsupportedError("an exclusive CPU and a shared one are needed: this machine has one CPU to use")
     own = CpuSet.of([max(online)])
     shared = online - own
     with (
-        apply.sandbox(request(own, shared, loads), run_id=run_id, root=root) as live,
+        apply.sandbox(replace(request(own, shared, loads), cpus=cpus), run_id=run_id, root=root) as live,
         _state_file(runs_directory(root) / run_id, own, shared) as state,
     ):
         places = {container.claim: container.cgroup for container in live.value.containers}
@@ -113,6 +115,7 @@ def run(
             duration_s=duration_s,
             root=root,
             prepared=prepared,
+            cpus=cpus,
             stopped=stopped,
             word=partial(_word, file, online),
         )

@@ -27,6 +27,6 @@ def require_run(runtime: str = CGROUPFS) -> None:
     require_runtime(kind, hierarchy)
     for one in views(hierarchy):
         if not one.available:
-            raise HostUnsupportedError(f"{one.detail}: {one.remedy} (pinproof doctor tells all)")
+            raise HostUnsupportedError(f"{one.detail}: {one.remedy} (pinproof doctor reports all)")
     if kind.program and shutil.which(kind.program) is None:
         raise HostUnsupportedError(f"{runtime} is not installed: install the package {kind.program}")

@@ -38,20 +38,25 @@ class Prepared:
             self._topology = (online, read_topology(self._root))
         return self._topology[1]
 
-    def canaries(self, claims: ClaimSet, online: CpuSet, *, escape: bool) -> AbstractContextManager[CanaryPair]:
+    def canaries(
+        self, claims: ClaimSet, online: CpuSet, *, escape: bool, cpus: CpuSet | None = None
+    ) -> AbstractContextManager[CanaryPair]:
         """Lend the canaries that run, where they fit; start others where they do not. One that shall escape is new."""
-        return self._new(claims, online, escape=True) if escape else self._lent(claims, online)
+        return self._new(claims, online, escape=True, cpus=cpus) if escape else self._lent(claims, online, cpus)
 
-    def _new(self, claims: ClaimSet, online: CpuSet, *, escape: bool = False) -> AbstractContextManager[CanaryPair]:
+    def _new(
+        self, claims: ClaimSet, online: CpuSet, *, escape: bool = False, cpus: CpuSet | None = None
+    ) -> AbstractContextManager[CanaryPair]:
         self._started += 1
-        return canary.canaries(claims, online, f"{self._run_id}-{self._started}", self._root, escape=escape)
+        run_id = f"{self._run_id}-{self._started}"
+        return canary.canaries(claims, online, run_id, self._root, escape=escape, cpus=cpus)
 
     @contextmanager
-    def _lent(self, claims: ClaimSet, online: CpuSet) -> Iterator[CanaryPair]:
-        cpu = canary.housekeeping_cpu(claims, online)
+    def _lent(self, claims: ClaimSet, online: CpuSet, cpus: CpuSet | None) -> Iterator[CanaryPair]:
+        cpu = canary.housekeeping_cpu(claims, online, cpus)
         if self._pair is None or self._pair.cpu != cpu or self._pair.online != online or not canary.alive(self._pair):
             self.close()
-            self._pair = self._stack.enter_context(self._new(claims, online))
+            self._pair = self._stack.enter_context(self._new(claims, online, cpus=cpus))
         yield self._pair
 
     def close(self) -> None:

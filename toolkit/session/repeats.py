@@ -1,4 +1,4 @@
-"""Runs again what the machine was too busy to tell.
+"""Runs again what the machine was too busy to decide.
 
 ``undecided`` says that there is no evidence, neither for nor against: looking once more is the only way to get some.
 ``failed`` is evidence, and is never looked at again: an escape that happens now and then must not pass by luck.

@@ -116,7 +116,7 @@ def carry_out(live: LiveSandbox, opened: Observation, claims: ClaimSet, after: P
     """Let the machine follow: shares and memory limits, then cpusets, who loses CPUs first; then write down what is
     promised.
 
-    :param claims: what is promised now. :param ignored: a claim whose cpuset is told to change, but is not written.
+    :param claims: what is promised now. :param ignored: a claim whose change of CPUs is announced, but not written.
     """
     new = containers(after)
     places = {one.claim: one.cgroup for one in live.value.containers}

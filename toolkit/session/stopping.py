@@ -39,7 +39,7 @@ def stop_on_signals() -> Iterator[list[int]]:
     """Turn SIGINT, SIGTERM and SIGHUP into entries of the list.
 
     Who sends SIGINT or SIGTERM a second time means it: that interrupts. SIGHUP never does: a terminal that goes away is
-    told by the kernel and by the shell, and systemd sends SIGTERM and SIGHUP together. Where SIGHUP is ignored (nohup),
+    sent by the kernel and by the shell, and systemd sends SIGTERM and SIGHUP together. Where SIGHUP is ignored (nohup),
     it stays so.
     """
     stopped: list[int] = []

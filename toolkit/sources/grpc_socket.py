@@ -125,7 +125,7 @@ class Connection:
 
 
 def _knock(path: Path, deadline_s: float) -> None:
-    """Connect once without a word: the kernel tells precisely what grpc would call "unavailable"."""
+    """Connect once without a word: the kernel says precisely what grpc would call "unavailable"."""
     where, expected = printable(str(path)), "the socket of a running server"
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):

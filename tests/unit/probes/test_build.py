@@ -160,7 +160,7 @@ def test_a_cpu_that_never_turned_its_window_over_is_not_seen() -> None:
         (replace(FILES, dropped=2), "2 changes of control files were not kept", {Witness.FILES}),
         (
             replace(ACTIONS, last=replace(ACTIONS.last, moves=9)),
-            "4 moves between cgroups were not told",
+            "4 moves between cgroups were not reported",
             {Witness.ACTIONS},
         ),
         (

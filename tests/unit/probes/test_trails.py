@@ -79,6 +79,13 @@ def test_a_hop_between_two_claims_is_cut_where_it_was() -> None:
     assert parts(trails, piece(0, 100, 2, (2, 40))) == [(1, 0, 40), (2, 40, 100)]
 
 
+def test_a_move_at_the_moment_when_an_interval_begins_belongs_to_it() -> None:
+    """Switched in by the move itself: nothing of the interval was before it."""
+    trails = trails_of(move(LONG_AGO, 1, 0), move(0, 2, 1))
+
+    assert parts(trails, piece(0, 100, 2, (2, 0))) == [(2, 0, 100)]
+
+
 def test_the_word_of_a_joining_may_come_after_the_interval() -> None:
     """The kernel moves first and reports afterwards; until the patience is over nobody can say."""
     one = piece(0, 100, 1)

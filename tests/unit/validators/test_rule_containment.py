@@ -99,9 +99,10 @@ def test_transition_is_not_a_violation() -> None:
 
 def test_nothing_seen_is_undecided() -> None:
     """No switch and no sample is no evidence, whatever else was read."""
-    found = evidence(cpu_use=(use("web", 0, run_ns=5 * SECOND),))
+    others = use("web", 0, run_ns=5 * SECOND)
 
-    assert db(found).outcome is Outcome.UNDECIDED
+    assert db(evidence(cpu_use=(others,))).outcome is Outcome.UNDECIDED
+    assert db(evidence(cpu_use=(others, use("db", 1, switches=0, samples=0)))).outcome is Outcome.UNDECIDED
 
 
 def test_no_promise_is_skipped() -> None:

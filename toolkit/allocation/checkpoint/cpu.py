@@ -201,7 +201,7 @@ def _restore(text: str, policy_name: str, pod_level: bool, containers: Mapping[s
 
 
 def _first_that_reads(text: str, pod_level: bool) -> CpuCheckpoint:
-    """Try the newest version first; the error of the oldest is the one that is told."""
+    """Try the newest version first; the error of the oldest is the one that is reported."""
     for version in (3, 2) if pod_level else (2,):
         try:
             found = parse_cpu_checkpoint(text, version)
@@ -223,7 +223,7 @@ def _cpus(text: str, problem: str) -> CpuSet:
 
 
 def read_cpu_checkpoint(text: str, where: str) -> CpuCheckpoint:
-    """Read a checkpoint of any version from a node, for judging: a wrong checksum is told, not refused.
+    """Read a checkpoint of any version from a node, for judging: a wrong checksum is reported, not refused.
 
     :raises InputError: it is no checkpoint of any version.
     """

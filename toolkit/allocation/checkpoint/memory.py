@@ -232,7 +232,7 @@ def _first_that_reads(text: str, pod_level: bool) -> MemoryCheckpoint:
 
 
 def read_memory_checkpoint(text: str, where: str) -> MemoryCheckpoint:
-    """Read a checkpoint of any version from a node, for judging: a wrong checksum is told, not refused.
+    """Read a checkpoint of any version from a node, for judging: a wrong checksum is reported, not refused.
 
     :raises InputError: it is no checkpoint.
     """

@@ -1,4 +1,4 @@
-"""The kubelet's state files as neutral values for judging: whatever is wrong with a file is told, never raised.
+"""The kubelet's state files as neutral values for judging: whatever is wrong with a file is reported, never raised.
 
 The reading of the formats is :mod:`toolkit.allocation.checkpoint.cpu` and ``checkpoint_memory``; rule ``checkpoint``
 sees only the values. Source: ``docs/facts.md`` K-kubelet-4, K-kubelet-5.

@@ -102,7 +102,7 @@ class _Hand:
         try:
             taken = self.take(self.available & mask, count, foreign=kept)
         except CpuShortageError:
-            # A node that cannot give its share gives nothing; the count at the end tells.
+            # A node that cannot give its share gives nothing; the count at the end shows it.
             return
         self.result |= taken
         self.available &= ~taken

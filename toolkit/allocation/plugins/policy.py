@@ -146,7 +146,7 @@ class PluginPolicy(StaticPolicy):
         return state if held else None
 
     def release(self, state: CpuState, pod_uid: str, container: str) -> CpuState:
-        """Take a container's CPUs back and tell the plugins."""
+        """Take a container's CPUs back and notify the plugins."""
         cpus = state.assigned(pod_uid, container)
         if cpus is not None:
             for plugin in self.plugins:

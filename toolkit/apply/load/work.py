@@ -41,7 +41,7 @@ def quiet(threads: int) -> None:
 def escape() -> None:
     """Try to leave the cpuset: every single CPU, then all of them, some work in between, and one sleep a round.
 
-    The kernel counts the sleeps (voluntary switches): so others can tell how many rounds were made.
+    The kernel counts the sleeps (voluntary switches): so others know how many rounds were made.
     """
     cpus = range(os.sysconf("SC_NPROCESSORS_CONF"))
     name_self("pinproof-escape")

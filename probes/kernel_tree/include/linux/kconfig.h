@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bcc puts this file before every source: in a kernel tree it defines the configuration. It is also what tells bcc that
+ * bcc puts this file before every source: in a kernel tree it defines the configuration. It is also how bcc learns that
  * a folder is a kernel tree. Here: the words that bcc's own helpers.h and our programs use and the compiler lacks.
  */
 #ifndef PINPROOF_KCONFIG_H
