@@ -156,5 +156,7 @@ def test_no_false_alarm_and_every_drift(kubelet: Kubelet, tmp_path: Path) -> Non
     assert {subject for _, subject in alarms} == subjects
     others = [row for row in watch.failed() if row[2] not in subjects]
     assert others == [], "a false alarm"
-    undecided = {row["window"] for row in watch.verdicts() if row["outcome"] == "undecided"}
-    assert len(undecided) <= UNDECIDED_PART * len(watch.windows()) + 1
+    undecided = [row for row in watch.verdicts() if row["outcome"] == "undecided"]
+    windows = {row["window"] for row in undecided}
+    why = sorted({f"{row['rule']} {row['subject']}: {row['reason'][:200]}" for row in undecided})
+    assert len(windows) <= UNDECIDED_PART * len(watch.windows()) + 1, "\n".join(why)
