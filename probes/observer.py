@@ -29,7 +29,7 @@ from probes.windows import Windows
 from probes.witness import Witness
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
-from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 
@@ -202,6 +202,7 @@ class Observer(Windows):
             self.verify(subject)  # its cgroup may have been made anew since its id was read
             if self.window is not None:
                 self.window.claim_added(subject, since)
+                subject.epoch = self.window.live_again(subject)
 
     def remove_claim(self, name: str) -> None:
         """Stop watching a claim; what it did in the open window stays in the evidence."""
@@ -283,7 +284,7 @@ class Observer(Windows):
         """Record tasks without a claim on the CPUs that are exclusive or reserved now, from now on."""
         cpus = self.claims.reserved_cpus
         for subject in self.subjects.values():
-            if subject.claim.cpus is not None and subject.claim.isolation is not Isolation.HOST:
+            if subject.owns:
                 cpus = cpus | (subject.cpus & subject.next_cpus if subject.changing else subject.cpus)
         if cpus != self.watched:
             # What runs on a CPU while it changes hands is cut here: only time after this is the new owner's.

@@ -69,6 +69,15 @@ class State:
         self.published.claim(subject.ident, bound)
         self.ledger.publish(subject.slot, cpus, subject.since_ns, grace, grace_until_ns)
 
+    def give_back(self, name: str, cpus: CpuSet, until_ns: int) -> None:
+        """Let a claim's time on these CPUs of its set be a transition's until then (CLOCK_MONOTONIC), outside after it.
+
+        It was promised them until a moment ago, and whoever promises is about to take them back.
+        """
+        with self.lock:
+            subject = self.require(name)
+            self.publish(subject, subject.cpus - cpus, cpus & subject.cpus, until_ns)
+
     def found_members(self, subject: Subject, since_ns: int | None = None) -> None:
         """Write down which threads are in a claim's cgroup now; ``since_ns``: since the claim exists, unless given."""
         tids = cgroupfs.tids(self.hierarchy, subject.claim.cgroup)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from probes.options import MAX_LEVEL
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
-from toolkit.model.claims import Claim
+from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
@@ -66,6 +66,11 @@ class Subject:
     def name(self) -> str:
         """The claim's name."""
         return self.claim.name
+
+    @property
+    def owns(self) -> bool:
+        """Whether its CPUs are its own, or its pod's."""
+        return self.claim.cpus is not None and self.claim.isolation is not Isolation.HOST
 
 
 def check_place(claim: Claim) -> None:

@@ -110,6 +110,28 @@ class Window:
             watch.claim_added(subject)
         self.changed(subject, "claim-added", since_ns, time.monotonic_ns(), None, subject.cpus, "toolkit")
 
+    def live_again(self, subject: Subject) -> int:
+        """Return how often the CPUs of claims of this name changed: a life before in this window may have had others.
+
+        What is read of one life must not be compared with the CPUs of the other.
+        """
+        before = next((one for one in reversed(self.removed) if one.name == subject.name), None)
+        if before is None:
+            return 0
+        if before.cpus != subject.cpus and before.claim.cpus is not None:
+            start_ns = max((t.start_at_ns for t in self.transitions if t.claim == subject.name), default=0)
+            self.changed(
+                subject,
+                "mask-change",
+                start_ns + self.start_ns,
+                time.monotonic_ns(),
+                before.cpus,
+                subject.cpus,
+                "toolkit",
+            )
+        masks = (t for t in self.transitions if t.claim == subject.name and t.what == "mask-change")
+        return sum(t.cpus_before is not None and t.cpus_after is not None for t in masks)
+
     def claim_removed(self, subject: Subject, start_ns: int) -> None:
         """Keep what a claim did before its slot is used again."""
         if not self.closed:

@@ -48,7 +48,8 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
             reading.unread.append(f"the files of {claim.cgroup} were not read {when} the window")
             continue
         earlier = when == "before" and _since(claim, evidence) > 0
-        _compare(reading, claim, found, view.set_at_epoch(claim, changes, epoch), when, earlier=earlier)
+        cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
+        _compare(reading, claim, found, cpus, when, earlier=earlier)
     reading.measures["files_compared_count"] = reading.compared
     drifts = _drifts(reading, claim, evidence)
     lives = file_history.lives(claim, evidence)
@@ -84,8 +85,10 @@ def _drifts(reading: _Reading, claim: Claim, evidence: Evidence) -> tuple[file_h
     """Return when a value was another one between the two ends of the window."""
     since = _since(claim, evidence)
     first = evidence.files_before if since else ()
+    layered = view.layered(claim, evidence)
 
     def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
+        cpus = None if layered else cpus
         problems = _problems(reading, claim, files, cpus, earlier=files.at_ns < since or files in first)
         found = [f"{name} was {what}" for name, what in problems if what]
         return "; ".join(found)
@@ -195,6 +198,9 @@ RULE = Rule(
             A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
             the time of the readings that differed. A value that could not be read is undecided. Readings more than 3 s
             apart leave the rule undecided.
+
+            CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
+            kubelet asked for and when.
 
             A change that pinproof or the kubelet makes changes the promise as well. Nothing is compared while such a
             change is under way, or in the first 2 s of a cgroup, while the runtime sets it up. A weight or a memory

@@ -91,6 +91,8 @@ def _judge(
             Outcome.FAILED, f"{names} below its cgroup ran {spent:.3f} ms on CPUs {where} outside {claim.cpus}"
         )
     if not any(row.switches or row.samples for row in (*rows, *nested)):
+        if evidence.following is not None:
+            return verdict(Outcome.SKIPPED, "no task of it ran in this window")
         return verdict(Outcome.UNDECIDED, "no task of it was seen to run: there is no evidence")
     strange = CpuSet.of(row.cpu for row in rows if any(view.steady_use(row))) - allowed
     if strange:

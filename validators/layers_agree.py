@@ -10,7 +10,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import file_history, picture, view
+from validators import file_history, live_layers, picture, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -37,6 +37,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim about which two layers or more speak, one of them a promise."""
     if evidence.picture is not None:
         return picture.check(ID, claims, evidence)
+    if evidence.following is not None:
+        return live_layers.check(ID, claims, evidence)
     rows = view.by_claim(evidence.layers)
     masks = view.by_claim(evidence.thread_masks)
     verdicts = []
@@ -206,6 +208,11 @@ RULE = Rule(
             repeat the one before it, the cgroup in every reading (once a second); observed may be a subset. The first
             pair that differs is named: the fault lies between the two.
 
+            On a node that is followed (`watch --kubelet`) four layers of each container are compared through the whole
+            window: the state file promises, the kubelet asks the runtime (CRI), the cgroup is, the threads hold.
+            Checkpoint and CRI may differ until a reconcile; CRI and cgroup may not differ at all: that is drift. The
+            verdict names the pair, since when, and the bound. While the state file is silent the last claims hold.
+
             A layer that was not given, or that states nothing about the claim, is left out. The verdict is undecided if
             the cgroup's files were not read at both ends, or if no thread mask was read or no task was seen to run.
         """),
@@ -214,7 +221,8 @@ RULE = Rule(
 
             With its reconcile period: a difference must last for two of them, between readings that far apart, because
             the kubelet writes cgroups at the end of a period and the layers are read one after the other. A cgroup that
-            was right and became wrong while the promise stayed is not late, so it gets no tolerance. A claim whose set
+            was right and became wrong while the promise stayed is not late, so it gets no tolerance. A node that is
+            followed has one period and 5 s; a pool that grows late breaks nothing. A claim whose set
             changed during the window is undecided where layers differ.
         """),
         source=prose("""

@@ -28,6 +28,8 @@ POSITIVE_CONTROL_LIMIT_MS = 250.0
 """Stated latency of the positive control: one sampler period (10.1 ms at 99 Hz), one look of user space (at most
 100 ms at 10 looks a second), and the wait of our own process behind up to 40 runnable tasks of one 3 ms slice each on a
 loaded CPU (120 ms): 231 ms, rounded up."""
+FOLLOW_GAP_NS = 15 * view.NANOSECONDS
+"""A node that is followed is read every 2 s; a runtime that hangs costs 10 s, and one reading more."""
 PLANTED_SKEW_SWITCHES = 3
 PLANTED_SKEW_RATIO = 0.05
 """/proc and the ledger count a canary's switches some milliseconds apart, at both ends of the window."""
@@ -74,6 +76,7 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     ]
     found += [Doubt(witnesses=LEDGER, text=text) for text in (*_loss(evidence), *_controls(evidence))]
     found += [Doubt(witnesses=FILES, text=text) for text in _files(evidence)]
+    found += [Doubt(witnesses=ALL, text=text) for text in _followed(evidence)]
     found += [
         Doubt(witnesses=frozenset(split.witnesses), text=split.text, claim=split.claim)
         for split in disagreements(claims, evidence)
@@ -129,6 +132,13 @@ def _files(evidence: Evidence) -> list[str]:
     if gap_ns <= file_history.GAP_LIMIT_NS:
         return []
     return [f"the control files were not read for {gap_ns / 1e9:.1f} s: what was put back meanwhile was not seen"]
+
+
+def _followed(evidence: Evidence) -> list[str]:
+    following = evidence.following
+    if following is None or following.gap_ns <= FOLLOW_GAP_NS:
+        return []
+    return [f"the {following.source} was not read for {following.gap_ns / 1e9:.1f} s: what changed is not known"]
 
 
 def _loss(evidence: Evidence) -> list[str]:

@@ -13,6 +13,7 @@ from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
+from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
 
 PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
@@ -153,6 +154,21 @@ def by_systemd(evidence: Evidence, cgroup: str) -> bool:
     """Return whether systemd wrote a cgroup's limits."""
     found = files_of((*evidence.files_before, *evidence.files_after), cgroup)
     return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
+
+
+def layered(claim: Claim, evidence: Evidence) -> bool:
+    """Return whether layers of a node that is followed state the claim's CPUs: ``layers-agree`` judges them in time."""
+    return evidence.following is not None and any(
+        row.claim == claim.name and row.layer in (Layer.CHECKPOINT, Layer.RUNTIME) for row in evidence.layers
+    )
+
+
+def passing(claim: Claim, evidence: Evidence) -> bool:
+    """Return whether a claim that is followed came or went in this window."""
+    return evidence.following is not None and any(
+        change.claim == claim.name and change.what in ("claim-added", "claim-removed")
+        for change in evidence.transitions
+    )
 
 
 def scan_measures(claim: Claim, evidence: Evidence) -> dict[str, Measure]:

@@ -10,6 +10,11 @@ def milliseconds(ns: int) -> str:
     return f"{ns / 1e6:.1f} ms" if ns >= 50_000 else f"{ns / 1e3:.3g} us"
 
 
+def seconds(ns: int) -> str:
+    """Write a moment or a length of a window for people."""
+    return f"{ns / 1e9:.1f} s"
+
+
 def listed(parts: Sequence[str]) -> str:
     """Write ``a``, ``a and b``, ``a, b and c``."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

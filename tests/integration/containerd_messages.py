@@ -48,5 +48,6 @@ MESSAGES = {
     },
     "CreateContainerResponse": {"container_id": (1, "string")},
     "OfContainer": {"container_id": (1, "string")},
+    "ExecSyncRequest": {"container_id": (1, "string"), "cmd": (2, "string[]"), "timeout": (3, "int64")},
     "UpdateContainerResourcesRequest": {"container_id": (1, "string"), "linux": (2, "LinuxContainerResources")},
 }

@@ -141,11 +141,13 @@ class Node:
         answer = self.call("RunPodSandbox", "RunPodSandboxRequest", "RunPodSandboxResponse", config=config)
         return answer["podSandboxId"], config
 
-    def container(self, sandbox: tuple[str, dict[str, Any]], name: str, **resources: object) -> str:
-        """Make and start a container in a sandbox. :returns: its id."""
+    def container(
+        self, sandbox: tuple[str, dict[str, Any]], name: str, *, attempt: int = 0, **resources: object
+    ) -> str:
+        """Make and start a container in a sandbox. :param attempt: which life of it. :returns: its id."""
         pod = sandbox[1]["metadata"]
         config = {
-            "metadata": {"name": name, "attempt": 0},
+            "metadata": {"name": name, "attempt": attempt},
             "image": {"image": IMAGE},
             "command": ["/sleeper"],
             "args": [SECRET],
@@ -166,6 +168,21 @@ class Node:
         self.call("StartContainer", "OfContainer", container_id=answer["containerId"])
         return str(answer["containerId"])
 
+    def stop_container(self, container: str) -> None:
+        """Kill a container; the runtime goes on listing it, as ended."""
+        self.call("StopContainer", "OfContainer", container_id=container)
+
+    def execute(self, container: str, timeout_s: int = 1) -> None:
+        """Run one more process in a container, as a probe does; it is ended after its time."""
+        # The program never ends by itself: that it took too long is what the runtime says.
+        with contextlib.suppress(InputError):
+            self.call("ExecSync", "ExecSyncRequest", container_id=container, cmd=["/sleeper"], timeout=timeout_s)
+
+    def remove_pod(self, sandbox: str) -> None:
+        """Stop and remove a pod with its containers."""
+        self.call("StopPodSandbox", "OfSandbox", pod_sandbox_id=sandbox)
+        self.call("RemovePodSandbox", "OfSandbox", pod_sandbox_id=sandbox)
+
     def update(self, container: str, **resources: object) -> None:
         """Ask for other resources, as the kubelet's reconcile does."""
         request = "UpdateContainerResourcesRequest"
@@ -176,8 +193,7 @@ class Node:
         with Cri(str(self.socket), DEADLINE_S) as client:
             ids = [entry["id"] for entry in client.sandboxes().get("items", [])]
         for one in ids:
-            self.call("StopPodSandbox", "OfSandbox", pod_sandbox_id=one)
-            self.call("RemovePodSandbox", "OfSandbox", pod_sandbox_id=one)
+            self.remove_pod(one)
 
 
 @contextlib.contextmanager

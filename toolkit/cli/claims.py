@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from toolkit.cli.common import json_option, print_json, say
-from toolkit.cli.node_options import DIRECTORY, NOTHING, node_options, say_missing, says_anything
+from toolkit.cli.node_options import DIRECTORY, node_options, say_missing
 from toolkit.errors import InputError
 from toolkit.report.layout import table
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows, claims_yaml
-from toolkit.sources.kubelet.live import read_live
+from toolkit.sources.kubelet.live import NOTHING, read_live, says_anything
 from toolkit.sources.kubelet.places import Places
 
 

@@ -11,12 +11,10 @@ import click
 
 from toolkit.cli.common import say_line
 from toolkit.model.names import printable
-from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.claims import NodeClaims
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 
 DIRECTORY = click.Path(path_type=Path)
-NOTHING = "no state file, no configuration, no kubepods cgroup and no container"
 
 
 def _place(name: str, what: str, usual: str, *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -65,12 +63,6 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         with_places = option(with_places)
     return with_places
-
-
-def says_anything(reading: NodeReading) -> bool:
-    """Say whether there is a kubelet's node at all."""
-    parts = (reading.cpu_state, reading.cgroups, reading.config, reading.containers)
-    return any(part is not None for part in parts)
 
 
 def say_missing(node: NodeClaims) -> None:

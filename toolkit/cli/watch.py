@@ -1,17 +1,21 @@
-"""``pinproof watch``: observe and judge cgroups that pinproof did not make; read-only."""
+"""``pinproof watch``: observe and judge cgroups that pinproof did not make; read-only.
+
+Claims come from a file, or from a source that is followed while windows go on (:mod:`toolkit.session.following`).
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from probes.observer import Violation
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
+from toolkit.cli.live_lines import LiveLines, told
+from toolkit.cli.node_options import node_options
 from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
@@ -22,14 +26,22 @@ from toolkit.report.table import render_table, render_window
 from toolkit.session import observe
 from toolkit.session.consecutive import WINDOW_S, Judged
 from toolkit.session.engine import session
+from toolkit.session.following import Follower
 from toolkit.session.preflight import require_run
 from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.claims_file import check_host, load_claims
+from toolkit.sources.kubelet.follow import KubeletSource
+from toolkit.sources.kubelet.places import Places
 from toolkit.store import new_run_id, save_windows_result
+
+ROOM = 3
+"""Claims that there is room for, for each that is followed when the watch begins."""
 
 
 @click.command("watch", short_help="Watch and judge existing cgroups.")
-@click.option("--claims", "claims_path", type=click.Path(path_type=Path), required=True, help="Claims file (YAML).")
+@click.option("--claims", "claims_path", type=click.Path(path_type=Path), help="Claims file (YAML).")
+@click.option("--kubelet", is_flag=True, help="Follow the kubelet of this machine instead: pods come and go.")
+@node_options
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
 @click.option(
     "--window",
@@ -50,7 +62,9 @@ from toolkit.store import new_run_id, save_windows_result
 @verbose_option
 @json_option
 def command(
-    claims_path: Path,
+    claims_path: Path | None,
+    kubelet: bool,
+    places: Places,
     duration: float | None,
     window_s: float,
     metrics_port: int | None,
@@ -60,7 +74,12 @@ def command(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Judge existing cgroups (docker, podman, systemd, Slurm, any runtime) by a claims file. Read-only.
+    """Judge existing cgroups (docker, podman, systemd, Slurm, any runtime) by a claims file, or follow a kubelet's
+    node. Read-only.
+
+    With --kubelet the promises are the node's own (state files, container runtime, configuration; as `pinproof claims
+    --kubelet` prints them), and are followed: containers that appear are judged from then on, those that are gone end,
+    one that restarts is the same subject in its new cgroup, and a shared pool that shrinks or grows changes the claim.
 
     The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
     passed, else with details) and saved. What goes wrong in one window does not affect the others.
@@ -70,11 +89,16 @@ def command(
 
     Exit code: that of the worst window.
     """
-    claims = load_claims(claims_path)
-    topology = read_topology()
-    check_host(claims, topology.online | topology.offline, str(claims_path))
+    if kubelet == (claims_path is not None):
+        raise click.UsageError("give one of --claims and --kubelet")
+    follower = None if claims_path is not None else Follower(KubeletSource(places), told)
+    claims = _claims_of_file(claims_path) if claims_path is not None else None
     require_run()
-    observe.check_claims(claims, str(claims_path))
+    if claims is None:
+        assert follower is not None
+        claims = follower.first()
+    else:
+        observe.check_claims(claims, str(claims_path))
     warn_of(runs)
     run_id = new_run_id("watch")
     path = runs / run_id
@@ -82,13 +106,26 @@ def command(
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped:
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped)
-        with session(claims, window, _Violations()) as open_session:
-            windows = open_session.consecutive(path, window_s=window_s, duration_s=duration)
+        if follower is not None:
+            window = replace(window, word=follower.word, lenient=True, room=ROOM * len(claims.claims))
+        lines = LiveLines()
+        with session(claims, window, lines) as open_session, follower or nullcontext():
+            opened, now = open_session.opened, None if follower is None else follower.claims
+            windows = open_session.consecutive(path, window_s=window_s, duration_s=duration, now=now)
             with (
                 _served(claims, windows.look, metrics_address, metrics_port, metrics_file),
                 progress(duration or 1, "watching") as bar,
             ):
-                for judged in windows.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
+
+                def tick(passed: float) -> None:
+                    if follower is not None:
+                        follower.look(opened)
+                    lines.tick(windows.look)
+                    if duration:
+                        bar.to(min(duration, passed))
+
+                for judged in windows.windows(tick):
+                    lines.ended(judged.record.claims, judged.record.evidence)
                     codes.append(_print_window(judged, verbose=verbose, as_json=as_json))
                     codes = [worse(*codes)]
         if not judged.alone:
@@ -96,6 +133,13 @@ def command(
         if not as_json and not any(codes):
             remark(f"\nRun saved in {names.from_path(path)}")
     leave(windows.outcome, *codes)
+
+
+def _claims_of_file(path: Path) -> ClaimSet:
+    claims = load_claims(path)
+    topology = read_topology()
+    check_host(claims, topology.online | topology.offline, str(path))
+    return claims
 
 
 def _served(
@@ -136,24 +180,3 @@ def _print_sums(result: Result, path: Path, *, verbose: bool, as_json: bool) -> 
             say("\n" + render_table(result, verbose=verbose))
 
     return show_and_save(show, lambda: save_windows_result(path, result))
-
-
-class _Violations:
-    """Reports on standard error which thread ran outside its set, once per window."""
-
-    def __init__(self) -> None:
-        self._window = 0
-        self._seen: set[tuple[str, int]] = set()
-
-    def __call__(self, violation: Violation) -> None:
-        if violation.window > self._window:
-            self._window = violation.window
-            self._seen.clear()
-        if (violation.claim, violation.tid) in self._seen:
-            return
-        self._seen.add((violation.claim, violation.tid))
-        say_line(
-            f"{time.strftime('%H:%M:%S')} {violation.claim}: {violation.comm} ({violation.tid}) ran on CPU "
-            f"{violation.cpu}, outside its set",
-            err=True,
-        )

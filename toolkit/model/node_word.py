@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.model.evidence import Runtime
+from toolkit.model.evidence.following import Following, GivingBack
 from toolkit.model.layers import LayerView
 from toolkit.model.state_files import StateReading
 
@@ -14,11 +15,15 @@ class NodeWord:
     """Read when a window ends; a part is unknown where no source states it.
 
     :param runtime: what made the containers. :param layers: each claim's CPUs by the words of each layer.
+    :param following: how it was followed, where it was read while it works, not made by us.
+    :param giving_back: who held CPUs that were promised away.
     """
 
     runtime: Runtime | None = None
     state_files: tuple[StateReading, ...] = ()
     layers: tuple[LayerView, ...] = ()
+    following: Following | None = None
+    giving_back: tuple[GivingBack, ...] = ()
 
 
 NOTHING = NodeWord()

@@ -50,6 +50,7 @@ class Consecutive:
     :param path: of the run that will be saved.
     :param window_s: length of a window. :param duration_s: of all; ``None``: until somebody asks to stop.
     :param stopped: as in :class:`toolkit.session.observe.Window`.
+    :param now: what is promised at this moment, where that changes: asked when a window opens.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class Consecutive:
         window_s: float = WINDOW_S,
         duration_s: float | None = None,
         stopped: Sequence[int] = (),
+        now: Callable[[], ClaimSet] | None = None,
     ) -> None:
         self._opened, self._claims, self._path = opened, claims, path
+        self._now = now or (lambda: claims)
         self._window_s, self._duration_s, self._stopped = window_s, duration_s, stopped
         self._began_s = time.monotonic()
         self._lock = threading.Lock()
@@ -82,11 +85,12 @@ class Consecutive:
             last = bool(self._stopped) or self._is_last(end_s)
             if last:
                 self._grow_up(began_s)
+            promised, self._claims = self._claims, self._now()
             evidence = self._ended(last=last)
             began_s = time.monotonic()
             end_s = self._end(end_s, began_s)
             path = self._path if last and number == 1 else self._path / WINDOW.format(number)
-            record = recorded(path, claims=self._claims, evidence=evidence)
+            record = recorded(path, claims=promised, evidence=evidence)
             with self._lock:
                 self._counters.judged(record.result)
                 self._last = record.result

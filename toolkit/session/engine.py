@@ -66,10 +66,26 @@ class Session:
             rescue=rescue,
         )
 
-    def consecutive(self, path: Path, *, window_s: float = WINDOW_S, duration_s: float | None = None) -> Consecutive:
-        """Return windows that follow each other without a gap. :param path: of the run. Not with :meth:`window`."""
+    def consecutive(
+        self,
+        path: Path,
+        *,
+        window_s: float = WINDOW_S,
+        duration_s: float | None = None,
+        now: Callable[[], ClaimSet] | None = None,
+    ) -> Consecutive:
+        """Return windows that follow each other without a gap. Not with :meth:`window`.
+
+        :param path: of the run. :param now: as in :class:`toolkit.session.consecutive.Consecutive`.
+        """
         return Consecutive(
-            self.opened, self._claims, path, window_s=window_s, duration_s=duration_s, stopped=self.opened.stopped
+            self.opened,
+            self._claims,
+            path,
+            window_s=window_s,
+            duration_s=duration_s,
+            stopped=self.opened.stopped,
+            now=now,
         )
 
 

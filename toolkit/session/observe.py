@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from probes.build import build
 from probes.observer import ObserveOptions, Observer, Violation
 from probes.options import MAX_LEVEL
 from probes.readings import Readings
-from toolkit.errors import PinproofError
+from probes.subjects import Subject
+from toolkit.errors import InputError, PinproofError
 from toolkit.host import cgroupfs
 from toolkit.host.environment import read_environment
 from toolkit.model.blind_spots import EVERY_WITNESS
@@ -40,7 +41,9 @@ class Window:
     :param prepared: probes and canaries that are there already; ``None``: loaded and started for this window alone.
     :param cpus: where canaries may run; ``None``: anywhere.
     :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.session.stopping.stop_on_signals`).
-    :param word: what the node itself says, asked when a window ends; given how long that was (ns).
+    :param word: what the node itself says, asked when a window ends; given what was observed in it.
+    :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
+    :param room: for how many claims at one time, where more may come.
     """
 
     run_id: str
@@ -50,7 +53,9 @@ class Window:
     prepared: Prepared | None = None
     cpus: CpuSet | None = None
     stopped: Sequence[int] = ()
-    word: Callable[[int], NodeWord] = lambda _duration_ns: NOTHING
+    word: Callable[[Evidence], NodeWord] = lambda _evidence: NOTHING
+    lenient: bool = False
+    room: int = 0
 
 
 class Observation:
@@ -58,7 +63,7 @@ class Observation:
 
     :param word: as in :class:`Window`.
     :param renew: return canaries that fit the machine as it is now, and the machine: called before a window turns over
-        when other CPUs are online than before, or a canary is gone.
+        when other CPUs are online than before, a canary is gone, or its CPU has got an owner.
     """
 
     def __init__(
@@ -70,7 +75,7 @@ class Observation:
         report: Callable[[Violation], None],
         stopped: Sequence[int] = (),
         renew: Callable[[], tuple[canary.CanaryPair, Environment]] | None = None,
-        word: Callable[[int], NodeWord] = lambda _duration_ns: NOTHING,
+        word: Callable[[Evidence], NodeWord] = lambda _evidence: NOTHING,
     ) -> None:
         self.observer = observer
         self.stopped = stopped
@@ -158,7 +163,9 @@ class Observation:
         """Have canaries that can be believed in the next window: this one is spoilt where they cannot be."""
         if self._renew is None:
             return
-        if self.observer.ledger.online() == self._pair.online and canary.alive(self._pair):
+        owned = CpuSet.union(one.cpus for one in self.observer.subjects.values() if one.owns)
+        at_home = self._pair.cpu not in owned or self._pair.online <= owned
+        if self.observer.ledger.online() == self._pair.online and canary.alive(self._pair) and at_home:
             return
         try:
             self._pair, self._environment = self._renew()
@@ -192,7 +199,7 @@ class Observation:
         reported_at_ns, first_ns = (None, 0) if told is None else (told.reported_at_ns, told.first_at_ns)
         evidence, beside = build(readings.without(canary.NAMES)), build(readings.about(canary.NAMES))
         latency_ms = None if reported_at_ns is None else (reported_at_ns - first_ns) / 1e6
-        word = self._word(evidence.duration_ns)
+        word = self._word(evidence)
         # The one place where evidence is put together: nobody adds to it, or takes from it, afterwards.
         return replace(
             evidence,
@@ -203,6 +210,8 @@ class Observation:
             runtime=word.runtime,
             state_files=word.state_files,
             layers=word.layers,
+            following=word.following,
+            giving_back=word.giving_back,
         )
 
 
@@ -228,24 +237,32 @@ def observation(
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     :raises InputError: claims that cannot be watched here.
     """
-    check_claims(claims, "claims", window.root, window.prepared.ledger.options.max_claims if window.prepared else None)
     ledger = window.prepared.ledger if window.prepared else None
+    if not window.lenient:
+        check_claims(claims, "claims", window.root, ledger.options.max_claims if ledger else None)
     with ExitStack() as controls, keep_off(claims.exclusive_cpus):
         numbers = itertools.count(1)
 
         def renew() -> tuple[canary.CanaryPair, Environment]:
             controls.close()
             environment = read_environment(window.root, window.prepared.topology() if window.prepared else None)
-            pair = _canaries(claims, environment.cpus_online, window, next(numbers))
+            now = replace(claims, claims=tuple(one.claim for one in watched.values())) if watched else claims
+            pair = _canaries(now, environment.cpus_online, window, next(numbers))
             return controls.enter_context(pair), environment
 
+        watched: dict[str, Subject] = {}
         pair, environment = renew()
+        at_first = () if window.lenient else claims.claims
         with Observer(
-            replace(claims, claims=claims.claims + pair.claims),
+            replace(claims, claims=at_first + pair.claims),
             root=window.root,
-            options=None if ledger else options_for(len(claims.claims) + len(pair.claims)),
+            options=None if ledger else options_for(max(window.room, len(claims.claims)) + len(pair.claims)),
             ledger=ledger,
         ) as observer:
+            watched = observer.subjects
+            for claim in claims.claims if window.lenient else ():
+                with suppress(InputError):
+                    observer.add_claim(claim)
             yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, window.word)
 
 

@@ -189,13 +189,13 @@ def _aimed(fault: Fault, injection: Injection, places: dict[str, str], own: CpuS
     )
 
 
-def _word(file: Path | None, online: CpuSet, duration_ns: int) -> NodeWord:
+def _word(file: Path | None, online: CpuSet, evidence: Evidence) -> NodeWord:
     """Read the state file as it stands, with what a node says about itself. :param file: ``None``: there is none."""
     if file is None:
         return NOTHING
     running = (KnownContainer(pod_uid="guaranteed", container="db", running=True),)
     reading = StateReading(
-        at_ns=duration_ns,
+        at_ns=evidence.duration_ns,
         cpus_online=online,
         cpu=cpu_state_file(changes.read_state(file) or ""),
         cpu_policy="static",

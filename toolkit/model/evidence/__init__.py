@@ -15,6 +15,7 @@ from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence.actions import ActionEvidence
 from toolkit.model.evidence.cgroups import BandwidthEvidence, BandwidthUse, CgroupFiles, FileEvidence
 from toolkit.model.evidence.coverage import Coverage
+from toolkit.model.evidence.following import FollowEvidence
 from toolkit.model.evidence.interrupts import InterruptEvidence
 from toolkit.model.evidence.masks import MaskEvidence, ThreadMask
 from toolkit.model.evidence.memory import MemoryEvidence
@@ -48,6 +49,7 @@ __all__ = [
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence(
+    FollowEvidence,
     MemoryEvidence,
     ActionEvidence,
     InterruptEvidence,

@@ -33,7 +33,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     tree = merged_tree(reading)
     online = _online(reading, tree)
     memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
-    asked = {p.claim.name: _asked(p) for p in node.promises if p.claim is not None}
+    asked = {p.claim.name: asked_of(p) for p in node.promises if p.claim is not None}
     claims = tuple(
         replace(_in_force(claim, asked.get(claim.name)), memory_bytes=claim.memory_bytes if memory_read else None)
         for claim in node.claims.claims
@@ -51,8 +51,8 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         thread_masks=tuple(mask for p in names.values() for mask in _masks(p)),
         files_before=files,
         files_after=files,
-        layers=tuple(view for p in names.values() for view in _layers(p, reading)),
-        state_files=_state_files(reading, node, online),
+        layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
+        state_files=state_readings(reading, node, online),
         picture=Picture(
             ended=tuple(name for name, p in names.items() if p.subject.active is False),
             runtime_read=any(entry.asked for entry in reading.containers or ()),
@@ -71,14 +71,16 @@ def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
     return replace(claim, cpus=asked)
 
 
-def _asked(promise: Promise) -> CpuSet | None:
+def asked_of(promise: Promise) -> CpuSet | None:
+    """Return the CPUs that the kubelet asked the runtime for last; ``None``: not known, or none were."""
     runtime = promise.subject.runtime
     if runtime is None or runtime.asked is None or not runtime.asked.cpus:
         return None
     return parsed(runtime.asked.cpus)
 
 
-def _layers(promise: Promise, reading: NodeReading) -> list[LayerView]:
+def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
+    """Return what state file, runtime and pod-resources say of a subject that has a claim."""
     assert promise.claim is not None
     name, subject = promise.claim.name, promise.subject
     found = []
@@ -86,7 +88,7 @@ def _layers(promise: Promise, reading: NodeReading) -> list[LayerView]:
         found.append(
             LayerView(claim=name, layer=Layer.CHECKPOINT, at_ns=0, cpus=promise.state, mems=promise.state_mems)
         )
-    asked = _asked(promise)
+    asked = asked_of(promise)
     if asked is not None:
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked))
     pod = subject.runtime.pod_name if subject.runtime else subject.pod
@@ -148,7 +150,8 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
     )
 
 
-def _state_files(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tuple[StateReading, ...]:
+def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tuple[StateReading, ...]:
+    """Return the state files with who is known to own what they assign; nothing where there is none."""
     if node.cpu is None and node.memory is None:
         return ()
     known = None if node.settings.problem else node.settings.config

@@ -9,7 +9,9 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
@@ -26,6 +28,7 @@ from toolkit.sources.pod_resources import SOCKET
 
 SCHEMA = "pinproof.capture/1"
 MAX_MANIFESTS = 1000
+NOTHING = "no state file, no configuration, no kubepods cgroup and no container"
 
 
 def read_live(places: Places) -> NodeReading:
@@ -33,16 +36,27 @@ def read_live(places: Places) -> NodeReading:
     return reading_of(node_files(places))
 
 
+def says_anything(reading: NodeReading) -> bool:
+    """Say whether there is a kubelet's node at all."""
+    parts = (reading.cpu_state, reading.cgroups, reading.config, reading.containers)
+    return any(part is not None for part in parts)
+
+
 def node_files(places: Places, deadline_s: float = DEADLINE_S) -> dict[str, bytes]:
     """Return what a node says as the files of a capture: docs/capture-bundle.md."""
-    return _Node(places).files_of_all(deadline_s)
+    return LiveNode(places).files_of_all(deadline_s)
 
 
-class _Node:
-    """One reading in the making: files, where they were, when they were read, what is missing."""
+class LiveNode:
+    """One reading in the making: files, where they were, when they were read, what is missing.
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    :param light: leave out what claims that are followed do not need: threads and static pods, control files but those
+        of cpusets, and of the machine everything but which CPUs are online.
+    :param known: by container id: the runtime's statuses of before, which are not asked for again.
+    """
+
+    def __init__(self, places: Places, *, light: bool = False, known: Mapping[str, Any] | None = None) -> None:
+        self.places, self.light, self.known = places, light, known
         self.files: dict[str, bytes] = {}
         self.paths: dict[str, str] = {}
         self.missing: list[dict[str, str]] = []
@@ -57,6 +71,7 @@ class _Node:
         self.kubelet_root = places.kubelet_root or places.below(self.flags.root_directory or DEFAULT_ROOT)
 
     def files_of_all(self, deadline_s: float) -> dict[str, bytes]:
+        """Read everything. :param deadline_s: of a call to a socket."""
         places = self.places
         self._at("state_read")
         for part in ("cpu", "memory"):
@@ -64,21 +79,25 @@ class _Node:
             self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
         self._at("cgroup_read")
         root = places.cgroup_root or places.below(CGROUP_ROOT)
-        cgroups = live_files.cgroup_files(root)
+        cgroups = live_files.cgroup_files(root, only_cpusets=self.light)
         self.files |= cgroups
         self._at("threads_read")
-        if cgroups:
+        if cgroups and self.light:
+            self._miss("threads", "left out")
+        elif cgroups:
             self.files["threads.json"] = _json(live_files.threads(cgroups, self.proc))
         else:
             reason = f"{places.of_node(root)}: no kubepods cgroup"
             self._miss("cgroups", reason)
             self._miss("threads", reason)
         self._configuration()
-        self._manifests()
+        if not self.light:
+            self._manifests()
         self._at("sockets_read")
         self._sockets(deadline_s)
         self._miss("pods", "the kubelet's /pods was not read")
-        self.files["sysfs.txt"] = live_files.sysfs_lines(places.sys or places.below(SYS)).encode()
+        sys = places.sys or places.below(SYS)
+        self.files["sysfs.txt"] = live_files.sysfs_lines(sys, only_online=self.light).encode()
         logs = live_files.log_names(places.logs or places.below(LOGS))
         self._at("end")
         about = {"schema": SCHEMA, "missing": self.missing, "paths": self.paths, "log_names": logs}
@@ -157,7 +176,7 @@ class _Node:
             # The first of the usual ones is what a kubelet has that was given none.
             usual = ENDPOINTS if own in ("", ENDPOINTS[0]) else (own,)
             endpoints = [str(below(path)) if path.startswith("/") else path for path in usual]
-        found, problem = runtime_files(endpoints, deadline_s)
+        found, problem = runtime_files(endpoints, deadline_s, self.known)
         self.files |= found
         if problem:
             self._miss("containers", problem)

@@ -49,8 +49,10 @@ def read_bytes(path: Path) -> tuple[bytes | None, str]:
     return data, ""
 
 
-def cgroup_files(root: Path) -> dict[str, bytes]:
+def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
     """Read the control files of everything below ``kubepods``, on v2, v1 and hybrid hosts.
+
+    :param only_cpusets: leave out other hierarchies than cpuset and unified, and other files than those of cpusets.
 
     :returns: a capture's ``cgroup/...`` files, names spelt as :mod:`toolkit.model.names` does.
     """
@@ -58,8 +60,13 @@ def cgroup_files(root: Path) -> dict[str, bytes]:
     v1 = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
     hybrid = any(name in V1 for name in v1)
     for name, mount in [(f"{name}/", root / name) for name in v1] if hybrid else [("", root)]:
+        if only_cpusets and name not in ("cpuset/", f"{UNIFIED}/", ""):
+            continue
         for folder, inside in _pod_folders(mount):
             path = shown(os.fsencode(folder.relative_to(mount)))
+            if only_cpusets:
+                # One file at least: it is by them that a cgroup is known to exist.
+                inside = [file for file in inside if file.startswith("cpuset.")] or inside[:1]
             for file in inside:
                 data, _ = read_bytes(folder / file)
                 if data is not None:
@@ -154,12 +161,14 @@ def log_names(logs: Path) -> dict[str, dict[str, str]]:
     return {m[4].decode(): {"pod": shown(m[1]), "namespace": shown(m[2]), "name": shown(m[3])} for m in matches}
 
 
-def sysfs_lines(sys: Path) -> str:
+def sysfs_lines(sys: Path, *, only_online: bool = False) -> str:
     """Return ``sysfs.txt``: ``PATH: VALUE``, paths as on the node."""
     cpu, node = sys / "devices/system/cpu", sys / "devices/system/node"
-    files = [cpu / name for name in ("online", "present", "possible", "isolated", "smt/active", "smt/control")]
-    files += [file for pattern in _CPU_LINES for file in sorted(cpu.glob(pattern))]
-    files += [file for name in ("cpulist", "distance") for file in sorted(node.glob(f"node[0-9]*/{name}"))]
+    files = [cpu / "online"]
+    if not only_online:
+        files += [cpu / name for name in ("present", "possible", "isolated", "smt/active", "smt/control")]
+        files += [file for pattern in _CPU_LINES for file in sorted(cpu.glob(pattern))]
+        files += [file for name in ("cpulist", "distance") for file in sorted(node.glob(f"node[0-9]*/{name}"))]
     lines = []
     for file in files:
         data, _ = read_bytes(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,12 @@ MAX_FAILURES = 3
 MAX_CONTAINERS = 20_000
 
 
-def runtime_files(endpoints: Sequence[str], deadline_s: float = DEADLINE_S) -> tuple[dict[str, bytes], str]:
+def runtime_files(
+    endpoints: Sequence[str], deadline_s: float = DEADLINE_S, known: Mapping[str, Any] | None = None
+) -> tuple[dict[str, bytes], str]:
     """Ask the container runtime. :param endpoints: the first that exists is asked; none exists: the first is named.
 
+    :param known: by id: statuses of before, which are not asked for again.
     :returns: ``node.json`` and ``containers.json``, and on one line what is missing (empty: nothing).
     """
     endpoint = next((one for one in endpoints if os.path.lexists(one)), endpoints[0])
@@ -36,7 +39,7 @@ def runtime_files(endpoints: Sequence[str], deadline_s: float = DEADLINE_S) -> t
                 "containers": cri.containers(),
                 "sandboxes": cri.sandboxes(),
             }
-            node["status"], problem = _statuses(cri, node["containers"])
+            node["status"], problem = _statuses(cri, node["containers"], known or {})
     except PinproofError as error:
         others = endpoints[1:] if endpoint == endpoints[0] else ()
         return {}, f"{error}{''.join(f', nor {other}' for other in others)}"
@@ -44,7 +47,7 @@ def runtime_files(endpoints: Sequence[str], deadline_s: float = DEADLINE_S) -> t
     return {"node.json": _json(node), "containers.json": _json(kept.container_list(node))}, problem
 
 
-def _statuses(cri: Cri, listed: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def _statuses(cri: Cri, listed: dict[str, Any], known: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Ask for each container; one that is gone meanwhile is no problem, several that fail end the asking."""
     found: dict[str, Any] = {}
     ids = [text(mapping(entry).get("id")) for entry in items(listed.get("containers"))]
@@ -55,7 +58,7 @@ def _statuses(cri: Cri, listed: dict[str, Any]) -> tuple[dict[str, Any], str]:
             problems.append(f"more than {ALL_S:g} s for all")
             break
         try:
-            status = cri.status(container)
+            status = known[container] if container in known else cri.status(container)
         except InputError as error:
             problems.append(str(error))
             continue

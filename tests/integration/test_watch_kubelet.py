@@ -1,0 +1,68 @@
+"""``pinproof watch --kubelet`` on a real containerd: pods come, restart, shrink the pool; a planted drift is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.containerd_node import containerd, need_containerd
+from tests.integration.live_node import Kubelet, watching
+from toolkit.model.cpuset import CpuSet
+
+pytestmark = pytest.mark.integration
+
+G1, BE = "0a1b2c3d-0000-4000-8000-000000000011", "0a1b2c3d-0000-4000-8000-000000000012"
+WINDOW_S = 4.0
+ONE = CpuSet.of((1,))
+
+
+@pytest.fixture(scope="module")
+def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    need_containerd()
+    online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
+    if not {0, 1} <= set(online):
+        pytest.skip("CPUs 0 and 1 are not online")
+    folder = tmp_path_factory.mktemp("w")
+    with containerd(folder / "n") as node:
+        yield Kubelet(node, folder / "kubelet", online)
+
+
+def test_a_node_at_work_and_a_drift(kubelet: Kubelet, tmp_path: Path) -> None:
+    """Healthy: a pod with its own CPU comes, the pool shrinks at the next reconcile, a container restarts. Then drift.
+
+    Expected is what was done to the node, in the order in which a kubelet does it.
+    """
+    node = kubelet.node
+    kubelet.start()
+    kubelet.run_shared(BE, "be")
+    with watching(kubelet, tmp_path / "w", WINDOW_S) as watch:
+        kubelet.own(G1, ONE)
+        sandbox = node.pod(G1, "g1")
+        first = kubelet.run_own(sandbox, G1)
+        watch.wait_for("g1/main began")
+        kubelet.reconcile()
+        watch.pass_windows(2)
+        node.stop_container(first)
+        second = kubelet.run_own(sandbox, G1, attempt=1)
+        watch.pass_windows(2)
+        assert watch.failed() == [], "a healthy node"
+        layers = [row for row in watch.verdicts() if row["rule"] == "layers-agree" and row["subject"] == "g1/main"]
+        assert layers[-1]["outcome"] == "passed"
+        assert "checkpoint, cri, cgroup" in layers[-1]["reason"]
+
+        healthy = len(watch.windows())
+        kubelet.cpuset(G1, second).write_text("0-1")
+        watch.wait_until(lambda: bool(watch.failed("layers-agree")), "the drift is reported")
+        kubelet.cpuset(G1, second).write_text("1")
+    found = watch.failed("layers-agree")
+    assert {(subject, outcome) for _, _, subject, outcome, _ in found} == {("g1/main", "failed")}
+    assert all(window > healthy for window, *_ in found)
+    assert "cri and cgroup differ from" in found[0][4]
+    assert "1 asked for against 0-1" in found[0][4]
+
+    claims = json.loads((watch.windows()[-1].parent / "claims.json").read_text())
+    cgroups = {row["name"]: row["cgroup"] for row in claims["claims"]}
+    assert cgroups["g1/main"].endswith(second), "the same subject in its new cgroup"

@@ -1,0 +1,162 @@
+"""``pinproof watch --kubelet`` for 30 minutes beside a node at work: 200 pods come and go, an exec each second.
+
+``make soak`` runs it; ``PINPROOF_SOAK_MINUTES`` makes it another length, ``PINPROOF_SEED`` repeats one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.containerd_node import containerd, need_containerd
+from tests.integration.live_node import PERIOD_S, Kubelet, Watch, watching
+from tests.seeds import SEED, SOAK
+from toolkit.model.cpuset import CpuSet
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.skipif(not SOAK, reason="30 minutes: PINPROOF_SOAK=1 (make soak)"),
+]
+SECONDS = 60.0 * float(os.environ.get("PINPROOF_SOAK_MINUTES", "30"))
+PODS_PER_S = 200 / 1800
+MOST = 12
+"""Pods at one time."""
+DRIFTS = 3
+WINDOW_S = 10.0
+UNDECIDED_PART = 0.02
+
+
+@dataclass
+class Churn:
+    """The kubelet's part: random, in the order in which a kubelet does things."""
+
+    kubelet: Kubelet
+    dice: random.Random
+    pods: dict[str, tuple[tuple[str, dict[str, Any]], str, int]] = field(default_factory=dict)
+    """By uid: pod sandbox, present container, its life."""
+    made: int = 0
+    next_reconcile_s: float = 0.0
+
+    def step(self) -> None:
+        """Do one thing."""
+        alone = [uid for uid in self.pods if uid in self.kubelet.entries]
+        if len(self.pods) < 2 or (len(self.pods) < MOST and self.dice.random() < 0.5):
+            self._make(own=not alone and self.dice.random() < 0.5)
+        elif self.dice.random() < 0.3:
+            self._restart(self.dice.choice(sorted(self.pods)))
+        else:
+            self._remove(self.dice.choice(sorted(self.pods)))
+
+    def each_second(self) -> None:
+        """A probe in one container, and a reconcile when it is time."""
+        if self.pods:
+            self.kubelet.node.execute(self.pods[self.dice.choice(sorted(self.pods))][1])
+        if time.monotonic() >= self.next_reconcile_s:
+            self.next_reconcile_s = time.monotonic() + PERIOD_S
+            self.kubelet.reconcile()
+
+    def _make(self, *, own: bool) -> None:
+        uid = str(uuid.UUID(int=self.dice.getrandbits(128), version=4))
+        self.made += 1
+        kubelet = self.kubelet
+        if own:
+            kubelet.own(uid, CpuSet.of((1,)))
+        sandbox = kubelet.node.pod(uid, f"pod{self.made}", "" if own else "/besteffort")
+        container = kubelet.run_own(sandbox, uid) if own else self._shared(sandbox, 0)
+        if not own:
+            kubelet.shared[uid] = container
+        self.pods[uid] = (sandbox, container, 0)
+
+    def _shared(self, sandbox: tuple[str, dict[str, Any]], attempt: int) -> str:
+        return self.kubelet.node.container(
+            sandbox,
+            "main",
+            attempt=attempt,
+            cpu_period=100000,
+            cpu_shares=2,
+            cpuset_cpus=str(self.kubelet.pool),
+        )
+
+    def _restart(self, uid: str) -> None:
+        sandbox, container, life = self.pods[uid]
+        kubelet = self.kubelet
+        kubelet.node.stop_container(container)
+        if uid in kubelet.entries:
+            new = kubelet.run_own(sandbox, uid, attempt=life + 1)
+        else:
+            new = kubelet.shared[uid] = self._shared(sandbox, life + 1)
+        self.pods[uid] = (sandbox, new, life + 1)
+
+    def _remove(self, uid: str) -> None:
+        sandbox, _, _ = self.pods.pop(uid)
+        self.kubelet.shared.pop(uid, None)
+        self.kubelet.node.remove_pod(sandbox[0])
+        if self.kubelet.entries.pop(uid, None):
+            self.kubelet.save()
+
+
+@pytest.fixture
+def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    need_containerd()
+    online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
+    if not {0, 1} <= set(online):
+        pytest.skip("CPUs 0 and 1 are not online")
+    folder = tmp_path_factory.mktemp("s")
+    with containerd(folder / "n") as node:
+        yield Kubelet(node, folder / "kubelet", online)
+
+
+def _churn(churn: Churn, watch: Watch, until_s: float) -> None:
+    step_s = time.monotonic()
+    while time.monotonic() < until_s:
+        assert watch.process.poll() is None, watch.said()[-3000:]
+        if time.monotonic() >= step_s:
+            step_s += 1 / PODS_PER_S / 2
+            churn.step()
+        churn.each_second()
+        time.sleep(1.0)
+
+
+def _named(watch: Watch, before: int) -> bool:
+    return any(window > before for window, *_ in watch.failed("layers-agree"))
+
+
+def test_no_false_alarm_and_every_drift(kubelet: Kubelet, tmp_path: Path) -> None:
+    """Only the drifts fail, each by ``layers-agree`` about its subject; few windows are undecided."""
+    kubelet.start()
+    churn = Churn(kubelet, random.Random(SEED))
+    planted: list[tuple[int, str]] = []
+    with watching(kubelet, tmp_path / "w", WINDOW_S) as watch:
+        for _ in range(DRIFTS):
+            _churn(churn, watch, time.monotonic() + SECONDS / DRIFTS)
+            uid = sorted(churn.pods)[0]
+            sandbox, container, _ = churn.pods[uid]
+            wrong = "0" if uid not in kubelet.entries and len(kubelet.pool) > 1 else "0-1"
+            file = kubelet.cpuset(uid, container)
+            right = file.read_text()
+            before = len(watch.windows())
+            file.write_text(wrong)
+            watch.wait_until(partial(_named, watch, before), "the drift is reported")
+            file.write_text(right)
+            watch.pass_windows(2)
+            planted.append((before + 1, f"{sandbox[1]['metadata']['name']}/main"))
+    assert churn.made >= SECONDS * PODS_PER_S / 4
+    alarms = {(window, subject) for window, rule, subject, _, _ in watch.failed() if rule == "layers-agree"}
+    subjects = {subject for _, subject in planted}
+    assert {subject for _, subject in alarms} == subjects
+    others = [row for row in watch.failed() if row[2] not in subjects]
+    assert others == [], "a false alarm"
+    undecided = [row for row in watch.verdicts() if row["outcome"] == "undecided"]
+    windows = {row["window"] for row in undecided}
+    why = sorted({f"{row['rule']} {row['subject']}: {row['reason'][:200]}" for row in undecided})
+    assert len(windows) <= UNDECIDED_PART * len(watch.windows()) + 1, "\n".join(why)

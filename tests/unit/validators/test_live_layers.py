@@ -1,0 +1,142 @@
+"""Rule ``layers-agree`` on a followed node: lag, drift, growing late, threads that stay, CPUs that do not come back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.validators.evidence_builder import SECOND, claim_set, evidence, files, mask
+from toolkit.model.claims import Claim, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles, Evidence
+from toolkit.model.evidence.following import Following, GivingBack
+from toolkit.model.evidence.node import HotplugEvent
+from toolkit.model.layers import Layer, LayerView
+from toolkit.model.verdict import Outcome, Verdict
+from validators import layers_agree
+
+PERIOD_S, SLACK_S = 10, 5
+CGROUP = "/kubepods/besteffort/podbe/main"
+Word = tuple[float, str]
+BE = Claim(
+    name="be/main", pod="be", container="main", cgroup=CGROUP, cpus=CpuSet.parse("0-3"), isolation=Isolation.HOST
+)
+
+
+def said(layer: Layer, *words: Word) -> list[LayerView]:
+    return [
+        LayerView(claim=BE.name, layer=layer, at_ns=round(at_s * SECOND), cpus=CpuSet.parse(cpus))
+        for at_s, cpus in words
+    ]
+
+
+def granted(at_s: float, cpus: str) -> CgroupFiles:
+    found = CpuSet.parse(cpus)
+    return files(CGROUP, at_ns=round(at_s * SECOND), cpus=found, cpus_effective=found)
+
+
+def node(state: list[Word], asked: list[Word], cgroup: list[Word], held: str = "", **changes: object) -> Evidence:
+    """A window of 30 s: words of state file and runtime with their times, readings of the cgroup."""
+    rows = [granted(at_s, cpus) for at_s, cpus in cgroup]
+    value = evidence(
+        duration_ns=30 * SECOND,
+        layers=(*said(Layer.CHECKPOINT, *state), *said(Layer.RUNTIME, *asked)),
+        files_before=(rows[0],),
+        files_during=tuple(rows[1:]),
+        files_after=(replace(rows[-1], at_ns=30 * SECOND),),
+        thread_masks=(mask(BE.name, held, first_at_ns=0, last_at_ns=29 * SECOND),) if held else (),
+        following=Following(source="kubelet", readings=15, slack_ns=SLACK_S * SECOND),
+        transitions=(),
+    )
+    return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def judged(seen: Evidence) -> Verdict:
+    (verdict,) = layers_agree.RULE.check(claim_set(BE, reconcile_period_s=float(PERIOD_S)), seen)
+    return verdict
+
+
+SAME: list[Word] = [(0, "0-3"), (29, "0-3")]
+
+
+def test_layers_that_agree() -> None:
+    """Four layers, one set."""
+    verdict = judged(node(SAME, SAME, SAME, "0-3"))
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.reason == "checkpoint, cri, cgroup, observed agree"
+
+
+@pytest.mark.parametrize(("since_s", "outcome"), [(16, Outcome.PASSED), (13, Outcome.FAILED)])
+def test_lag_is_failed_beyond_period_and_slack_only(since_s: float, outcome: Outcome) -> None:
+    """The state file has taken CPU 3 away; by the end of the window that is 13 s, or 16 s, ago. The bound is 15 s."""
+    verdict = judged(node([(0, "0-3"), (since_s - 1, "0-3"), (since_s, "0-2"), (29, "0-2")], SAME, SAME))
+
+    assert verdict.outcome is outcome
+    assert f"checkpoint and cri differ since {since_s:.1f} s: CPUs 0-2 against 0-3" in verdict.reason
+
+
+def test_growing_late_is_no_fault() -> None:
+    """However late: it may have more than it has."""
+    verdict = judged(node([(-100, "0-5"), (29, "0-5")], [(-200, "0-3"), (29, "0-3")], SAME))
+
+    assert verdict.outcome is Outcome.PASSED
+    assert "growing late is no fault" in verdict.reason
+
+
+@pytest.mark.parametrize(("for_s", "outcome"), [(14, Outcome.PASSED), (16, Outcome.FAILED)])
+def test_overlap_with_new_owners_is_measured_and_bounded(for_s: int, outcome: Outcome) -> None:
+    """CPU 3 was given back after that time."""
+    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=0, limit_ns=15 * SECOND, until_ns=for_s * SECOND)
+    verdict = judged(node(SAME, SAME, SAME, giving_back=(back,)))
+
+    assert verdict.outcome is outcome
+    assert (verdict.measures["overlap_cpus"], verdict.measures["overlap_ms"]) == ("3", for_s * 1000)
+
+
+def test_drift_is_failed_at_once() -> None:
+    """The cgroup was widened for a second, and put back."""
+    verdict = judged(node(SAME, SAME, [(0, "0-3"), (7, "0-5"), (8, "0-3")]))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert (
+        verdict.reason == "cri and cgroup differ from 7.0 s to 8.0 s: CPUs 0-3 asked for against 0-5: drift, no bound"
+    )
+
+
+def test_a_reconcile_is_no_drift() -> None:
+    """The cgroup is written before the runtime's answer is read anew, 2 s later at the most."""
+    state: list[Word] = [(0, "0-2"), (29, "0-2")]
+    asked: list[Word] = [(0, "0-3"), (9, "0-3"), (11, "0-2"), (29, "0-2")]
+
+    assert judged(node(state, asked, [(0, "0-3"), (9.1, "0-2")])).outcome is Outcome.PASSED
+
+
+def test_a_drift_at_the_end_waits_for_the_next_window() -> None:
+    """The runtime was not asked again after the file differed."""
+    late = node(SAME, SAME, [(0, "0-3"), (29.5, "0-5")])
+
+    assert judged(late).outcome is Outcome.UNDECIDED
+
+
+def test_threads_that_keep_an_old_set() -> None:
+    """The cgroup was narrowed at the beginning, a thread held the wider mask to the end."""
+    state: list[Word] = [(0, "0-2"), (29, "0-2")]
+    verdict = judged(node(state, state, [(0, "0-2")], "0-3"))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert "cgroup and observed differ since 0.0 s: CPUs 0-2 against 0-3 of thread" in verdict.reason
+
+
+@pytest.mark.parametrize(("now", "outcome"), [("0-2", Outcome.FAILED), ("", Outcome.FAILED), ("0-3", Outcome.PASSED)])
+def test_a_cpu_that_is_back_must_be_back_in_the_cpuset(now: str, outcome: Outcome) -> None:
+    """CPU 3 was unplugged and is back since before this window: a v1 cpuset stays narrowed, or empty, by itself."""
+    assert judged(node(SAME, SAME, [(0, now)])).outcome is outcome
+
+
+def test_a_cpu_that_is_offline_is_nobodys_drift() -> None:
+    """While it is away the cpuset is without it."""
+    gone = HotplugEvent(cpu=3, online=False, at_ns=5 * SECOND)
+
+    assert judged(node(SAME, SAME, [(0, "0-3"), (6, "0-2")], hotplug=(gone,))).outcome is Outcome.PASSED

@@ -1,0 +1,53 @@
+"""What following a node at work gives: how often its own word was read, and who held CPUs that are another's by now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.serde import stage_value
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivingBack:
+    """CPUs that a claim still had after they were promised away, as a shared pool has until the kubelet's reconcile.
+
+    Time there is a transition's. Times are since the window opened, negative before it.
+
+    :param since_ns: when it was seen first. :param limit_ns: from when on it breaks the claim.
+    :param until_ns: when they had been given back; ``None``: not by the end of the window.
+    """
+
+    claim: str
+    cpus: CpuSet
+    since_ns: int
+    limit_ns: int
+    until_ns: int | None = None
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """How the source of the claims was followed in a window.
+
+    :param source: ``kubelet``, ... :param readings: how often it was read.
+    :param gap_ns: the longest time from one reading to the next, the ends of the window counted as readings.
+    :param slack_ns: beyond the reconcile period, until a change that is late counts as missed.
+    :param missing: what could not be read at the last reading, a line each.
+    """
+
+    source: str
+    readings: int = 0
+    gap_ns: int = 0
+    slack_ns: int = 0
+    missing: tuple[str, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class FollowEvidence:
+    """Of one window; nothing where claims come from a file or a plan."""
+
+    following: Following | None = None
+    giving_back: tuple[GivingBack, ...] = ()

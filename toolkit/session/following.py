@@ -1,0 +1,196 @@
+"""Claims that come, change and go while windows follow each other: a source is read in a thread of its own, and what
+it says is applied between two looks of the engine.
+
+The subject is the claim's name, whatever its cgroup: one that restarts in another cgroup is the same subject, one that
+is gone ends. Everything that changes while a window is open is a claim change in its evidence.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+
+from toolkit.errors import InputError, PinproofError
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.node_word import NodeWord
+from toolkit.session.observe import Observation
+from toolkit.session.said import Said
+from toolkit.sources.changes import Changes
+from toolkit.sources.live_source import LiveSource, SourceReading
+
+SETTLE_S = 0.05
+"""A change is seldom alone: a container is made by several writes."""
+BY = "kubelet"
+"""Who changes claims, in transitions: the promise moves with the change."""
+
+
+class Follower:
+    """Follow a source: :meth:`first` once, then a ``with`` block around the windows, :meth:`look` again and again.
+
+    :param report: told of each subject that comes or goes, one line.
+    """
+
+    def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
+        self._source, self._report = source, report
+        self._said = Said(source.name)
+        self._base = ClaimSet(claims=())
+        self._present: dict[str, Claim] = {}
+        self._beside: tuple[Claim, ...] = ()
+        """Claims of cgroups that run no tasks: their files are read as their children's ancestors."""
+        self._giving_back: dict[str, CpuSet] = {}
+        """What the observer was told last; a change of the set makes it forget."""
+        self._late: set[str] = set()
+        """Claims that have not given back what they must."""
+        self._latest: SourceReading | None = None
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def first(self) -> ClaimSet:
+        """Read the source for the first time.
+
+        :raises InputError: there is nothing to follow.
+        """
+        reading = self._source.read()
+        self._said.read(reading, time.monotonic_ns())
+        named = self._named(reading)
+        self._base, self._present = replace(reading.claims, claims=()), named
+        self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
+        self._latest = reading
+        return replace(self._base, claims=tuple(named.values()))
+
+    def __enter__(self) -> Follower:
+        self._report(f"following {len(self._present)} subjects of the {self._source.name}")
+        self._thread = threading.Thread(target=self._follow, name="pinproof-follow", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def claims(self) -> ClaimSet:
+        """Return what is promised now."""
+        return replace(self._base, claims=(*self._present.values(), *self._beside))
+
+    def word(self, evidence: Evidence) -> NodeWord:
+        """Return what the source said during a window. May be called by any thread."""
+        return self._said.word(evidence.start_monotonic_ns, evidence.duration_ns)
+
+    def look(self, opened: Observation) -> None:
+        """Apply what was read since the last look; called between windows' ends only."""
+        with self._lock:
+            reading, self._latest = self._latest, None
+        if reading is None:
+            return
+        wanted = self._named(reading)
+        watched = opened.observer.subjects
+        lives = {name: claim for name, claim in self._present.items() if name in watched}
+        for name, claim in lives.items():
+            again = wanted.get(name)
+            if (again is None and (reading.complete or watched[name].gone)) or (
+                again is not None and again.cgroup != claim.cgroup
+            ):
+                self._end(opened, name, restarts=again is not None)
+        for name in [name for name in self._present if name not in watched]:
+            del self._present[name]  # its cgroup was gone before it could be watched
+        # Those that lose CPUs come first: nobody may be promised what another still has.
+        changed = [name for name in self._present if name in wanted and wanted[name] != self._present[name]]
+        for name in sorted(changed, key=lambda one: len(wanted[one].cpus or ()) - len(self._present[one].cpus or ())):
+            self._change(opened, wanted[name])
+        for name in [name for name in wanted if name not in self._present]:
+            self._begin(opened, wanted[name])
+        self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
+        self._base = replace(reading.claims, claims=(), pods_root=self._base.pods_root)
+        self._give_back(opened, reading)
+
+    def _end(self, opened: Observation, name: str, *, restarts: bool) -> None:
+        opened.observer.remove_claim(name)
+        del self._present[name]
+        self._giving_back.pop(name, None)
+        self._late.discard(name)
+        self._said.ended(name, time.monotonic_ns())
+        if not restarts:
+            self._report(f"{name} ended")
+
+    def _begin(self, opened: Observation, claim: Claim) -> None:
+        try:
+            opened.observer.add_claim(claim)
+        except InputError as error:
+            # It vanished meanwhile, or there is no room for more. The first is no news.
+            if "more than" in str(error):
+                opened.observer.blind(f"{claim.name} is not watched: {error}")
+            return
+        opened.promise(claim)
+        self._present[claim.name] = claim
+        self._report(f"{claim.name} began")
+
+    def _change(self, opened: Observation, claim: Claim) -> None:
+        before = self._present[claim.name]
+        if claim.cpus is None or before.cpus is None or claim.isolation is not before.isolation:
+            if (claim.cpus, claim.isolation) != (before.cpus, before.isolation):
+                opened.observer.remove_claim(claim.name)
+                opened.observer.add_claim(claim)
+        elif claim.cpus != before.cpus:
+            with opened.observer.changing(claim.name, claim.cpus, BY):
+                pass  # whoever changed it has written it
+            self._giving_back.pop(claim.name, None)
+        self._present[claim.name] = claim
+        opened.promise(claim)
+
+    def _give_back(self, opened: Observation, reading: SourceReading) -> None:
+        now_ns = time.monotonic_ns()
+        for name, cpus in reading.giving_back.items():
+            if name in self._present and self._giving_back.get(name) != cpus:
+                limit_ns = self._said.gives_back(name, cpus, now_ns, reading.give_back_s)
+                opened.observer.give_back(name, cpus, limit_ns)
+                self._giving_back[name] = cpus
+                self._late.add(name)
+        for name in self._late - set(reading.giving_back):
+            self._giving_back.pop(name, None)
+            self._said.gave_back(name, now_ns)
+        self._late &= set(reading.giving_back)
+
+    def _named(self, reading: SourceReading) -> dict[str, Claim]:
+        """Give each claim a name of its own: a cgroup that is watched keeps the name that it has."""
+        names = {claim.cgroup: name for name, claim in self._present.items()}
+        rows = [claim for claim in reading.claims.claims if claim.kind.carries_tasks]
+        here = {claim.cgroup for claim in rows}
+        taken = {name for cgroup, name in names.items() if cgroup in here}
+        found: dict[str, Claim] = {}
+        for claim in rows:
+            name = names.get(claim.cgroup)
+            if name is None:
+                name, number = claim.name, 2
+                while name in taken or name in found:
+                    name, number = f"{claim.name}#{number}", number + 1
+            found[name] = replace(claim, name=name)
+        return found
+
+    def _follow(self) -> None:
+        with Changes() as changes:
+            while not self._stop.is_set():
+                changes.follow(self._source.signs())
+                end_s = time.monotonic() + self._source.every_s
+                while not self._stop.is_set() and time.monotonic() < end_s:
+                    if changes.wait(min(0.2, end_s - time.monotonic())):
+                        self._stop.wait(SETTLE_S)
+                        break
+                if self._stop.is_set():
+                    return
+                try:
+                    reading = self._source.read()
+                except (PinproofError, OSError) as error:
+                    self._said.failed(str(error))
+                    continue
+                self._said.read(reading, time.monotonic_ns())
+                with self._lock:
+                    self._latest = reading

@@ -1,0 +1,160 @@
+"""What a source has said, since when and until when: the node's own word about each window. Bounded by what is said.
+
+One thread reads and writes it down, others ask for a window's part.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Runtime
+from toolkit.model.evidence.following import Following, GivingBack
+from toolkit.model.layers import Layer, LayerView
+from toolkit.model.node_word import NodeWord
+from toolkit.model.state_files import StateReading
+from toolkit.sources.live_source import SourceReading
+
+KEPT_NS = 600_000_000_000
+"""How long a word that was followed by another is kept: longer than a window is open or waits to be judged."""
+MAX_STATES = 64
+MAX_TIMES = 4096
+
+
+@dataclass(slots=True)
+class _Word:
+    """The same value, from its first reading to its last (CLOCK_MONOTONIC)."""
+
+    view: LayerView
+    first_ns: int
+    last_ns: int
+
+
+class Said:
+    """:param source: its name."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._words: dict[tuple[str, Layer], list[_Word]] = {}
+        self._states: deque[tuple[int, StateReading]] = deque(maxlen=MAX_STATES)
+        self._back: list[GivingBack] = []
+        self._times: deque[int] = deque(maxlen=MAX_TIMES)
+        self._runtime: Runtime | None = None
+        self._missing: tuple[str, ...] = ()
+        self._slack_ns = 0
+
+    def read(self, reading: SourceReading, at_ns: int) -> None:
+        """Write down a reading."""
+        with self._lock:
+            self._times.append(at_ns)
+            self._runtime = reading.runtime
+            self._missing = tuple(f"{part.part}: {part.reason}" for part in reading.missing)
+            period_s = reading.claims.reconcile_period_s or 0.0
+            self._slack_ns = max(0, int((reading.give_back_s - period_s) * 1e9))
+            for view in reading.layers:
+                self._note(view)
+            for state in reading.state_files:
+                self._note_state(state, at_ns)
+            self._forget(at_ns)
+
+    def failed(self, reason: str) -> None:
+        """Note that it could not be read."""
+        with self._lock:
+            self._missing = (f"{self._source}: {reason}",)
+
+    def gives_back(self, claim: str, cpus: CpuSet, at_ns: int, within_s: float) -> int:
+        """Note CPUs that must be given back from now on; returns until when (CLOCK_MONOTONIC)."""
+        with self._lock:
+            open_now = next((one for one in self._back if one.claim == claim and one.until_ns is None), None)
+            since_ns = at_ns if open_now is None else open_now.since_ns
+            self._back = [one for one in self._back if one is not open_now]
+            limit_ns = since_ns + int(within_s * 1e9)
+            self._back.append(GivingBack(claim=claim, cpus=cpus, since_ns=since_ns, limit_ns=limit_ns))
+            return limit_ns
+
+    def gave_back(self, claim: str, at_ns: int) -> None:
+        """Note that it has."""
+        with self._lock:
+            self._back = [
+                replace(one, until_ns=at_ns) if one.claim == claim and one.until_ns is None else one
+                for one in self._back
+            ]
+
+    def ended(self, claim: str, at_ns: int) -> None:
+        """Note that a claim has ended: what was said of it is said of the next life no more."""
+        self.gave_back(claim, at_ns)
+        with self._lock:
+            for key in [key for key in self._words if key[0] == claim]:
+                del self._words[key]
+
+    def word(self, start_ns: int, duration_ns: int) -> NodeWord:
+        """Return what was said in a window, times since it opened."""
+        end_ns = start_ns + duration_ns
+        with self._lock:
+            views = [view for words in self._words.values() for view in _of_window(words, start_ns, end_ns)]
+            states = [(at_ns, state) for at_ns, state in self._states if at_ns <= end_ns]
+            # What a file said before counts, too: what outlives two reconciles is no lag.
+            states = [entry for entry in states if entry[0] >= start_ns] or states[-1:]
+            return NodeWord(
+                runtime=self._runtime,
+                state_files=tuple(replace(state, at_ns=at_ns - start_ns) for at_ns, state in states),
+                layers=tuple(views),
+                following=self._following(start_ns, end_ns),
+                giving_back=tuple(
+                    replace(
+                        one,
+                        since_ns=one.since_ns - start_ns,
+                        limit_ns=one.limit_ns - start_ns,
+                        until_ns=None if one.until_ns is None or one.until_ns > end_ns else one.until_ns - start_ns,
+                    )
+                    for one in self._back
+                    if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
+                ),
+            )
+
+    def _following(self, start_ns: int, end_ns: int) -> Following:
+        times = [at_ns for at_ns in self._times if start_ns <= at_ns <= end_ns]
+        edges = [start_ns, *times, end_ns]
+        return Following(
+            source=self._source,
+            readings=len(times),
+            gap_ns=max(last - first for first, last in pairwise(edges)),
+            slack_ns=self._slack_ns,
+            missing=self._missing,
+        )
+
+    def _note(self, view: LayerView) -> None:
+        words = self._words.setdefault((view.claim, view.layer), [])
+        if words and (words[-1].view.cpus, words[-1].view.mems) == (view.cpus, view.mems):
+            words[-1].last_ns = view.at_ns
+        else:
+            words.append(_Word(view, view.at_ns, view.at_ns))
+
+    def _note_state(self, state: StateReading, at_ns: int) -> None:
+        """Keep a reading that differs, and the last one of those that are the same: how long it has been so."""
+        if len(self._states) >= 2 and self._states[-1][1] == state == self._states[-2][1]:
+            self._states.pop()
+        self._states.append((at_ns, state))
+
+    def _forget(self, now_ns: int) -> None:
+        for key, words in list(self._words.items()):
+            if words[-1].last_ns < now_ns - KEPT_NS:
+                del self._words[key]
+            else:
+                words[:-1] = [word for word in words[:-1] if word.last_ns >= now_ns - KEPT_NS]
+        self._back = [one for one in self._back if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
+
+
+def _of_window(words: list[_Word], start_ns: int, end_ns: int) -> list[LayerView]:
+    """A value at its first and its last reading; what was said last before the window, with its time."""
+    begun = [word for word in words if word.first_ns <= end_ns]
+    inside = [word for word in begun if word.last_ns >= start_ns] or begun[-1:]
+    found = []
+    for word in inside:
+        times = {word.first_ns, min(word.last_ns, end_ns)}
+        found += [replace(word.view, at_ns=at_ns - start_ns) for at_ns in sorted(times)]
+    return found

@@ -1,0 +1,233 @@
+"""A kubelet's node to follow: read again and again, with the memory that its promises need.
+
+What a container of the shared pool holds is what the kubelet asked for last. The state file is ahead of that by up to a
+reconcile period: CPUs that the pool has lost are given back then, CPUs that it has won may be used at any time from now
+on. While the state file is absent or says nothing (the kubelet restarts), what it said last holds.
+
+Source: docs/facts.md K-kubelet-1, K-kubelet-2, "Normal on a healthy node".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import InputError
+from toolkit.model.claims import Claim, Isolation, SubjectKind
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import LayerView
+from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
+from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
+from toolkit.sources.grpc_socket import DEADLINE_S
+from toolkit.sources.kubelet.bundle import reading_of
+from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
+from toolkit.sources.kubelet.evidence import asked_of, layers_of, state_readings
+from toolkit.sources.kubelet.held_state import HeldState
+from toolkit.sources.kubelet.json_parts import mapping
+from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
+from toolkit.sources.kubelet.places import CGROUP_ROOT, Places
+from toolkit.sources.kubelet.settings import settings
+from toolkit.sources.kubelet.subjects import place_of
+from toolkit.sources.live_source import SourceReading
+
+EVERY_S = 2.0
+SLACK_S = 5.0
+"""Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
+TURNS = 10
+"""Readings in which every container's status is asked for once, whatever it says."""
+RUNNING = ("running", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Late:
+    """A container that the kubelet has not asked a new set for yet. :param since_ns: CLOCK_MONOTONIC."""
+
+    state: CpuSet
+    asked: CpuSet
+    since_ns: int
+
+
+class KubeletSource:
+    """A :class:`toolkit.sources.live_source.LiveSource`."""
+
+    name = "kubelet"
+    every_s = EVERY_S
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._begun = False
+        self._statuses: dict[str, Any] = {}
+        """The runtime's answers that need not be asked for again at the next reading, by container id."""
+        self._turn = 0
+        self._held = HeldState()
+        self._late: dict[str, _Late] = {}
+        self._owners: dict[tuple[str, str], CpuSet] = {}
+        """Exclusive CPUs of containers that were seen to run."""
+        self._signs: tuple[Path, ...] = ()
+
+    def read(self) -> SourceReading:
+        """Read state files, configuration, runtime and cgroups; not the threads."""
+        now_ns = time.monotonic_ns()
+        node = LiveNode(self._places, light=True, known=self._statuses)
+        reading = reading_of(node.files_of_all(DEADLINE_S))
+        self._signs = self._places_to_watch(node.kubelet_root, reading)
+        wait_ns = int((settings(reading).reconcile_s + SLACK_S) * 1e9)
+        reading = replace(
+            reading,
+            cpu_state=self._held.cpu(reading.cpu_state, now_ns, wait_ns),
+            containers=_present(reading.containers),
+        )
+        if not (self._begun or says_anything(reading)):
+            raise InputError(str(self._places.root), NOTHING, "a kubelet's node")
+        self._begun = True
+        found = node_claims(reading)
+        running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
+        freed = self._freed(running, found.cpu)
+        claims, giving_back = [], {}
+        for promise in running:
+            assert promise.claim is not None
+            claim, back = self._in_force(promise, promise.claim, freed, found, now_ns)
+            claims.append(claim)
+            if back:
+                giving_back[claim.name] = back
+        beside = [claim for claim in found.claims.claims if not claim.kind.carries_tasks]
+        self._remember(node, running)
+        self._late = {name: late for name, late in self._late.items() if any(name == one.name for one in claims)}
+        return SourceReading(
+            claims=replace(found.claims, claims=(*claims, *beside)),
+            giving_back=giving_back,
+            give_back_s=found.settings.reconcile_s + SLACK_S,
+            layers=tuple(_views(running, reading, time.monotonic_ns(), silent=self._held.silent)),
+            state_files=() if self._held.silent else _states(reading, found),
+            missing=found.missing,
+            complete=reading.containers is not None and reading.cgroups is not None,
+        )
+
+    def signs(self) -> Sequence[Path]:
+        """State files, the tree of pods, and the control files of the containers' CPUs."""
+        return self._signs
+
+    def _in_force(
+        self, promise: Promise, claim: Claim, freed: CpuSet, found: NodeClaims, now_ns: int
+    ) -> tuple[Claim, CpuSet]:
+        """Return what holds now, and what of it must be given back."""
+        # Nobody says that the pods of a node compete all the time.
+        claim = replace(claim, contended=False)
+        state, asked = promise.state, asked_of(promise)
+        if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
+            return claim, CpuSet()
+        if asked is None or asked == state:
+            self._late.pop(claim.name, None)
+            return replace(claim, cpus=state | freed), CpuSet()
+        late = self._late.get(claim.name)
+        if late is None or (late.state, late.asked) != (state, asked):
+            since_ns = now_ns if late is None else late.since_ns
+            late = self._late[claim.name] = _Late(state=state, asked=asked, since_ns=since_ns)
+        if now_ns - late.since_ns > (found.settings.reconcile_s + SLACK_S) * 1e9:
+            return replace(claim, cpus=state | freed), CpuSet()
+        return replace(claim, cpus=state | asked | freed), asked - state - freed
+
+    def _remember(self, node: LiveNode, running: Sequence[Promise]) -> None:
+        """Keep the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up."""
+        try:
+            found = mapping(mapping(json.loads(node.files.get("node.json", b"{}"))).get("status"))
+        except ValueError:
+            found = {}
+        self._turn += 1
+        agree = {
+            promise.subject.id
+            for index, promise in enumerate(running)
+            if (asked := asked_of(promise)) is not None
+            and asked == promise.state
+            and parsed(promise.subject.files.get("cpuset.cpus", "")) == asked
+            and (index + self._turn) % TURNS
+        }
+        self._statuses = {key: status for key, status in found.items() if key in agree}
+
+    def _freed(self, running: Sequence[Promise], cpu: CpuStateFile | None) -> CpuSet:
+        """CPUs that the state file still gives to containers that have ended: the pool may have them at any moment."""
+        entries = {(e.pod_uid, e.container): parsed(e.cpus) or CpuSet() for e in (cpu.entries if cpu else ())}
+        alive = {_key(p): p.state or CpuSet() for p in running if p.in_state}
+        self._owners = {key: cpus for key, cpus in self._owners.items() if entries.get(key) == cpus} | alive
+        gone = [cpus for key, cpus in self._owners.items() if key not in alive]
+        return CpuSet.union(gone) - CpuSet.union(alive.values())
+
+    def _places_to_watch(self, kubelet_root: Path, reading: NodeReading) -> tuple[Path, ...]:
+        root = self._places.cgroup_root or self._places.below(CGROUP_ROOT)
+        found = [kubelet_root]
+        for name, groups in (reading.cgroups or {}).items():
+            if name not in ("cpuset", UNIFIED):
+                continue
+            top = root / name if (root / name).is_dir() else root
+            for path in groups:
+                place, folder = place_of(path), top / path.lstrip("/")
+                if place is None or not place.id:
+                    found.append(folder)
+                elif (folder / "cpuset.cpus").exists():
+                    found.append(folder / "cpuset.cpus")
+        return tuple(found) if len(found) > 1 else (*found, root, *(path for path in root.glob("*") if path.is_dir()))
+
+
+def _present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContainer, ...] | None:
+    """Leave out lives that have ended: the next life of a container is the same subject, by the same name."""
+    return None if listed is None else tuple(entry for entry in listed if entry.state != "exited")
+
+
+def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
+    """Name subjects by pod and container alone where that is enough among those that run."""
+    plain = [f"{p.subject.pod.partition('@')[0]}/{p.subject.container.partition('@')[0]}" for p in running]
+    count = Counter(plain)
+    return tuple(
+        replace(promise, claim=replace(promise.claim, name=name)) if promise.claim and count[name] == 1 else promise
+        for promise, name in zip(running, plain, strict=True)
+    )
+
+
+def _key(promise: Promise) -> tuple[str, str]:
+    return promise.subject.pod_uid, promise.subject.container.partition("@")[0]
+
+
+def _runs(promise: Promise, reading: NodeReading) -> bool:
+    """Whether a subject is watched: it runs. One that is being made has no set yet, one that ended keeps its entry."""
+    if promise.claim is None:
+        return False
+    runtime = promise.subject.runtime
+    if runtime is None:
+        # Without the runtime's word a cgroup is all there is; with it, one that it does not list is being made.
+        return reading.containers is None
+    return runtime.state in RUNNING
+
+
+def _views(running: Sequence[Promise], reading: NodeReading, at_ns: int, *, silent: bool) -> list[LayerView]:
+    found = []
+    for promise in running:
+        if promise.subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
+            views = (replace(view, at_ns=at_ns) for view in layers_of(promise, reading))
+            found += [view for view in views if not (silent and view.layer == "checkpoint")]
+    return found
+
+
+def _states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
+    """A pod whose sandbox runs owns what it was given, although its containers may not have been made yet."""
+    online = parsed(reading.online or "") or CpuSet()
+    pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox}
+    waiting = tuple(
+        KnownContainer(pod_uid=entry.pod_uid, container=entry.container, running=False)
+        for entry in (found.cpu.entries if found.cpu else ())
+        if entry.pod_uid in pods
+    )
+    return tuple(
+        replace(one, containers=(*one.containers, *(w for w in waiting if not _known(w, one.containers))))
+        if one.containers is not None
+        else one
+        for one in state_readings(reading, found, online)
+    )
+
+
+def _known(one: KnownContainer, known: Sequence[KnownContainer]) -> bool:
+    return any((entry.pod_uid, entry.container) == (one.pod_uid, one.container) for entry in known)

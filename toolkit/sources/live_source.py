@@ -1,0 +1,69 @@
+"""What a source of claims gives to somebody who follows it while the machine works: a reading, and where to look for
+changes. ``watch`` follows any source of this shape (:mod:`toolkit.session.following`).
+
+A source holds no claim back and judges nothing. Its memory, if it has one, is its own (the kubelet's state file may be
+absent for a while); what is watched, since when, and what ended is the follower's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Runtime
+from toolkit.model.layers import LayerView
+from toolkit.model.node_reading import MissingPart
+from toolkit.model.state_files import StateReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceReading:
+    """What a source says at one moment.
+
+    :param claims: of everything that runs now. A claim's name is its subject (pod and container, unit, job), the same
+        after a restart in another cgroup. Two claims of one name: the follower tells them apart.
+    :param giving_back: by claim name: CPUs of its set that it was promised until a moment ago and must give back; the
+        set holds them until then.
+    :param give_back_s: how long that may take, from the reading in which it was seen first.
+    :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
+    :param runtime: what made the containers; ``None``: not known.
+    :param missing: what could not be read, and why.
+    :param complete: whether a subject that is not listed is gone. ``False``: the source could not ask; only a cgroup
+        that does not exist ends a claim.
+    """
+
+    claims: ClaimSet
+    giving_back: dict[str, CpuSet] = field(default_factory=dict)
+    give_back_s: float = 0.0
+    layers: tuple[LayerView, ...] = ()
+    state_files: tuple[StateReading, ...] = ()
+    runtime: Runtime | None = None
+    missing: tuple[MissingPart, ...] = ()
+    complete: bool = True
+
+
+class LiveSource(Protocol):
+    """A source that can be read again and again, from one thread at a time."""
+
+    @property
+    def name(self) -> str:
+        """What is followed, one word (``kubelet``)."""
+
+    @property
+    def every_s(self) -> float:
+        """Seconds after which it is read even if nothing was seen to change."""
+
+    def read(self) -> SourceReading:
+        """Read it now. What cannot be read is missing, with its reason: nothing on the machine makes this raise.
+
+        :raises InputError: this is no machine of that kind at all. Not after the first reading.
+        """
+
+    def signs(self) -> Sequence[Path]:
+        """Return files and directories, as of the last reading: when one is written, or an entry of one is made or
+        removed, a new reading is worth its cost. Those that do not exist are left out.
+        """

@@ -1,0 +1,254 @@
+"""Rule ``layers-agree`` on a node that is followed: four layers of each container, each through the window.
+
+State file (promised), runtime (asked for last), cgroup (is), threads (hold). The kubelet updates what it asked for at
+the end of a reconcile period: until then state and runtime may differ. What was asked for and what is agree at once,
+because the kubelet compares with its own memory and repairs no cgroup. A layer is read by itself, so a pair is compared
+by what each said within :data:`GUARD_NS` of the other. Source: docs/facts.md K-kubelet-1, "Normal on a healthy node".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, ThreadMask
+from toolkit.model.evidence.following import GivingBack
+from toolkit.model.layers import Layer, LayerView
+from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators import file_history, view
+from validators.wording import seconds
+
+GUARD_NS = 3 * view.NANOSECONDS
+"""A layer is read every 2 s at the least (and when a sign of it changes), a control file every second."""
+CONFIRM_NS = view.NANOSECONDS
+"""So long after a cgroup differed the runtime must still say the other thing: it answers after it has written."""
+Finding = tuple[Outcome, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """The same value from one reading to another."""
+
+    cpus: CpuSet
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What each layer said about one claim, in its order."""
+
+    state: list[_Run]
+    api: list[_Run]
+    asked: list[_Run]
+    cgroup: list[_Run]
+    masks: list[ThreadMask]
+
+
+def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Judge every workload of which a layer speaks."""
+    rows, masks = view.by_claim(evidence.layers), view.by_claim(evidence.thread_masks)
+    back = view.by_claim(evidence.giving_back)
+    verdicts = []
+    for claim in claims.claims:
+        mine = rows.get(claim.name, [])
+        if not view.is_workload(claim) or not any(row.cpus is not None for row in mine):
+            continue
+        said = _Said(
+            state=_runs(mine, Layer.CHECKPOINT),
+            api=_runs(mine, Layer.POD_RESOURCES),
+            asked=_runs(mine, Layer.RUNTIME),
+            cgroup=_granted(claim, evidence),
+            masks=masks.get(claim.name, []),
+        )
+        verdicts.append(_judge(rule, claim, claims, evidence, said, back.get(claim.name, [])))
+    if verdicts:
+        return tuple(verdicts)
+    reason = "no layer speaks about any container"
+    return (Verdict(rule=rule, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+
+
+def _judge(
+    rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, said: _Said, back: list[GivingBack]
+) -> Verdict:
+    slack_ns = evidence.following.slack_ns if evidence.following else 0
+    limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + slack_ns
+    held = CpuSet.union(mask.cpus_allowed for mask in said.masks)
+    layers = {
+        "checkpoint": said.state[-1].cpus if said.state else None,
+        "pod-resources": said.api[-1].cpus if said.api else None,
+        "cri": said.asked[-1].cpus if said.asked else None,
+        "cgroup": said.cgroup[-1].cpus if said.cgroup else None,
+        "observed": held if said.masks else None,
+    }
+    measures: dict[str, Measure] = {f"{name}_cpus": str(cpus) for name, cpus in layers.items() if cpus is not None}
+    bound = f"{seconds(limit_ns)}: the reconcile period and {seconds(slack_ns)}"
+    findings = [
+        *_overlap(back, evidence, measures),
+        *_lag(said.state, said.asked, (Layer.CHECKPOINT, Layer.RUNTIME), limit_ns, bound, measures),
+        *_lag(said.state, said.api, (Layer.CHECKPOINT, Layer.POD_RESOURCES), limit_ns, bound, measures),
+        *(_drift(claim, evidence, said) if said.asked else _unasked(said, limit_ns, bound, measures)),
+        *_held(said),
+        *_mems(claim, evidence),
+    ]
+    spoke = [name for name, cpus in layers.items() if cpus is not None]
+    for outcome in (Outcome.FAILED, Outcome.UNDECIDED):
+        texts = [text for found, text in findings if found is outcome]
+        if texts:
+            return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason="; ".join(texts), measures=measures)
+    notes = "".join(f"; {text}" for found, text in findings if found is Outcome.PASSED)
+    if len(spoke) < 2:
+        reason = f"only {spoke[0]} speaks about it in this window: nothing to compare"
+        return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures=measures)
+    reason = f"{', '.join(spoke)} agree{notes}"
+    return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)
+
+
+def _runs(rows: list[LayerView], layer: Layer) -> list[_Run]:
+    found: list[_Run] = []
+    for row in sorted((row for row in rows if row.layer is layer), key=lambda row: row.at_ns):
+        if row.cpus is None:
+            continue
+        if found and found[-1].cpus == row.cpus:
+            found[-1] = _Run(cpus=row.cpus, first_ns=found[-1].first_ns, last_ns=row.at_ns)
+        else:
+            found.append(_Run(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns))
+    return found
+
+
+def _granted(claim: Claim, evidence: Evidence) -> list[_Run]:
+    """The cgroup's CPUs as the kernel grants them; readings while it was being made are left out."""
+    made = [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS]
+    readings = [
+        (at_ns, files.cpus if files.cpus_effective is None else files.cpus_effective)
+        for at_ns, files in file_history.readings(evidence, claim.cgroup)
+        if all(not at_ns <= end_ns for end_ns in made)
+    ]
+    known = [(at_ns, cpus) for at_ns, cpus in readings if cpus is not None]
+    found: list[_Run] = []
+    for index, (at_ns, cpus) in enumerate(known):
+        # Only readings that differ are kept: what was read last holds until the next.
+        until_ns = known[index + 1][0] if index + 1 < len(known) else evidence.duration_ns
+        if found and found[-1].cpus == cpus:
+            found[-1] = _Run(cpus=cpus, first_ns=found[-1].first_ns, last_ns=until_ns)
+        else:
+            found.append(_Run(cpus=cpus, first_ns=at_ns, last_ns=until_ns))
+    return found
+
+
+def _overlap(back: list[GivingBack], evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:
+    """CPUs of others that it still had: measured, and failed beyond the bound."""
+    found: list[Finding] = []
+    longest_ns = 0
+    for one in back:
+        until_ns = evidence.duration_ns if one.until_ns is None else one.until_ns
+        if until_ns - one.since_ns >= longest_ns:
+            longest_ns = until_ns - one.since_ns
+            measures["overlap_cpus"], measures["overlap_ms"] = str(one.cpus), longest_ns / 1e6
+        if until_ns > one.limit_ns:
+            text = (
+                f"{Layer.CHECKPOINT} and {Layer.RUNTIME} differ since {seconds(one.since_ns)}: it has CPUs {one.cpus}, "
+                f"which were promised away, for {seconds(until_ns - one.since_ns)} "
+                f"(bound {seconds(one.limit_ns - one.since_ns)})"
+            )
+            found.append((Outcome.FAILED, text))
+    return found
+
+
+def _lag(
+    upper: list[_Run],
+    lower: list[_Run],
+    pair: tuple[Layer, Layer],
+    limit_ns: int,
+    bound: str,
+    measures: dict[str, Measure],
+) -> list[Finding]:
+    """What was promised against what carries it out at the end of a period."""
+    if not upper or not lower or not upper[-1].cpus or upper[-1].cpus == lower[-1].cpus:
+        return []
+    promised, carried = upper[-1], lower[-1]
+    since_ns = max(promised.first_ns, carried.first_ns)
+    lasted_ns = min(promised.last_ns, carried.last_ns) - since_ns
+    measures["lag_ms"] = max(0, lasted_ns) / 1e6
+    text = (
+        f"{pair[0]} and {pair[1]} differ since {seconds(since_ns)}: CPUs {promised.cpus} against "
+        f"{carried.cpus or 'none'}, for {seconds(max(0, lasted_ns))}"
+    )
+    if carried.cpus and carried.cpus <= promised.cpus:
+        return [(Outcome.PASSED, f"{text}; it may have more than it has: growing late is no fault")]
+    if lasted_ns <= limit_ns:
+        return [(Outcome.PASSED, f"{text}; a reconcile may take {bound}")]
+    return [(Outcome.FAILED, f"{text} (bound {bound})")]
+
+
+def _drift(claim: Claim, evidence: Evidence, said: _Said) -> list[Finding]:
+    """What was asked for against what is: a difference is another program's write, or the kernel's, at once."""
+    for run in said.cgroup:
+        near = [
+            one.cpus
+            for index, one in enumerate(said.asked)
+            if (index == 0 or said.asked[index - 1].last_ns <= run.last_ns + GUARD_NS)
+            and (index + 1 == len(said.asked) or said.asked[index + 1].first_ns >= run.first_ns - GUARD_NS)
+        ]
+        online = _online(evidence, run.first_ns)
+        if any(run.cpus in (cpus, cpus & online) or not cpus & online for cpus in near):
+            continue
+        last = said.asked[-1]
+        what = "asked for"
+        text = (
+            f"{Layer.RUNTIME} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {near[-1] if near else last.cpus} "
+            f"{what} against {run.cpus or 'none'}"
+        )
+        if near and run.cpus < near[-1]:
+            text += " (a cpuset that lost CPUs while they were offline does not get them back by itself)"
+        if last.last_ns < run.first_ns + CONFIRM_NS:
+            return [(Outcome.UNDECIDED, f"{text}; the runtime was not asked again in this window")]
+        return [(Outcome.FAILED, f"{text}: drift, no bound")]
+    return []
+
+
+def _unasked(said: _Said, limit_ns: int, bound: str, measures: dict[str, Measure]) -> list[Finding]:
+    """Without the runtime's word drift cannot be told from lag: what is must be what was promised within the bound."""
+    return _lag(said.state, said.cgroup, (Layer.CHECKPOINT, Layer.CGROUP), limit_ns, bound, measures)
+
+
+def _held(said: _Said) -> list[Finding]:
+    """What is against what threads hold: the kernel moves them when the file is written."""
+    if not said.cgroup:
+        return []
+    for mask in said.masks:
+        since_ns = mask.last_at_ns - GUARD_NS
+        granted = CpuSet.union(
+            run.cpus for run in said.cgroup if run.last_ns >= since_ns and run.first_ns <= mask.last_at_ns + GUARD_NS
+        )
+        if granted and not mask.cpus_allowed <= granted and mask.last_at_ns - mask.first_at_ns >= GUARD_NS:
+            text = (
+                f"{Layer.CGROUP} and {Layer.OBSERVED} differ since {seconds(mask.first_at_ns)}: CPUs {granted} "
+                f"against {mask.cpus_allowed} of thread {mask.tid} ({mask.comm})"
+            )
+            return [(Outcome.FAILED, text)]
+    return []
+
+
+def _mems(claim: Claim, evidence: Evidence) -> list[Finding]:
+    readings = [files.mems_effective for _, files in file_history.readings(evidence, claim.cgroup)]
+    known = [mems for mems in readings if mems is not None]
+    if not claim.mems or not known or any(mems == claim.mems for mems in (known[0], known[-1])):
+        return []
+    text = f"memory nodes {claim.mems} against {known[-1] or 'none'}"
+    return [(Outcome.FAILED, f"{Layer.CHECKPOINT} and {Layer.CGROUP} differ: {text}")]
+
+
+def _online(evidence: Evidence, at_ns: int) -> CpuSet:
+    cpus = evidence.environment.cpus_online
+    for event in sorted(evidence.hotplug, key=lambda event: event.at_ns):
+        if event.at_ns <= at_ns + GUARD_NS:
+            cpus = cpus | CpuSet.of([event.cpu]) if event.online else cpus - CpuSet.of([event.cpu])
+    return cpus
+
+
+def _when(run: _Run, evidence: Evidence) -> str:
+    if run.last_ns >= evidence.duration_ns:
+        return f"from {seconds(run.first_ns)} on" if run.first_ns > 0 else "in the whole window"
+    return f"from {seconds(run.first_ns)} to {seconds(run.last_ns)}"
