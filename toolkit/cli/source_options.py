@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.model.names import printable
-from toolkit.sources.gathered import hierarchy_of
+from toolkit.sources.gathered import hierarchy_of, is_there
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.registry import BY_NAME, SOURCES, Source
@@ -67,6 +67,21 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
             + (", or its socket." if source.prints.endswith("inspect") else "."),
         )(wrapped)
     return wrapped
+
+
+def running(chosen: Chosen, places: Places) -> ClaimSet:
+    """Return the claims of what runs on this machine; what is gone meanwhile is left out, and reported.
+
+    :raises InputError: the source cannot be read, or nothing runs that was promised anything.
+    """
+    claims, hierarchy = chosen.read(places).claims, hierarchy_of(places.root)
+    found = tuple(claim for claim in claims.claims if is_there(hierarchy, claim.cgroup))
+    for claim in claims.claims:
+        if claim not in found:
+            say_line(f"pinproof: not watched: {claim.name}: its cgroup {claim.cgroup} does not exist", err=True)
+    if not found:
+        raise InputError(chosen.option, "nothing runs here that was promised anything", f"{chosen.source.title}")
+    return replace(claims, claims=found)
 
 
 def observed(claims: ClaimSet, places: Places) -> dict[str, str]:

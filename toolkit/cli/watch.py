@@ -12,6 +12,7 @@ import click
 from probes.observer import Violation
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
+from toolkit.cli.source_options import Chosen, running, source_options
 from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
@@ -25,11 +26,13 @@ from toolkit.session.engine import session
 from toolkit.session.preflight import require_run
 from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.claims_file import check_host, load_claims
+from toolkit.sources.kubelet.places import Places
 from toolkit.store import new_run_id, save_windows_result
 
 
 @click.command("watch", short_help="Watch and judge existing cgroups.")
-@click.option("--claims", "claims_path", type=click.Path(path_type=Path), required=True, help="Claims file (YAML).")
+@click.option("--claims", "claims_path", type=click.Path(path_type=Path), help="Claims file (YAML).")
+@source_options
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
 @click.option(
     "--window",
@@ -45,7 +48,8 @@ from toolkit.store import new_run_id, save_windows_result
 @verbose_option
 @json_option
 def command(
-    claims_path: Path,
+    claims_path: Path | None,
+    chosen: tuple[Chosen, ...],
     duration: float | None,
     window_s: float,
     metrics_port: int | None,
@@ -54,7 +58,11 @@ def command(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Judge existing cgroups (docker, podman, systemd, Slurm, any runtime) by a claims file. Read-only.
+    """Judge existing cgroups (docker, podman, systemd, Slurm, any runtime) by a claims file, or by what one of these
+    tools says when the watch begins. Read-only.
+
+    With --podman, --docker, --systemd or --slurm the claims are what `pinproof claims` prints then. They are read once:
+    what starts later is not watched.
 
     The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
     passed, else with details) and saved. What goes wrong in one window does not affect the others.
@@ -64,11 +72,13 @@ def command(
 
     Exit code: that of the worst window.
     """
-    claims = load_claims(claims_path)
+    if (claims_path is not None) + len(chosen) != 1:
+        raise click.UsageError("give one of --claims, --podman, --docker, --systemd and --slurm")
+    claims, where = _claims(claims_path, chosen)
     topology = read_topology()
-    check_host(claims, topology.online | topology.offline, str(claims_path))
+    check_host(claims, topology.online | topology.offline, where)
     require_run()
-    observe.check_claims(claims, str(claims_path))
+    observe.check_claims(claims, where)
     warn_of(runs)
     run_id = new_run_id("watch")
     path = runs / run_id
@@ -90,6 +100,13 @@ def command(
         if not as_json and not any(codes):
             remark(f"\nRun saved in {names.from_path(path)}")
     leave(windows.outcome, *codes)
+
+
+def _claims(path: Path | None, chosen: tuple[Chosen, ...]) -> tuple[ClaimSet, str]:
+    """Return the claims and where they are from, for messages."""
+    if path is not None:
+        return load_claims(path), str(path)
+    return running(chosen[0], Places()), chosen[0].option
 
 
 def _served(

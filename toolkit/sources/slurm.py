@@ -3,7 +3,8 @@
 ``CPU_IDs`` are Slurm's own numbers: it counts sockets, their cores, their threads; the kernel numbers otherwise on most
 machines with hyper-threads. They become the kernel's by the topology.
 Source: scontrol(1) ("show job", ``--details``); cgroup.conf(5); slurm.conf(5), ``OverSubscribe``; Slurm 22.05
-src/slurmd/common/xcpuinfo.c (``xcpuinfo_abs_to_mac``), src/plugins/cgroup/v2/cgroup_v2.c (``slurmstepd.scope/job_N``).
+src/slurmd/common/xcpuinfo.c (``xcpuinfo_abs_to_mac``),
+src/plugins/cgroup/v2/cgroup_v2.c (``NODE_slurmstepd.scope/job_N``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from toolkit.sources.programs import output_of
 COMMAND = ("scontrol", "show", "job", "--details")
 EXPECTED = "what `scontrol show job -d` prints"
 CONFIGURATION = "/etc/slurm/cgroup.conf"
-USUAL = "/system.slice/slurmstepd.scope"
+USUAL = "/system.slice/{node}_slurmstepd.scope/job_{job}"
+"""Where Slurm 22.05.8 puts a job on cgroup v2."""
 MIB = 1 << 20
 _HEAD = re.compile(r"JobId=(\d{1,10})(?: |$)", re.ASCII)
 _NODES = re.compile(r"^\s+Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d{0,15})\b", re.MULTILINE | re.ASCII)
@@ -134,12 +136,13 @@ def _add(
     cpus = _of_kernel(gathering.cpus(ids, name, "CPU_IDs"), order, name, gathering)
     paths = [path for number, path in found if number == int(head[1])]
     if not paths:
-        gathering.missing(name, f"no cgroup of it was found: {USUAL}/job_{head[1]} is where Slurm 22.05 puts it")
+        paths = [from_text(USUAL.format(node=node, job=head[1]))]
+        gathering.missing(name, f"no cgroup of it was found: {paths[0]} is where Slurm puts it")
     shared = _SHARED.search(block)
     alone = bool(cpus) and shared is not None and shared[1] == "NO"
     claim = Claim(
         name=name,
-        cgroup=(paths or [f"{USUAL}/job_{head[1]}"])[0],
+        cgroup=paths[0],
         pod=name,
         container=name,
         cpus=cpus,

@@ -54,7 +54,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 ReturnToService=2
 SlurmctldParameters=enable_configless
-NodeName=lab CPUs=8 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=1500 State=UNKNOWN
+NodeName=lab CPUs=8 Sockets=1 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=1000 State=UNKNOWN
 PartitionName=lab Nodes=lab Default=YES MaxTime=INFINITE State=UP
 """
 _CGROUP = "CgroupPlugin=cgroup/v2\nConstrainCores=yes\nConstrainRAMSpace=yes\n"
@@ -113,6 +113,7 @@ SYSTEMD = Flavour(
     },
     links={
         "etc/systemd/system/default.target": "lab.target",
+        "var/run": "/run",
         **{f"usr/sbin/{program}": f"{program}-wlm" for program in ("slurmctld", "slurmd", "slurmstepd")},
         **{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED},
     },

@@ -10,7 +10,8 @@ from tests.unit.toolkit.cli.command_line import pinproof
 from toolkit.errors import InputError
 from toolkit.model.topology import Cpu, Topology
 from toolkit.sources.hostlist import names_host
-from toolkit.sources.slurm import jobs, slurm_order
+from toolkit.sources.kubelet.places import Places
+from toolkit.sources.slurm import jobs, read, slurm_order
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,34 @@ def test_no_jobs() -> None:
     assert jobs(b"No jobs in the system\n", "x") == ()
     with pytest.raises(InputError, match="JobState"):
         jobs(b"JobId=1 JobName=x\n   UserId=0\n", "x")
+
+
+RECORDED = Path(__file__).parents[3] / "data/sources/scontrol-show-job.txt"
+
+
+def test_jobs_of_a_real_slurm(tmp_path: Path) -> None:
+    """Jobs that run promise what Slurm wrote into their cgroups; those that are over promise nothing."""
+    configuration = tmp_path / "etc/slurm/cgroup.conf"
+    configuration.parent.mkdir(parents=True)
+    configuration.write_text("ConstrainCores=yes\nConstrainRAMSpace = Yes # as in the guest\n")
+    for cpu in range(8):
+        write_cpu(tmp_path, cpu)
+    reading = read(RECORDED, Places(root=tmp_path), "lab")
+    found = {claim.name: claim for claim in reading.claims.claims}
+    assert set(found) == {"job-3", "job-4"}
+    assert (str(found["job-3"].cpus), found["job-3"].memory_bytes) == ("0-3", 104_857_600)
+    assert (str(found["job-4"].cpus), found["job-4"].memory_bytes) == ("4-5", 52_428_800)
+    assert found["job-3"].cgroup == "/system.slice/lab_slurmstepd.scope/job_3"
+    assert read(RECORDED, Places(root=tmp_path), "other").claims.claims == ()
+
+
+def write_cpu(root: Path, cpu: int) -> None:
+    """Cores of two threads each, numbered one after the other, in one socket."""
+    folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+    folder.mkdir(parents=True)
+    pair = f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}"
+    values = {"core_id": cpu // 2, "physical_package_id": 0, "thread_siblings_list": pair, "core_cpus_list": pair}
+    for name, value in (values | {"package_cpus_list": "0-7", "core_siblings_list": "0-7"}).items():
+        (folder / name).write_text(f"{value}\n")
+    for name in ("online", "present", "possible"):
+        (root / f"sys/devices/system/cpu/{name}").write_text("0-7\n")

@@ -122,3 +122,21 @@ def test_hostile_names(tmp_path: Path) -> None:
     assert [claim.cgroup for claim in parse_claims(ended.stdout, "printed").claims] == ["/a\\x1b.slice"]
     assert "o.service" in ended.stderr
     assert "pinproof-escape" in ended.stderr
+
+
+def test_watch_of_units_that_are_gone() -> None:
+    """``watch`` leaves out what is not on this machine and names it; with nothing left it ends with one line."""
+    ended = pinproof("watch", "--systemd", RECORDED)
+    assert ended.exit_code == 2
+    assert (
+        "not watched: lab-a.service: its cgroup /lab.slice/lab-shop.slice/lab-a.service does not exist" in ended.stderr
+    )
+    assert ended.stderr.splitlines()[-1].endswith(
+        "nothing runs here that was promised anything; expected systemd's units"
+    )
+
+
+def test_one_source_is_needed() -> None:
+    """None, or two, is a usage error."""
+    for words in ((), ("--systemd", RECORDED, "--slurm", RECORDED), ("--systemd", RECORDED, "--claims", RECORDED)):
+        assert pinproof("watch", *words).exit_code == 2
