@@ -150,3 +150,13 @@ def test_nothing_to_ask(tmp_path: Path) -> None:
         assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
         assert str(tmp_path) in ended.stderr
     assert pinproof("claims", "--docker", "--podman").exit_code == 2
+
+
+def test_a_container_of_a_real_docker(tmp_path: Path) -> None:
+    """What docker 20.10 says makes the claim that its cgroup had; the process is not this machine's."""
+    recorded = RECORDED.with_name("docker-inspect.json")
+    (db,) = document(pinproof("claims", "--docker", recorded, "--proc", tmp_path, "--json")).values()
+    container = "91204bfa77e6c36adea0d35732a82aeab0852891324637f4d6b82a54cb5da76d"
+    assert db["cgroup"] == f"/system.slice/docker-{container}.scope"
+    assert (db["cpus"], db["quota_us"], db["period_us"]) == ("5-6", 25_000, 100_000)
+    assert (db["shares"], db["memory_bytes"]) == (2048, 67_108_864)
