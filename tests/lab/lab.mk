@@ -1,6 +1,8 @@
 # The lab of virtual machines. Included by the Makefile; see tests/lab/README.md.
 LAB_TOPOLOGY ?= small
 LAB_KERNEL ?= 6.1
+# --flavour plain, --flavour systemd; empty: both images.
+LAB_FLAVOURS ?=
 # The words of the guest's command line for lab-run.
 RUN ?= pinproof doctor
 
@@ -15,6 +17,7 @@ LAB_CI := tests/lab/test_lab_harness.py \
 	test_every_machine_and_kernel_runs_some test_scenario[quad-6.12-strict-reservation] \
 	test_scenario[quad-6.12-quota-050-set] test_scenario[quad-6.12-topology-single-numa-node])
 
+lab-ci: LAB_FLAVOURS := --flavour plain
 lab-ci: lab-image ## the lab's short run: one guest, the few scenarios that run everywhere (root)
 	@$(BIN)/python -m pytest --require-lab $(foreach test,$(LAB_CI),'$(test)') $(ARGS)
 
@@ -22,7 +25,7 @@ lab-setup: root setup-test ## install the host programs that the lab needs
 	@$(BIN)/python -m tests.lab.harness setup
 
 lab-image: lab-setup ## build the guest image unless the present recipe has one
-	@$(BIN)/python -m tests.lab.harness image
+	@$(BIN)/python -m tests.lab.harness image $(LAB_FLAVOURS)
 
 lab-run: lab-image ## RUN="pinproof topology" in a guest of LAB_TOPOLOGY and LAB_KERNEL
 	@$(BIN)/python -m tests.lab.harness run --topology $(LAB_TOPOLOGY) --kernel $(LAB_KERNEL) $(RUN)

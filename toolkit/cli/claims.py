@@ -1,4 +1,4 @@
-"""``pinproof claims``: what was promised on a node, from its own files or from a capture of it."""
+"""``pinproof claims``: what was promised on a machine by a kubelet, podman, docker, systemd, Slurm, or in a capture."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ import click
 
 from toolkit.cli.common import json_option, print_json, say
 from toolkit.cli.node_options import DIRECTORY, node_options, say_missing
+from toolkit.cli.source_options import Chosen, observed, source_options
 from toolkit.errors import InputError
 from toolkit.report.layout import table
+from toolkit.sources.claims_yaml import claims_yaml
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows, claims_yaml
+from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows
 from toolkit.sources.kubelet.live import NOTHING, read_live, says_anything
 from toolkit.sources.kubelet.places import Places
+from toolkit.sources.reading_document import COLUMNS as SOURCE_COLUMNS
+from toolkit.sources.reading_document import reading_data, reading_rows
 
 
-@click.command("claims", short_help="Print the claims of a kubelet's node or of a capture.")
+@click.command("claims", short_help="Print the claims of a kubelet, podman, docker, systemd, Slurm, or of a capture.")
 @click.option("--kubelet", is_flag=True, help="Read the kubelet of this machine.")
 @click.option("--capture", type=DIRECTORY, help="Read a capture instead: a folder or a .tar.gz.")
+@source_options
 @node_options
 @click.option(
     "--table",
@@ -31,19 +36,23 @@ from toolkit.sources.kubelet.places import Places
 def command(
     kubelet: bool,
     capture: Path | None,
+    chosen: tuple[Chosen, ...],
     places: Places,
     as_table: bool,
     as_json: bool,
 ) -> None:
-    """Print what was promised to every container, as a claims file for `pinproof watch --claims`.
+    """Print what was promised to every container, unit or job, as a claims file for `pinproof watch --claims`.
 
     A node is asked by its files and by its sockets (container runtime, pod-resources). What could not be read, and
     what is unknown because of that, is reported on standard error. Changes nothing.
 
     Exit code: 0 claims printed, 2 no source can be read.
     """
-    if kubelet == (capture is not None):
-        raise click.UsageError("give one of --kubelet and --capture")
+    if kubelet + (capture is not None) + len(chosen) != 1:
+        raise click.UsageError("give one of --kubelet, --capture, --podman, --docker, --systemd and --slurm")
+    if chosen:
+        _print_source(chosen[0], places, as_table=as_table, as_json=as_json)
+        return
     reading = read_capture(capture) if capture is not None else read_live(places)
     if not says_anything(reading):
         raise InputError(str(places.root), NOTHING, "a kubelet's node")
@@ -54,4 +63,15 @@ def command(
     elif as_table:
         say(table(claims_rows(node), COLUMNS) + "\n")
     else:
-        say(claims_yaml(node))
+        say(claims_yaml(node.claims))
+
+
+def _print_source(chosen: Chosen, places: Places, *, as_table: bool, as_json: bool) -> None:
+    reading = chosen.read(places)
+    held = observed(reading.claims, places)
+    if as_json:
+        print_json(reading_data(chosen.source.name, reading, held))
+    elif as_table:
+        say(table(reading_rows(reading, held), SOURCE_COLUMNS) + "\n")
+    else:
+        say(claims_yaml(reading.claims))

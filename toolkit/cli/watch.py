@@ -16,6 +16,7 @@ from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
 from toolkit.cli.live_lines import LiveLines, told
 from toolkit.cli.node_options import node_options
+from toolkit.cli.source_options import Chosen, source_options
 from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
@@ -30,6 +31,7 @@ from toolkit.session.following import Follower
 from toolkit.session.preflight import require_run
 from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.claims_file import check_host, load_claims
+from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.places import Places
 from toolkit.store import new_run_id, save_windows_result
@@ -41,6 +43,7 @@ ROOM = 3
 @click.command("watch", short_help="Watch and judge existing cgroups.")
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), help="Claims file (YAML).")
 @click.option("--kubelet", is_flag=True, help="Follow the kubelet of this machine instead: pods come and go.")
+@source_options
 @node_options
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
 @click.option(
@@ -65,6 +68,7 @@ def command(
     claims_path: Path | None,
     kubelet: bool,
     places: Places,
+    chosen: tuple[Chosen, ...],
     duration: float | None,
     window_s: float,
     metrics_port: int | None,
@@ -75,11 +79,13 @@ def command(
     as_json: bool,
 ) -> None:
     """Judge existing cgroups (docker, podman, systemd, Slurm, any runtime) by a claims file, or follow a kubelet's
-    node. Read-only.
+    node or one of these tools. Read-only.
 
     With --kubelet the promises are the node's own (state files, container runtime, configuration; as `pinproof claims
     --kubelet` prints them), and are followed: containers that appear are judged from then on, those that are gone end,
     one that restarts is the same subject in its new cgroup, and a shared pool that shrinks or grows changes the claim.
+    With --podman, --docker, --systemd or --slurm they are what that tool says (as `pinproof claims` prints it), and are
+    followed in the same way; a file that it printed earlier is read once.
 
     The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
     passed, else with details) and saved. What goes wrong in one window does not affect the others.
@@ -89,9 +95,9 @@ def command(
 
     Exit code: that of the worst window.
     """
-    if kubelet == (claims_path is not None):
-        raise click.UsageError("give one of --claims and --kubelet")
-    follower = None if claims_path is not None else Follower(KubeletSource(places), told)
+    if kubelet + (claims_path is not None) + len(chosen) != 1:
+        raise click.UsageError("give one of --claims, --kubelet, --podman, --docker, --systemd and --slurm")
+    follower = _follower(kubelet, chosen, places)
     claims = _claims_of_file(claims_path) if claims_path is not None else None
     require_run()
     if claims is None:
@@ -133,6 +139,12 @@ def command(
         if not as_json and not any(codes):
             remark(f"\nRun saved in {names.from_path(path)}")
     leave(windows.outcome, *codes)
+
+
+def _follower(kubelet: bool, chosen: tuple[Chosen, ...], places: Places) -> Follower | None:
+    if kubelet:
+        return Follower(KubeletSource(places), told)
+    return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, told), told) if chosen else None
 
 
 def _claims_of_file(path: Path) -> ClaimSet:

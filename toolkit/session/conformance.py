@@ -24,6 +24,7 @@ from toolkit.session.admissions import ADMISSION as ADMISSION
 from toolkit.session.admissions import NODE
 from toolkit.session.admissions import admissions as admissions
 from toolkit.session.admissions import unexpected_admission as unexpected_admission
+from toolkit.session.deciders import homeless
 from toolkit.session.execute import Settings
 from toolkit.session.planning import Planned, machine_of, plan_all
 from toolkit.session.record import Kept, Run
@@ -79,7 +80,8 @@ def unsupported(scenario: Scenario, runtime: str) -> str | None:
 
 def why_not(scenario: Scenario, topology: Topology, runtime: str = CGROUPFS, *, full: bool = True) -> str | None:
     """Return why a scenario is not run here; ``None`` if it is. :param full: not only the core of the catalogue."""
-    lacking = unmet(scenario.requires, topology) or unstartable(scenario, topology) or unsupported(scenario, runtime)
+    lacking = unmet(scenario.requires, topology) or homeless(scenario, topology)
+    lacking = lacking or unstartable(scenario, topology) or unsupported(scenario, runtime)
     if lacking is None and not full and scenario.tier is not Tier.CORE:
         return "not in the core of the catalogue: --full runs it"
     return lacking

@@ -36,6 +36,13 @@ def devices_of(scenario: Scenario, topology: Topology, where: str) -> tuple[Devi
     return found
 
 
+def homeless(scenario: Scenario, topology: Topology) -> str | None:
+    """Return which NUMA nodes of a scenario's devices the machine does not have; ``None``: it has them all."""
+    wanted = {node for device in read_devices(list(scenario.devices), "devices") for node in device.numa}
+    far = sorted(wanted - {node.id for node in topology.kubelet.nodes})
+    return f"needs NUMA node {far[0]} for its devices" if far else None
+
+
 def host_devices(topology: Topology) -> tuple[Device, ...]:
     """Return the machine's PCI devices, a resource for each class; -1 means that the firmware names no node."""
     return tuple(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from tests.lab.harness import debian, emulator, image, settings, snapshot
+from tests.lab.harness import debian, emulator, flavours, image, settings, snapshot
 from tests.lab.harness.settings import LabUnavailableError
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.topology import BY_NAME
@@ -65,13 +65,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.harness", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("setup", help="install missing host programs from Debian's packages")
-    verbs.add_parser("image", help="fetch the emulator and build the guest image, what is missing of them")
+    parser_image = verbs.add_parser("image", help="fetch the emulator and build guest images, what is missing of them")
+    parser_image.add_argument("--flavour", choices=flavours.BY_NAME, action="append", help="default: every one")
     verbs.add_parser("clean", help="remove the lab's cache")
     for name, text in (("run", "run a command in a guest"), ("warm", "make the snapshot of a guest")):
         verb = verbs.add_parser(name, help=text)
         verb.add_argument("--topology", choices=BY_NAME, default="small")
         verb.add_argument("--kernel", choices=debian.KERNELS, default="6.1")
         verb.add_argument("--cgroup", choices=snapshot.CGROUP_WORDS, default="v2")
+        verb.add_argument("--flavour", choices=flavours.BY_NAME, default=flavours.PLAIN.name)
         if name == "run":
             verb.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
     words = parser.parse_args()
@@ -80,11 +82,14 @@ def main() -> int:
             setup()
         elif words.verb == "image":
             emulator.build(say)
-            image.build(say)
+            for name in words.flavour or flavours.BY_NAME:
+                image.build(say, flavours.BY_NAME[name])
         elif words.verb == "clean":
             shutil.rmtree(settings.cache(), ignore_errors=True)
         else:
-            kind = GuestKind(topology=BY_NAME[words.topology], kernel=words.kernel, cgroup=words.cgroup)
+            kind = GuestKind(
+                topology=BY_NAME[words.topology], kernel=words.kernel, cgroup=words.cgroup, flavour=words.flavour
+            )
             if words.verb == "warm":
                 warm([kind])
             else:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.harness import debian, settings
+from tests.lab.harness.flavours import PLAIN, Flavour
 from tests.lab.harness.settings import LabUnavailableError, tool
 
-IMAGE_MIB = 2600
 PYTHON_PACKAGES = "/opt/python"
 """Where the project's dependencies live in the guest."""
 
@@ -31,7 +31,7 @@ _ETC = {
     "passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "group": "root:x:0:\nnogroup:x:65534:\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
-    "hosts": "127.0.0.1 localhost\n",
+    "hosts": "127.0.0.1 localhost lab\n",
     "hostname": "lab\n",
     "machine-id": "",
 }
@@ -46,30 +46,36 @@ class Image:
     busybox: Path
 
 
-def current() -> Image:
+def current(flavour: Flavour = PLAIN) -> Image:
     """Return the image that fits the present recipe.
 
     :raises LabUnavailableError: it has not been built.
     """
-    folder = settings.cache() / f"image-{recipe_key()}"
+    folder = _folder(flavour)
     if not (folder / "complete").exists():
-        raise LabUnavailableError(f"no guest image for the present recipe in {settings.cache()}: run make lab-image")
+        raise LabUnavailableError(
+            f"no {flavour.name} guest image for the present recipe in {settings.cache()}: run make lab-image"
+        )
     return Image(root=folder / "root.ext4", kernels=folder / "kernels", busybox=folder / "busybox")
 
 
-def build(say: Callable[[str], None] = lambda line: None) -> Image:
+def _folder(flavour: Flavour) -> Path:
+    return settings.cache() / f"image-{flavour.name}-{recipe_key(flavour)}"
+
+
+def build(say: Callable[[str], None] = lambda line: None, flavour: Flavour = PLAIN) -> Image:
     """Build the image unless it exists already; leftovers of older recipes are removed.
 
     :raises LabUnavailableError: not root, or a package cannot be had.
     """
     try:
-        return current()
+        return current(flavour)
     except LabUnavailableError:
         if os.geteuid() != 0:
             raise LabUnavailableError("building the guest image needs root (chroot into the unpacked tree)") from None
     store = settings.cache()
     say("resolving and downloading Debian packages")
-    packages = debian.download(store / "packages", [*debian.KERNELS.values(), *debian.GUEST_PACKAGES])
+    packages = debian.download(store / "packages", _packages(flavour))
     with tempfile.TemporaryDirectory(prefix="building-", dir=store) as temporary:
         work = Path(temporary)
         kernels = [package for package in packages if package.name.startswith("linux-image-")]
@@ -77,28 +83,33 @@ def build(say: Callable[[str], None] = lambda line: None) -> Image:
         debian.unpack_kernels(kernels, work / "kernels")
         say(f"unpacking {len(packages) - len(kernels)} packages")
         stage = work / "stage"
-        _stage(stage, [package for package in packages if package not in kernels])
+        _stage(stage, [package for package in packages if package not in kernels], flavour)
         say("adding the project's Python dependencies")
         _python_packages(stage)
         say("writing the ext4 image")
         target = work / "result"
         target.mkdir()
         options = ["-q", "-t", "ext4", "-O", "^has_journal,^metadata_csum", "-m", "0"]
-        _nice([tool("mke2fs"), *options, "-d", stage, target / "root.ext4", f"{IMAGE_MIB}M"])
+        _nice([tool("mke2fs"), *options, "-d", stage, target / "root.ext4", f"{flavour.mib}M"])
         (work / "kernels").rename(target / "kernels")
         shutil.copy2(stage / "usr/bin/busybox", target / "busybox")
         (target / "complete").write_text("\n".join(package.name for package in packages) + "\n")
-        final = store / f"image-{recipe_key()}"
-        for old in store.glob("image-*"):
+        for old in [*store.glob(f"image-{flavour.name}-*"), *store.glob("image-" + "[0-9a-f]" * 16)]:
             shutil.rmtree(old)
-        target.rename(final)
-    return current()
+        target.rename(_folder(flavour))
+    return current(flavour)
 
 
-def recipe_key() -> str:
+def _packages(flavour: Flavour) -> list[str]:
+    kernels = [debian.KERNELS[name] for name in flavour.kernels or debian.KERNELS]
+    return [*kernels, *debian.GUEST_PACKAGES, *flavour.packages]
+
+
+def recipe_key(flavour: Flavour = PLAIN) -> str:
     """Return the digest of everything that decides the image's content, apart from Debian's own updates."""
     recipe = {
-        "packages": [*debian.KERNELS.values(), *debian.GUEST_PACKAGES],
+        "packages": _packages(flavour),
+        "flavour": repr(flavour),
         "python": _requirements(),
         "code": [Path(module).read_text() for module in (__file__, debian.__file__)],
     }
@@ -110,7 +121,7 @@ def _requirements() -> list[str]:
     return [*project["dependencies"], *project["optional-dependencies"]["test"]]
 
 
-def _stage(stage: Path, packages: list[Path]) -> None:
+def _stage(stage: Path, packages: list[Path], flavour: Flavour) -> None:
     debian.make_root(stage)
     for name in _EMPTY:
         (stage / name).mkdir(parents=True, exist_ok=True)
@@ -120,10 +131,36 @@ def _stage(stage: Path, packages: list[Path]) -> None:
         shutil.rmtree(stage / name, ignore_errors=True)
     for name, text in _ETC.items():
         (stage / "etc" / name).write_text(text)
+    _own(stage, flavour)
     shell = stage / "usr/bin/sh"
     if not shell.exists():
         shell.symlink_to("dash")
     _nice(["chroot", stage, "/sbin/ldconfig"])
+
+
+def _own(stage: Path, flavour: Flavour) -> None:
+    """Write what a flavour adds: users, files, links."""
+    for name, number in flavour.users.items():
+        with (stage / "etc/passwd").open("a") as users:
+            users.write(f"{name}:x:{number}:{number}::/nonexistent:/usr/sbin/nologin\n")
+    with (stage / "etc/group").open("a") as groups:
+        for name, number in [*flavour.users.items(), *flavour.groups.items()]:
+            groups.write(f"{name}:x:{number}:\n")
+    for path, text in flavour.files.items():
+        (stage / path).parent.mkdir(parents=True, exist_ok=True)
+        (stage / path).write_text(text)
+    for path, target in flavour.links.items():
+        (stage / path).parent.mkdir(parents=True, exist_ok=True)
+        (stage / path).unlink(missing_ok=True)
+        (stage / path).symlink_to(target)
+    for path, user in flavour.folders.items():
+        folder = stage / path
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        for each in (folder, *folder.iterdir()):
+            os.chown(each, flavour.users[user], flavour.users[user])
+            if each.is_file():
+                each.chmod(0o600)
 
 
 def _python_packages(stage: Path) -> None:

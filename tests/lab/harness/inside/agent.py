@@ -31,6 +31,7 @@ TIMED_OUT = 124
 """Exit code of a request that ran out of time, as timeout(1) has it."""
 
 Reply = tuple[int, bytes, bytes]
+_KEPT: list[subprocess.Popen[bytes]] = []
 
 
 def open_port() -> int:
@@ -72,6 +73,8 @@ def start_command(head: dict[str, Any], stdin: Any, out: Any, err: Any) -> int:
     process = subprocess.Popen(
         head["argv"], stdin=stdin, stdout=out, stderr=err, start_new_session=True, env=env, cwd=head.get("cwd", "/root")
     )
+    # Python reaps a forgotten child that has ended already, and `wait` would find none.
+    _KEPT.append(process)
     return process.pid
 
 

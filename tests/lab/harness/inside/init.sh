@@ -8,11 +8,12 @@ $b mkdir -p /proc /sys /dev /image /layer /root
 $b mount -t proc proc /proc
 $b mount -t sysfs sysfs /sys
 $b mount -t devtmpfs dev /dev
-online= cgroup=v2
+online= cgroup=v2 init=plain
 for word in $($b cat /proc/cmdline); do
     case $word in
         lab.online=*) online=${word#lab.online=} ;;
         lab.cgroup=*) cgroup=${word#lab.cgroup=} ;;
+        lab.init=*) init=${word#lab.init=} ;;
     esac
 done
 
@@ -46,6 +47,14 @@ $b mount -t tracefs tracefs sys/kernel/tracing
 $b mount -t bpf bpf sys/fs/bpf
 $b ip link set lo up
 $b hostname lab
+export PATH=/usr/local/bin:/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8 PYTHONPATH=/opt/python
+# What requests import, loaded once before the snapshot: under emulation these imports take seconds.
+export LAB_IMPORTS="bcc click concurrent.futures ctypes json prometheus_client psutil pydantic pyudev tabulate yaml"
+if [ "$init" = systemd ]; then
+    # It mounts the cgroups and starts the agent by its unit (harness/flavours.py).
+    echo "$LAB_IMPORTS" >run/lab-imports
+    exec $b switch_root /root /usr/lib/systemd/systemd </dev/console >/dev/console 2>&1
+fi
 
 if [ "$cgroup" = v2 ]; then
     $b mount -t cgroup2 cgroup2 sys/fs/cgroup
@@ -89,9 +98,6 @@ if [ -n "$online" ]; then
     done
 fi
 
-export PATH=/usr/local/bin:/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8 PYTHONPATH=/opt/python
-# What requests import, loaded once before the snapshot: under emulation these imports take seconds.
-export LAB_IMPORTS="bcc click concurrent.futures ctypes json prometheus_client psutil pydantic pyudev tabulate yaml"
 # PID 1 stays a shell that reaps: busybox init's job, without an inittab.
 exec $b switch_root /root /bin/sh -c '
     /usr/bin/python3 /opt/lab/agent.py $LAB_IMPORTS &

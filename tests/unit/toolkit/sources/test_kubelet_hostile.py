@@ -15,10 +15,11 @@ from toolkit.cli.claims import command as claims_command
 from toolkit.errors import InputError
 from toolkit.model.claims import SubjectKind
 from toolkit.model.node_reading import UNIFIED, NodeReading
+from toolkit.sources.claims_yaml import claims_yaml
 from toolkit.sources.kubelet.bundle import read_capture, reading_of
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
 from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.document import claims_data, claims_yaml
+from toolkit.sources.kubelet.document import claims_data
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
@@ -66,7 +67,7 @@ def test_a_truncated_archive_is_one_line(tmp_path: Path, length: int) -> None:
 def _judged(reading: NodeReading) -> None:
     node = node_claims(reading)
     json.dumps(claims_data(node))
-    claims_yaml(node)
+    claims_yaml(node.claims)
     claims, evidence = evidence_of(reading, node)
     judge(claims, evidence, [rule_named(name) for name in RULES])
 

@@ -1,0 +1,144 @@
+"""systemd as first process: its units, podman under it, and what it does to files that somebody else wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.lab.harness.guest import Guest
+from tests.lab.harness.plugin import guests
+from tests.lab.harness.snapshot import GuestKind
+from tests.lab.harness.verdicts import assert_clean, verdicts_of
+
+SYSTEMD = guests(GuestKind(flavour="systemd"))
+CGROUPS = "/sys/fs/cgroup"
+BUSY = "while :; do :; done"
+ROOTFS = """
+mkdir -p /tmp/rootfs/bin; cp /usr/bin/busybox /tmp/rootfs/bin/
+for name in sh sleep; do ln -f /tmp/rootfs/bin/busybox /tmp/rootfs/bin/$name; done
+tar -C /tmp/rootfs -cf /tmp/rootfs.tar .; podman import /tmp/rootfs.tar localhost/lab:1
+"""
+
+
+def claims_of(guest: Guest, option: str) -> dict[str, dict[str, Any]]:
+    done = guest.pinproof("claims", option, "--json", timeout_s=300).check()
+    return {row["name"]: row for row in json.loads(done.text)["claims"]}
+
+
+def file(guest: Guest, cgroup: str, name: str) -> str:
+    return guest.read(f"{CGROUPS}{cgroup}/{name}").strip()
+
+
+@SYSTEMD
+def test_systemd_is_the_first_process(guest: Guest) -> None:
+    """systemd 252 runs the guest, on cgroup v2 alone, and nothing of it failed."""
+    assert guest.read("/proc/1/comm").strip() == "systemd"
+    assert guest.sh("systemctl --version").startswith("systemd 252 ")
+    assert guest.sh("grep -c cgroup /proc/mounts") == "1"
+    assert guest.read("/proc/self/cgroup").strip() == "0::/system.slice/lab-agent.service"
+    assert guest.sh("systemctl --failed --plain --no-legend") == ""
+
+
+@SYSTEMD
+@pytest.mark.parametrize(
+    ("quota", "period"),
+    [("33.3%", "100ms"), ("0.5%", "20ms"), ("12.345%", "7ms"), ("150%", "1s"), ("0.05%", "100ms"), ("200%", "1ms")],
+)
+def test_a_quota_is_what_systemd_writes(guest: Guest, quota: str, period: str) -> None:
+    """The claim about a unit's quota equals cpu.max, however systemd rounds the quota and stretches the period."""
+    properties = f"-p CPUQuota={quota} -p CPUQuotaPeriodSec={period}"
+    guest.sh(f"systemd-run --unit lab-quota {properties} sleep 1000", timeout_s=120)
+    try:
+        claim = claims_of(guest, "--systemd")["lab-quota.service"]
+        assert file(guest, claim["cgroup"], "cpu.max") == f"{claim['quota_us']} {claim['period_us']}"
+    finally:
+        guest.sh("systemctl stop lab-quota", timeout_s=120)
+
+
+@SYSTEMD
+def test_units_scopes_and_slices(guest: Guest) -> None:
+    """Services, scopes and slices promise what their cgroups have; one in a slice lies below it."""
+    shop = "-p AllowedCPUs=2-3 -p AllowedMemoryNodes=0 -p CPUWeight=250 -p MemoryMax=64M"
+    guest.sh(
+        f"systemd-run --unit lab-a --slice lab-shop.slice {shop} sleep 1000;"
+        "systemctl set-property --runtime lab-shop.slice AllowedCPUs=2-5;"
+        "systemd-run --scope --unit lab-c -p AllowedCPUs=6,7 sh -c 'sleep 1000 >/dev/null 2>&1 &'",
+        timeout_s=200,
+    )
+    try:
+        claims = claims_of(guest, "--systemd")
+        a, shop_slice, scope = claims["lab-a.service"], claims["lab-shop.slice"], claims["lab-c.scope"]
+        assert a["cgroup"] == f"{shop_slice['cgroup']}/lab-a.service"
+        for claim in (a, shop_slice, scope):
+            assert file(guest, claim["cgroup"], "cpuset.cpus") == claim["cpus"]
+        assert file(guest, a["cgroup"], "cpuset.mems") == a["mems"]
+        assert file(guest, a["cgroup"], "cpu.weight") == str(a["weight"])
+        assert file(guest, a["cgroup"], "memory.max") == str(a["memory_bytes"])
+    finally:
+        guest.sh("systemctl stop lab-a.service lab-c.scope lab-shop.slice", timeout_s=200)
+
+
+@SYSTEMD
+def test_watch_of_units(guest: Guest) -> None:
+    """A unit on its CPUs passes; after somebody wrote its cpuset behind systemd's back it fails, with the CPUs."""
+    command = f"systemd-run --unit lab-w -p AllowedCPUs=3 -p CPUQuota=50% sh -c '{BUSY}'"
+    guest.sh(command, timeout_s=120)
+    words = ("watch", "--systemd", "--duration", "3", "--output", "/tmp/runs", "--json")
+    try:
+        honest = guest.pinproof(*words, timeout_s=400)
+        assert_clean(verdicts_of(json.loads(honest.text), "cpuset-containment")["lab-w.service"])
+        guest.sh(f"echo 5 > {CGROUPS}/system.slice/lab-w.service/cpuset.cpus")
+        broken = guest.pinproof(*words, timeout_s=400)
+        assert broken.code == 1, broken.error_text
+        found = json.loads(broken.text)
+        verdict = verdicts_of(found, "cpuset-containment")["lab-w.service"]
+        assert (verdict["outcome"], {who["cpu"] for who in verdict["offenders"]}) == ("failed", {5})
+        assert verdicts_of(found, "applied")["lab-w.service"]["outcome"] == "failed"
+    finally:
+        guest.sh("systemctl kill -s KILL lab-w; systemctl reset-failed lab-w || true", timeout_s=120)
+
+
+@SYSTEMD
+def test_a_reload_takes_back_what_others_wrote(guest: Guest) -> None:
+    """``daemon-reload`` writes a unit's own values over those that somebody wrote behind systemd's back."""
+    properties = "-p AllowedCPUs=2-3 -p CPUQuota=33% -p CPUWeight=250"
+    guest.sh(f"systemd-run --unit lab-d {properties} sleep 1000", timeout_s=120)
+    try:
+        claim = claims_of(guest, "--systemd")["lab-d.service"]
+        names = ("cpuset.cpus", "cpu.max", "cpu.weight")
+        promised = [claim["cpus"], f"{claim['quota_us']} {claim['period_us']}", str(claim["weight"])]
+        assert [file(guest, claim["cgroup"], name) for name in names] == promised
+        guest.sh(f"cd {CGROUPS}{claim['cgroup']}; echo 0-7 >cpuset.cpus; echo 7000 10000 >cpu.max; echo 9 >cpu.weight")
+        guest.sh("systemctl daemon-reload", timeout_s=120)
+        guest.sh(f'until [ "$(cat {CGROUPS}{claim["cgroup"]}/cpu.weight)" = 250 ]; do sleep 0.2; done', timeout_s=60)
+        assert [file(guest, claim["cgroup"], name) for name in names] == promised
+    finally:
+        guest.sh("systemctl stop lab-d", timeout_s=120)
+
+
+@SYSTEMD
+def test_podman_by_crun_and_runc(guest: Guest) -> None:
+    """Each runtime's container is claimed where its limits are; a reload rounds runc's quota, and that is no fault."""
+    guest.sh(ROOTFS, timeout_s=300)
+    run = "run -d --name {name} --cpuset-cpus {cpus} --cpu-quota 33333 localhost/lab:1 /bin/sh -c '" + BUSY + "'"
+    guest.sh("podman " + run.format(name="by-crun", cpus="2-3"), timeout_s=300)
+    guest.sh("podman --runtime runc " + run.format(name="by-runc", cpus="5"), timeout_s=300)
+    try:
+        claims = claims_of(guest, "--podman")
+        for name, cpus in (("by-crun", "2-3"), ("by-runc", "5")):
+            assert claims[name]["cpus"] == cpus
+            assert file(guest, claims[name]["cgroup"], "cpuset.cpus") == cpus
+            assert file(guest, claims[name]["cgroup"], "cpu.max") == "33333 100000"
+        guest.sh("systemctl daemon-reload", timeout_s=120)
+        runc = f"{CGROUPS}{claims['by-runc']['cgroup']}/cpu.max"
+        guest.sh(f"until [ \"$(cat {runc})\" = '34000 100000' ]; do sleep 0.2; done", timeout_s=60)
+        assert claims_of(guest, "--podman")["by-runc"]["quota_us"] == 33_333
+        done = guest.pinproof("watch", "--podman", "--duration", "3", "--output", "/tmp/runs", "--json", timeout_s=400)
+        found = json.loads(done.text)
+        for rule in ("cpuset-containment", "applied"):
+            for name in ("by-crun", "by-runc"):
+                assert_clean(verdicts_of(found, rule)[name])
+    finally:
+        guest.sh("podman rm -f -t 0 by-crun by-runc", timeout_s=300)

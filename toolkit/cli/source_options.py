@@ -1,0 +1,84 @@
+"""The options of verbs that read claims from podman, docker, systemd or Slurm: a flag each, with a file if wanted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolkit.cli.common import say_line
+from toolkit.errors import InputError
+from toolkit.host import cgroupfs
+from toolkit.model.claims import ClaimSet
+from toolkit.model.names import printable
+from toolkit.sources.gathered import hierarchy_of
+from toolkit.sources.kubelet.places import Places
+from toolkit.sources.live_source import SourceReading
+from toolkit.sources.registry import BY_NAME, SOURCES, Source
+
+ITSELF = "itself"
+"""The value of such an option that has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What was asked for. :param where: a file or a socket; ``None``: the tool itself."""
+
+    source: Source
+    where: Path | None
+
+    @property
+    def option(self) -> str:
+        """The option, for messages."""
+        return f"--{self.source.name}"
+
+    def read(self, places: Places) -> SourceReading:
+        """Read it, and print a line for each part that is missing, on standard error."""
+        reading = self.source.read(self.where, places)
+        for part in reading.missing:
+            say_line(f"pinproof: not read: {printable(part.part)}: {printable(part.reason)}", err=True)
+        return reading
+
+
+def source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb these options, as one argument ``chosen``: what was asked for, all of it."""
+
+    @functools.wraps(command)
+    def with_sources(**words: Any) -> None:
+        chosen = tuple(
+            Chosen(source=BY_NAME[name], where=None if value == ITSELF else Path(value))
+            for name, value in [(source.name, words.pop(source.name)) for source in SOURCES]
+            if value is not None
+        )
+        command(chosen=chosen, **words)
+
+    wrapped: Callable[..., None] = with_sources
+    for source in reversed(SOURCES):
+        wrapped = click.option(
+            f"--{source.name}",
+            is_flag=False,
+            flag_value=ITSELF,
+            metavar="[FILE]",
+            help=f"{source.title[:1].upper()}{source.title[1:]}: asked, or a file of what `{source.prints}` printed"
+            + (", or its socket." if source.prints.endswith("inspect") else "."),
+        )(wrapped)
+    return wrapped
+
+
+def observed(claims: ClaimSet, places: Places) -> dict[str, str]:
+    """Return the CPUs that each claim's cgroup gives now, where it can be read."""
+    hierarchy = hierarchy_of(places.root)
+    found = {}
+    for claim in claims.claims if hierarchy is not None else ():
+        assert hierarchy is not None
+        try:
+            cpus = cgroupfs.read_effective_cpus(hierarchy, claim.cgroup)
+        except (InputError, OSError):
+            continue
+        if cpus is not None:
+            found[claim.name] = str(cpus)
+    return found

@@ -1,0 +1,44 @@
+"""Claims as a claims file that ``pinproof watch --claims`` takes. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, SubjectKind
+
+
+def claims_yaml(claims: ClaimSet) -> str:
+    """Return a claims file."""
+    document: dict[str, Any] = {
+        "apiVersion": "pinproof/v1",
+        "kind": "Claims",
+        "reservedCPUs": str(claims.reserved_cpus),
+        "strictReservation": claims.strict_reservation,
+        "policy": str(claims.policy),
+    }
+    if claims.pods_root is not None:
+        document["podsRoot"] = claims.pods_root
+    if claims.reconcile_period_s is not None:
+        document["reconcilePeriodS"] = claims.reconcile_period_s
+    document["claims"] = [_entry(claim) for claim in claims.claims]
+    text = yaml.safe_dump(document, sort_keys=False, width=4096, allow_unicode=True)
+    return str(text)
+
+
+def _entry(claim: Claim) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": claim.name, "cgroup": claim.cgroup, "pod": claim.pod, "container": claim.container}
+    if claim.kind is not SubjectKind.CONTAINER:
+        entry["kind"] = str(claim.kind)
+    if claim.cpus is not None:
+        entry |= {"cpus": str(claim.cpus), "isolation": str(claim.isolation)}
+    if claim.mems is not None:
+        entry["mems"] = str(claim.mems)
+    if claim.quota_us is not None:
+        quota = {"quotaUs": claim.quota_us, "periodUs": claim.period_us}
+        entry["quota"] = "none" if claim.quota_us == NO_QUOTA else quota
+    for key, value in (("weight", claim.weight), ("shares", claim.shares), ("memoryBytes", claim.memory_bytes)):
+        if value is not None:
+            entry[key] = value
+    return entry

@@ -1,0 +1,128 @@
+"""What ``podman inspect`` and ``docker inspect`` print about containers, and the claim that it makes. Pure.
+
+Both print a JSON list of the same shape; where they differ, both words are read. Only what was asked for is a promise:
+zero means that it was not. Source: Docker Engine API v1.41, ``ContainerInspect`` and ``HostConfig``;
+podman-inspect(1); containers/podman libpod/define/container_inspect.go; docker-run(1), "Runtime constraints".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from toolkit.errors import InputError
+from toolkit.model.claims import Claim
+from toolkit.sources.gathered import Gathering, amount, shares
+from toolkit.sources.kubelet import json_parts as part
+
+EXPECTED = "the JSON list that inspect prints"
+MAX_CONTAINERS = 10_000
+_NANO = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """One container. :param cgroup: as the engine itself says it; empty: it does not.
+
+    :param manager: ``systemd``, ``cgroupfs``, or empty. :param runtime: ``crun``, ``runc``, or empty.
+    :param config: its ``HostConfig``.
+    """
+
+    id: str
+    name: str
+    pid: int
+    running: bool
+    pod: str
+    cgroup: str
+    parent: str
+    manager: str
+    runtime: str
+    config: dict[str, Any]
+
+
+def inspected(data: bytes, where: str) -> tuple[Inspected, ...]:
+    """Read what inspect printed.
+
+    :raises InputError: no JSON, cut off, or no list of containers.
+    """
+    return containers(part.load(data, where), where)
+
+
+def containers(document: Any, where: str) -> tuple[Inspected, ...]:
+    """Read inspect's list, or one container of the API."""
+    entries = document if isinstance(document, list) else [document]
+    if len(entries) > MAX_CONTAINERS:
+        raise InputError(where, f"{len(entries)} containers", f"at most {MAX_CONTAINERS}")
+    found = []
+    for number, entry in enumerate(entries):
+        fields = part.mapping(entry)
+        if not part.text(fields.get("Id")) or not isinstance(fields.get("HostConfig"), dict):
+            raise InputError(f"{where}[{number}]", "no container (Id and HostConfig)", EXPECTED)
+        found.append(_one(fields))
+    return tuple(found)
+
+
+def _one(fields: dict[str, Any]) -> Inspected:
+    state, config = part.mapping(fields.get("State")), part.mapping(fields["HostConfig"])
+    return Inspected(
+        id=part.text(fields["Id"]),
+        name=part.text(fields.get("Name")).removeprefix("/"),
+        pid=part.number(state.get("Pid")) or 0,
+        running=state.get("Running") is True or state.get("Paused") is True,
+        pod=part.text(fields.get("Pod")),
+        cgroup=part.text(state.get("CgroupPath")),
+        parent=part.text(config.get("CgroupParent")),
+        manager=part.text(config.get("CgroupManager")),
+        runtime=part.text(fields.get("OCIRuntime")),
+        config=config,
+    )
+
+
+def gather(found: tuple[Inspected, ...], place: Callable[[Inspected, Gathering], str], gathering: Gathering) -> None:
+    """Make the claims of the containers that run.
+
+    :param place: the cgroup of a container, or empty if it is not known, which it says itself.
+    """
+    for container in found:
+        if not container.running:
+            continue
+        name = container.name or container.id[:12]
+        cgroup = place(container, gathering)
+        if cgroup:
+            gathering.add(_claim(container, name, cgroup, gathering), f"{name}@{container.id[:12]}")
+
+
+def _claim(container: Inspected, name: str, cgroup: str, gathering: Gathering) -> Claim:
+    config = container.config
+    number = {key: part.number(config.get(key)) for key in ("CpuQuota", "CpuPeriod", "NanoCpus", "CpuShares", "Memory")}
+    period = number["CpuPeriod"]
+    quota = number["CpuQuota"]
+    if not quota and number["NanoCpus"]:
+        # docker keeps `--cpus` as it was given; the quota is that of its default period.
+        period = 100_000
+        quota = number["NanoCpus"] * period // _NANO
+    quota, period = gathering.quota(quota, period, name)
+    return Claim(
+        name=name,
+        cgroup=cgroup,
+        pod=container.pod[:12],
+        container=name,
+        cpus=gathering.cpus(part.text(config.get("CpusetCpus")), name, "CpusetCpus"),
+        mems=gathering.cpus(part.text(config.get("CpusetMems")), name, "CpusetMems"),
+        quota_us=quota,
+        period_us=period,
+        shares=shares(number["CpuShares"]),
+        memory_bytes=amount(number["Memory"]),
+        contended=False,
+    )
+
+
+def of_process(text: str) -> str:
+    """Return the cgroup of a process from its ``/proc/PID/cgroup``: that of v2, else of the cpuset controller."""
+    lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]
+    for wanted in ("", "cpuset"):
+        for number, controllers, path in lines:
+            if (number == "0" if not wanted else wanted in controllers.split(",")) and path not in ("", "/"):
+                return path
+    return ""

@@ -1,0 +1,73 @@
+"""podman, docker, systemd or Slurm as a source that is followed (:mod:`toolkit.sources.live_source`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from toolkit.errors import InputError
+from toolkit.host import cgroupfs
+from toolkit.model.claims import Claim
+from toolkit.model.names import printable
+from toolkit.model.node_reading import MissingPart
+from toolkit.sources.gathered import hierarchy_of, is_there
+from toolkit.sources.kubelet.places import Places
+from toolkit.sources.live_source import SourceReading
+from toolkit.sources.registry import Source
+
+EVERY_S = 2.0
+"""Asking costs the start of a program, some tens of milliseconds; a write to a cgroup of the tool is seen at once."""
+
+
+class FollowedTool:
+    """A :class:`toolkit.sources.live_source.LiveSource`.
+
+    :param where: a file or a socket; ``None``: the tool itself.
+    :param report: called with a line for each part that was left out of the first reading.
+    """
+
+    every_s = EVERY_S
+
+    def __init__(
+        self, source: Source, where: Path | None, places: Places, report: Callable[[str], None] = lambda _line: None
+    ) -> None:
+        self.name = source.name
+        self._report = report
+        self._source, self._where, self._places = source, where, places
+        self._last: SourceReading | None = None
+
+    def read(self) -> SourceReading:
+        """Ask the tool. What is listed and has no cgroup does not run: it is left out."""
+        hierarchy = hierarchy_of(self._places.root)
+        try:
+            reading = self._source.read(self._where, self._places)
+        except InputError as error:
+            if self._last is None:
+                raise
+            missing = (*self._last.missing, MissingPart(part=self.name, reason=str(error)))
+            return replace(self._last, missing=missing, complete=False)
+        running = tuple(claim for claim in reading.claims.claims if is_there(hierarchy, claim.cgroup))
+        if self._last is None:
+            self._report_what_is_left_out(reading, running)
+        if not running and self._last is None:
+            raise InputError(f"--{self.name}", "nothing runs here that was promised anything", self._source.title)
+        self._last = replace(reading, claims=replace(reading.claims, claims=running))
+        return self._last
+
+    def _report_what_is_left_out(self, reading: SourceReading, running: tuple[Claim, ...]) -> None:
+        for part in reading.missing:
+            self._report(f"not read: {printable(part.part)}: {printable(part.reason)}")
+        for claim in reading.claims.claims:
+            if claim not in running:
+                self._report(f"not watched: {claim.name}: its cgroup {claim.cgroup} does not exist")
+
+    def signs(self) -> Sequence[Path]:
+        """The control files of what runs, and the cgroups above, where others appear."""
+        hierarchy = hierarchy_of(self._places.root)
+        if self._last is None or hierarchy is None:
+            return ()
+        files = {
+            Path(path) for claim in self._last.claims.claims for path in cgroupfs.control_paths(hierarchy, claim.cgroup)
+        }
+        return sorted(files | {file.parent.parent for file in files})
