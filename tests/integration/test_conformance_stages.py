@@ -16,7 +16,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import conformance
+from toolkit.session import conformance, fitting
 from toolkit.session.execute import Settings
 from toolkit.session.prepared import Prepared
 from toolkit.store import StoredRun, load_run
@@ -29,7 +29,7 @@ SCENARIOS = {scenario.name: scenario for scenario in load_catalogue()}
 def run(name: str, tmp_path: Path, kept: Prepared) -> ScenarioResult:
     """Run one scenario of the catalogue with short windows."""
     topology = read_topology()
-    reason = conformance.why_not(SCENARIOS[name], topology)
+    reason = fitting.why_not(SCENARIOS[name], topology)
     if reason is not None:
         pytest.skip(reason)
     result = conformance.run_one(SCENARIOS[name], topology, Settings(runs=tmp_path, duration_s=1.0, prepared=kept))

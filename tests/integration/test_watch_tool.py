@@ -13,7 +13,7 @@ import pytest
 
 from toolkit.apply.sandbox import sandbox
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +37,9 @@ def test_containers_of_a_file_are_watched(tmp_path: Path) -> None:
     """One keeps to its CPUs, one has others than podman says; the third does not run here."""
     one, two = CpuSet.of([min(ONLINE)]), CpuSet.of([max(ONLINE)])
     containers = tuple(
-        ContainerRequest(claim=name, cgroup=CgroupRequest(path=name, cpus=two), workloads=(Workload(),))
+        ContainerRequest(
+            claim=name, cgroup=CgroupRequest(path=name, cpus=two), workloads=(Workload(kind=WorkloadKind.PULSE),)
+        )
         for name in ("right", "wrong")
     )
     with sandbox(SandboxRequest(containers=containers), run_id=f"tool-{os.getpid()}") as live:

@@ -40,7 +40,7 @@ import json, os
 from pathlib import Path
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
-from toolkit.session import conformance, execute
+from toolkit.session import conformance, execute, fitting
 from toolkit.session.repeats import REPEATS
 from toolkit.session.prepared import prepared
 from toolkit.scenario_file import load_catalogue
@@ -57,7 +57,7 @@ with prepared("lab-catalogue") as kept:
         runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], prepared=kept, repeats=REPEATS
     )
     while name := ask.read_text().strip():
-        reason = conformance.why_not(catalogue[name], machine)
+        reason = fitting.why_not(catalogue[name], machine)
         try:
             found = conformance.skipped(catalogue[name], reason) if reason else None
             told = to_data(found or conformance.run_one(catalogue[name], machine, settings))

@@ -33,7 +33,7 @@ from toolkit.report.conformance_table import render_conformance
 from toolkit.report.layout import paragraph
 from toolkit.report.text import count
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import conformance, execute
+from toolkit.session import conformance, execute, fitting
 from toolkit.session.guard import free_machine
 from toolkit.session.judged import judged
 from toolkit.session.preflight import require_run
@@ -98,7 +98,7 @@ def command(
         warn_of(junit.parent, exists=True)
     start = time.monotonic()
     reasons = {
-        scenario.name: conformance.why_not(scenario, topology, runtime, full=full or bool(selected))
+        scenario.name: fitting.why_not(scenario, topology, runtime, full=full or bool(selected))
         for scenario in scenarios
     }
     with stop_on_signals() as stopped:

@@ -27,7 +27,8 @@ from toolkit.model.verdict import Outcome, worst
 from toolkit.report.table import render_table
 from toolkit.scenario_file import load_scenario
 from toolkit.session import execute
-from toolkit.session.conformance import unexpected_admission, unmet
+from toolkit.session.conformance import unexpected_admission
+from toolkit.session.fitting import unmet
 from toolkit.session.guard import free_machine
 from toolkit.session.planning import Planned, plan_all
 from toolkit.session.preflight import require_run

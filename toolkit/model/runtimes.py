@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from toolkit.errors import InputError
 
 CGROUPFS = "cgroupfs"
+CRUN = "crun"
 """Pinproof's own: plain processes in cgroups that it writes itself."""
 
 
@@ -37,7 +38,7 @@ RUNTIMES = {
     for kind in (
         RuntimeKind(name=CGROUPFS, keeps_cgroup=True),
         RuntimeKind(name="runc", program="runc", logarithmic_since=(1, 3, 2)),
-        RuntimeKind(name="crun", program="crun", hybrid=False, logarithmic_since=(1, 23, 0)),
+        RuntimeKind(name=CRUN, program=CRUN, hybrid=False, logarithmic_since=(1, 23, 0)),
     )
 }
 """Name -> runtime, the default first."""

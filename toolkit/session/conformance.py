@@ -6,16 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from toolkit.allocation.admission import StartupError
-from toolkit.allocation.startup import make_managers
-from toolkit.errors import ApplyError, HostUnsupportedError, InputError
+from toolkit.errors import ApplyError, HostUnsupportedError
 from toolkit.faults.fault import Target, When
 from toolkit.faults.registry import word_of
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import read_settings
-from toolkit.model.runtimes import CGROUPFS, RUNTIMES
-from toolkit.model.scenario import NegativeControl, Requirements, Scenario, Tier
+from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.report.text import count
@@ -24,67 +20,14 @@ from toolkit.session.admissions import ADMISSION as ADMISSION
 from toolkit.session.admissions import NODE
 from toolkit.session.admissions import admissions as admissions
 from toolkit.session.admissions import unexpected_admission as unexpected_admission
-from toolkit.session.deciders import homeless
 from toolkit.session.execute import Settings
-from toolkit.session.planning import Planned, machine_of, plan_all
+from toolkit.session.fitting import unmet
+from toolkit.session.planning import Planned, plan_all
 from toolkit.session.record import Kept, Run
 from toolkit.session.repeats import repeat_undecided
 from toolkit.session.resizing import containers
 from toolkit.session.stopping import StoppedError, go_on
 from validators.groups import VIRTUAL_MACHINE
-
-
-def unmet(requires: Requirements, topology: Topology) -> str | None:
-    """Return what the machine lacks for a scenario, counted as the kubelet counts; ``None`` if it fits."""
-    if topology.kubelet.error is not None:
-        return f"the kubelet's hardware discovery fails on this machine: {topology.kubelet.error}"
-    machine = machine_of(topology)
-    sockets, caches = machine.socket_masks.values(), machine.uncore_masks.values()
-    has = {
-        "CPUs": (machine.num_cpus, requires.cpus),
-        "cores": (machine.num_cores, requires.cores),
-        "NUMA nodes with CPUs": (machine.num_numa, requires.numa_nodes),
-        "sockets": (machine.num_sockets, requires.sockets),
-        "threads per core": (machine.cpus_per_core, requires.threads_per_core),
-        "L3 groups per socket": (
-            min((sum(1 for cache in caches if not cache & ~socket) for socket in sockets), default=0),
-            requires.l3_groups,
-        ),
-        "huge pages of 2 MiB": (sum(node.hugepages.get(2 << 20, 0) for node in machine.nodes), requires.hugepages_2mib),
-        "MiB of memory": (sum(node.memory_bytes for node in machine.nodes) >> 20, requires.memory_mib),
-    }
-    lacking = [f"{wanted} {what} (this machine has {found})" for what, (found, wanted) in has.items() if found < wanted]
-    if requires.max_numa_nodes is not None and machine.num_numa > requires.max_numa_nodes:
-        lacking.append(f"at most {requires.max_numa_nodes} NUMA node with CPUs (this machine has {machine.num_numa})")
-    return f"needs {', '.join(lacking)}" if lacking else None
-
-
-def unstartable(scenario: Scenario, topology: Topology) -> str | None:
-    """Return why no kubelet starts with the scenario's options on this machine; ``None`` if one does."""
-    config = read_settings(scenario.kubelet, f"scenario {scenario.name}: kubelet")
-    try:
-        make_managers(config, machine_of(topology))
-    except StartupError as error:
-        if error.stage not in ("cpu-manager", "topology-manager"):
-            raise InputError(f"scenario {scenario.name}", f"{error.stage}: {error.message}") from None
-        return f"no kubelet starts here with these options: {error.message}"
-    return None
-
-
-def unsupported(scenario: Scenario, runtime: str) -> str | None:
-    """Return what a runtime cannot do for a scenario; ``None`` if it can do everything."""
-    if scenario.restarts and not RUNTIMES[runtime].keeps_cgroup:
-        return f"{runtime} makes a new cgroup for each restart, which has no claim: needs --runtime {CGROUPFS}"
-    return None
-
-
-def why_not(scenario: Scenario, topology: Topology, runtime: str = CGROUPFS, *, full: bool = True) -> str | None:
-    """Return why a scenario is not run here; ``None`` if it is. :param full: not only the core of the catalogue."""
-    lacking = unmet(scenario.requires, topology) or homeless(scenario, topology)
-    lacking = lacking or unstartable(scenario, topology) or unsupported(scenario, runtime)
-    if lacking is None and not full and scenario.tier is not Tier.CORE:
-        return "not in the core of the catalogue: --full runs it"
-    return lacking
 
 
 def run_one(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.model.names import from_text
+from toolkit.model.runtimes import CRUN
 from toolkit.sources import docker
 from toolkit.sources.engine_inspect import Inspected, gather, inspected
 from toolkit.sources.gathered import CRUN_INNER, Gathering, hierarchy_of, is_there, slice_path
@@ -79,7 +80,7 @@ class _Located:
         inner = f"{told}/{CRUN_INNER}"
         if is_there(self._hierarchy, inner):
             return inner
-        if is_there(self._hierarchy, told) or container.runtime != "crun" or not told.endswith(".scope"):
+        if is_there(self._hierarchy, told) or container.runtime != CRUN or not told.endswith(".scope"):
             return told
         gathering.missing(name, f"its cgroup is not on this machine: {inner} is where crun writes the limits")
         return inner

@@ -11,7 +11,7 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import conformance
+from toolkit.session import conformance, fitting
 from toolkit.session.execute import Settings
 from toolkit.session.repeats import REPEATS
 
@@ -26,7 +26,7 @@ def test_scenario(
     """Every promise of the scenario holds, and each that is broken on purpose is noticed."""
     pytestconfig = request.config
     runtime = pytestconfig.getoption("pinproof_runtime")
-    reason = conformance.why_not(scenario, pinproof_host, runtime, full=pytestconfig.getoption("pinproof_full"))
+    reason = fitting.why_not(scenario, pinproof_host, runtime, full=pytestconfig.getoption("pinproof_full"))
     if reason is not None:
         pytest.skip(reason.replace("--full", "--pinproof-full"))
     runs: Path = pytestconfig.getoption("pinproof_runs") or tmp_path_factory.mktemp("runs")

@@ -17,6 +17,7 @@ from toolkit.model import topology as model
 from toolkit.model.scenario import Scenario
 from toolkit.scenario_file import load_catalogue
 from toolkit.session import conformance
+from toolkit.session.fitting import unmet, why_not
 
 
 @functools.cache
@@ -36,13 +37,13 @@ def machine(name: str) -> model.Topology:
 @functools.cache
 def fitting(name: str) -> tuple[str, ...]:
     """Return the scenarios that a lab machine can run."""
-    return tuple(one.name for one in scenarios().values() if conformance.why_not(one, machine(name)) is None)
+    return tuple(one.name for one in scenarios().values() if why_not(one, machine(name)) is None)
 
 
 def count_faults(name: str, on: str) -> int:
     """Return how many of a scenario's faults fit a machine: each is a run of its own."""
     groups = conformance.fault_groups(scenarios()[name])
-    return sum(conformance.unmet(group[0].requires, machine(on)) is None for group in groups)
+    return sum(unmet(group[0].requires, machine(on)) is None for group in groups)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.scenario import NegativeControl, Requirements, Scenario
 from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, Topology
 from toolkit.model.verdict import Outcome
-from toolkit.session import conformance
+from toolkit.session import conformance, fitting
 from toolkit.session.from_plan import sandbox_request, stages
 from toolkit.session.machine_amounts import amount
 from toolkit.session.planning import plan_all
@@ -233,7 +233,7 @@ def test_controls_with_the_same_fault_share_a_run() -> None:
 )
 def test_misfits_name_what_is_lacking(requires: Requirements, lacks: str | None) -> None:
     """A scenario that does not fit says which part of the machine is too small."""
-    found = conformance.unmet(requires, machine(2))
+    found = fitting.unmet(requires, machine(2))
 
     assert found is None if lacks is None else lacks in (found or "")
 

@@ -16,7 +16,7 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import conformance
+from toolkit.session import conformance, fitting
 from toolkit.session.planning import machine_of, plan_all
 from validators.registry import RULES
 
@@ -114,9 +114,9 @@ def test_every_recorded_machine_plans_what_fits_it(name: str) -> None:
         pytest.skip(f"the kubelet's discovery fails on this machine: {topology.kubelet.error}")
     fits, wrong = 0, []
     for scenario in CATALOGUE:
-        if conformance.unmet(scenario.requires, topology) or conformance.homeless(scenario, topology):
+        if fitting.unmet(scenario.requires, topology) or fitting.homeless(scenario, topology):
             continue
-        if conformance.unstartable(scenario, topology):
+        if fitting.unstartable(scenario, topology):
             assert (name, scenario.name) in UNSTARTABLE
             continue
         fits += 1
