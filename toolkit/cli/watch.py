@@ -23,6 +23,7 @@ from toolkit.session import observe
 from toolkit.session.consecutive import WINDOW_S, Judged
 from toolkit.session.engine import session
 from toolkit.session.preflight import require_run
+from toolkit.session.rotation import Rotation
 from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.store import new_run_id, save_windows_result
@@ -39,6 +40,12 @@ from toolkit.store import new_run_id, save_windows_result
     show_default=True,
     help="Seconds of one window; each window is judged and saved by itself.",
 )
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Keep at most N windows on disk: the oldest go, those that passed first, those that failed last.",
+)
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
 @runs_option
@@ -48,6 +55,7 @@ def command(
     claims_path: Path,
     duration: float | None,
     window_s: float,
+    keep: int | None,
     metrics_port: int | None,
     metrics_address: str,
     runs: Path,
@@ -60,7 +68,8 @@ def command(
     passed, else with details) and saved. What goes wrong in one window does not affect the others.
 
     A run of one window is saved as DIR/RUN. A run of several is saved as DIR/RUN/window-000001 and so on, with their
-    sums in DIR/RUN/result.json. SIGINT, SIGTERM and SIGHUP end the last window; it is judged like the others.
+    sums in DIR/RUN/result.json. With --keep N at most N of these directories stay; the sums and the worst windows are
+    of all. SIGINT, SIGTERM and SIGHUP end the last window; it is judged like the others.
 
     Exit code: that of the worst window.
     """
@@ -78,12 +87,13 @@ def command(
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped)
         with session(claims, window, _Violations()) as open_session:
             windows = open_session.consecutive(path, window_s=window_s, duration_s=duration)
+            rotation = Rotation(path, keep, windows.sums)
             with (
                 _served(claims, windows.look, metrics_address, metrics_port),
                 progress(duration or 1, "watching") as bar,
             ):
                 for judged in windows.windows(lambda passed: bar.to(min(duration, passed)) if duration else None):
-                    codes.append(_print_window(judged, verbose=verbose, as_json=as_json))
+                    codes.append(_print_window(judged, rotation.save, verbose=verbose, as_json=as_json))
                     codes = [worse(*codes)]
         if not judged.alone:
             codes.append(_print_sums(windows.result(), path, verbose=verbose, as_json=as_json))
@@ -104,7 +114,7 @@ def _served(
     return MetricsServer(claims, look, address, port)
 
 
-def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:
+def _print_window(judged: Judged, save: Callable[[Judged], None], *, verbose: bool, as_json: bool) -> int:
     """Print a window that has ended, then save it. Returns as :func:`toolkit.cli.ending.attempt`."""
     result = judged.record.result
 
@@ -117,7 +127,7 @@ def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:
         else:
             say(render_table(result, verbose=verbose))
 
-    return show_and_save(show, judged.record.save)
+    return show_and_save(show, lambda: save(judged))
 
 
 def _print_sums(result: Result, path: Path, *, verbose: bool, as_json: bool) -> int:
