@@ -38,6 +38,8 @@ class Map:
         self._key = ctypes.create_string_buffer(key_size)
         self._next = ctypes.create_string_buffer(key_size)
         self._value = ctypes.create_string_buffer(self.value_size * copies)
+        self._words = memoryview(self._value).cast("B")[: self.value_size * copies // 8 * 8].cast("Q")
+        self._lookup = self._attr()
 
     def _attr(self, value: bool = True, flags: int = 0) -> bytes:
         second = ctypes.addressof(self._value if value else self._next)
@@ -53,6 +55,15 @@ class Map:
                 return None
             raise
         return self._value.raw
+
+    def words(self, key: bytes) -> memoryview:
+        """Return the value (all CPUs') as 64-bit words, without a copy: they are good until the next call.
+
+        :raises OSError: ENOENT where there is none.
+        """
+        self._key.raw = key
+        bpf(_MAP_LOOKUP, self._lookup)
+        return self._words
 
     def update(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> bool:
         """Write a value; ``False`` if it exists and ``flags`` is :data:`BPF_NOEXIST`.

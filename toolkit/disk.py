@@ -79,6 +79,26 @@ def write_directory(path: Path, files: Mapping[str, str]) -> Path:
     return path
 
 
+def remove_directory(path: Path) -> None:
+    """Remove a directory that this process made with :func:`write_directory`: a reader sees all of it or nothing.
+
+    Links in it are removed, not followed; a link in its place is refused. One that is gone already is no error.
+
+    :raises InputError: it cannot be removed.
+    """
+    doomed = path.with_name(f".pinproof-{secrets.token_hex(8)}")
+    try:
+        if path.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        path.rename(doomed)
+        shutil.rmtree(doomed)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        found = error.strerror or str(error)
+        raise InputError(str(path), found, "a directory of this run, which --keep may remove") from None
+
+
 def write_output(path: Path, text: str) -> Path:
     """Write a file that the user named: through links, and into devices and pipes instead of over them.
 

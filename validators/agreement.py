@@ -126,10 +126,15 @@ def _lives_ns(evidence: Evidence, rows: list[CpuUse], own: BandwidthUse) -> floa
 
 def _rows(claims: ClaimSet, claim: Claim, own: BandwidthUse | None, use: dict[str, list[CpuUse]]) -> str:
     """The ledger's own sum needs rows to come from: the claim's, or those of claims below it."""
+    if (
+        own is None
+        or (own.bpf_usage_ns or 0) < ROWLESS_RUN_NS
+        or any(row.run_ns > 0 for row in use.get(claim.name, []))
+    ):
+        return ""
+    # Only now: of hundreds of claims few have none of their own, and each would be compared with each.
     inside = claim.cgroup.rstrip("/") + "/"
     family = [other.name for other in claims.claims if (other.cgroup.rstrip("/") + "/").startswith(inside)]
-    if own is None or (own.bpf_usage_ns or 0) < ROWLESS_RUN_NS:
-        return ""
     if any(row.run_ns > 0 for name in family for row in use.get(name, [])):
         return ""
     return f"the ledger has {(own.bpf_usage_ns or 0) / 1e6:.1f} ms of CPU time but not on which CPU"

@@ -78,13 +78,14 @@ class BandwidthWatch(Watch[StatEdge]):
         )
 
     def _usage_ns(self, subject: Subject) -> int:
-        return self._window.watch(SwitchWatch).usage_ns(subject)
+        return self._window.watch(SwitchWatch).usage_of_ns(subject)
 
     def _take(self, edge: StatEdge) -> None:
         """Let what was read at an edge be the last reading of every cgroup that exists."""
         own = {subject.claim.cgroup: subject for subject in self._state.subjects.values()}
+        used = self._window.watch(SwitchWatch).usage_ns()
         for cgroup, reading in edge.stats.items():
-            self._lives.read(cgroup, reading, self._usage_ns(own[cgroup]) if cgroup in own else None)
+            self._lives.read(cgroup, reading, used[own[cgroup].ident] if cgroup in own else None)
 
 
 class Bandwidth(Witness[StatEdge]):

@@ -68,10 +68,11 @@ class BandwidthReading(Reading):
     def decode(self, readings: Readings) -> Part:
         """Return the use of every claim at all levels, beside the ledger's."""
         frame, limits, switches = readings.frame, readings.of(FileReading).before, readings.of(SwitchReading)
+        used = switches.usage_ns(frame)
         rows = [
             row
             for subject in frame.claims.values()
-            for row in bandwidth_use(subject.claim, self.accounts, limits, self._by_ledger(frame, subject, switches))
+            for row in bandwidth_use(subject.claim, self.accounts, limits, self._by_ledger(frame, subject, used))
         ]
         skew_ns = frame.first.at_ns + frame.first.turn_ns - self.first_at_ns
         skew_ns += frame.last.at_ns + frame.last.turn_ns - self.last_at_ns
@@ -79,11 +80,11 @@ class BandwidthReading(Reading):
             evidence=BandwidthEvidence(bandwidth=tuple(rows)), coverage=BandwidthCoverage(witness_skew_ns=skew_ns)
         )
 
-    def _by_ledger(self, frame: Frame, subject: Watched, switches: SwitchReading) -> int | None:
+    def _by_ledger(self, frame: Frame, subject: Watched, used: Mapping[int, int]) -> int | None:
         """Return a claim's CPU time since its cgroup's own count was first read; ``None`` where that is not known.
 
         While the window is open nobody interrupts a nohz_full CPU to count what runs there.
         """
         if not frame.closed and self.silent & subject.cpus:
             return None
-        return switches.usage_ns(frame, subject) - self.base_ns.get(subject.name, 0)
+        return used[subject.ident] - self.base_ns.get(subject.name, 0)

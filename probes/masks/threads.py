@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from probes.clocks import Clock
@@ -43,6 +44,7 @@ longer than the CPU time of one may they take."""
 _POLICIES = {0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
 """Source: include/uapi/linux/sched.h."""
 _MEANT = {"\\n": "\n", "\\\\": "\\"}
+_WANTED = ("\nName:", "\nTgid:", "\nCpus_allowed_list:", "\nMems_allowed_list:")
 _ESCAPED = re.compile(r"\\[n\\]")
 """What the kernel writes for a line end and a backslash in ``Name`` (fs/proc/array.c, ``proc_task_name``)."""
 
@@ -58,21 +60,37 @@ class ThreadStatus:
 
 
 def parse_status(text: str) -> ThreadStatus | None:
-    """Read the wanted lines; ``None`` if one is missing (a thread that is just dying) or not a list."""
-    fields: dict[str, str] = {}
-    # The kernel escapes "\n" and "\\" in the name, but nothing else at which splitlines() would begin a line.
-    for line in text.split("\n"):
-        name, _, value = line.partition(":")
-        fields.setdefault(name, value.removeprefix("\t"))
-    try:
-        return ThreadStatus(
-            pid=int(fields["Tgid"]),
-            comm=names.from_text(_ESCAPED.sub(lambda match: _MEANT[match[0]], fields["Name"])),
-            cpus_allowed=CpuSet.parse(fields["Cpus_allowed_list"]),
-            mems_allowed=CpuSet.parse(fields.get("Mems_allowed_list", "")),
-        )
-    except (KeyError, ValueError, InputError):
+    """Read the wanted lines; ``None`` if one is missing (a thread that is just dying) or not a list.
+
+    A node has ten thousand threads and a file some sixty lines: the wanted ones are looked for, the others not cut.
+    """
+    # The kernel escapes "\n" and "\\" in the name, so no name begins a line; of two lines of a name the first counts.
+    text = "\n" + text
+    name, tgid, cpus, mems = (_line(text, key) for key in _WANTED)
+    if name is None or tgid is None or cpus is None:
         return None
+    try:
+        return ThreadStatus(pid=int(tgid), comm=_comm(name), cpus_allowed=_set(cpus), mems_allowed=_set(mems or ""))
+    except (ValueError, InputError):
+        return None
+
+
+def _line(text: str, key: str) -> str | None:
+    begin = text.find(key)
+    if begin < 0:
+        return None
+    begin += len(key)
+    end = text.find("\n", begin)
+    return text[begin : end if end >= 0 else None].removeprefix("\t")
+
+
+@lru_cache(maxsize=4096)
+def _comm(name: str) -> str:
+    return names.from_text(_ESCAPED.sub(lambda match: _MEANT[match[0]], name))
+
+
+_set = lru_cache(maxsize=4096)(CpuSet.parse)
+"""Thousands of threads have few different masks."""
 
 
 def policy_of(tid: int) -> str:
@@ -99,6 +117,7 @@ class ThreadMasks:
         self, hierarchy: Hierarchy, root: Path, start_ns: int = 0, pause_ns: int = 0, patience_ns: int = 0
     ) -> None:
         self._hierarchy, self._root = hierarchy, root
+        self._proc = str(root / "proc")
         self._patience_ns = patience_ns
         self._joining: dict[tuple[int, int], int] = {}
         """By ident and thread: since when it is known outside the claim's v1 cpuset."""
@@ -226,7 +245,7 @@ class ThreadMasks:
             self._seen[key] = [1, at_ns, at_ns]
 
     def _read(self, tid: int) -> ThreadStatus | None:
-        text = read_control(self._root / f"proc/{tid}/status")
+        text = read_control(f"{self._proc}/{tid}/status")
         return None if text is None else parse_status(text)
 
     def _joined(self, subject: Subject, tid: int) -> bool:

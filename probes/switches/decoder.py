@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from probes.readings import Frame, Part, Reading, Readings, Watched
+from probes.readings import Frame, Part, Reading, Readings
 from probes.switches import tally
+from probes.switches.nesting import nested, with_nested
 from probes.switches.owners import classify
 from probes.switches.records import CpuState, Row
 from toolkit.model.blind_spots import BlindSpot, Witness
@@ -64,23 +65,21 @@ class SwitchReading(Reading):
     observer_pid: int = 0
     blind_spots: tuple[str, ...] = ()
 
-    def usage_ns(self, frame: Frame, watched: Watched) -> int:
-        """Return a claim's CPU time in the window, nested claims included."""
-        inside = watched.claim.cgroup.rstrip("/") + "/"
-        return sum(
-            row.ns
-            for other in (*frame.subjects, *frame.others)
-            if other == watched or other.claim.cgroup.startswith(inside)
-            for row in self.rows.get(other.ident, ())
-        )
+    def usage_ns(self, frame: Frame) -> dict[int, int]:
+        """Return every claim's CPU time in the window by ident, nested claims included."""
+        claims = (*frame.subjects, *frame.others)
+        own = {one.ident: sum(row.ns for row in self.rows.get(one.ident, ())) for one in claims}
+        return with_nested(own, nested((one.ident, one.claim.cgroup) for one in claims))
 
     def decode(self, readings: Readings) -> Part:
         """Return who ran where for how long, and how complete that is."""
         frame = readings.frame
-        use = []
+        use, cuts = [], dict[int, dict[int, int]]()
+        for (ident, cpu), count in self.cuts.items():
+            cuts.setdefault(ident, {})[cpu] = count
         for subject in frame.subjects:
-            cuts = {cpu: count for (ident, cpu), count in self.cuts.items() if ident == subject.ident}
-            use += tally.cpu_use(subject.name, self.rows.get(subject.ident, []), frame.sampled, cuts)
+            rows = self.rows.get(subject.ident, [])
+            use += tally.cpu_use(subject.name, rows, frame.sampled, cuts.get(subject.ident, {}))
         names = {ident: name for ident, name in frame.names.items() if frame.is_about(name)}
         first, last = self.first.states, self.last.states
         standstill = {cpu: last[cpu].standstill_ns - first[cpu].standstill_ns for cpu in frame.sampled}

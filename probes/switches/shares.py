@@ -58,6 +58,13 @@ class Shares:
         """Return a claim's rows by CPU with what was added to them."""
         return [tally.sum_rows(row, self.rows.get((ident, cpu))) for cpu, row in enumerate(rows)]
 
+    def ns(self) -> dict[int, int]:
+        """Return the CPU time that was added, by ident."""
+        found: dict[int, int] = {}
+        for (ident, _), row in self.rows.items():
+            found[ident] = found.get(ident, 0) + row.ns
+        return found
+
     def _claimed(self, piece: Piece, stay: Stay) -> Offence | None:
         bound = self.published.of(stay.ident, piece.now_ns)
         last = stay.to_ns == piece.now_ns

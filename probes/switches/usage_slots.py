@@ -1,4 +1,7 @@
-"""CPU time of a claim in slots of the observation, bounded however long the observation lasts."""
+"""CPU time of a claim in slots of the observation, bounded however long the observation lasts.
+
+Slots in which it did not run and which follow each other are one slot: of a stretch without use no rule asks more.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from toolkit.model.evidence import UsageBin
 
 MAX_BINS = 4096
-"""For one claim; when it is reached neighbours are joined, and slots become twice as long."""
+"""For one claim; when it is reached short neighbours are joined, and slots become twice as long."""
 
 
 @dataclass(slots=True)
@@ -23,11 +26,28 @@ class Bins:
         """Close the running slot: the claim has used ``total_ns`` since the window was opened."""
         if at_ns <= self._edge_ns:
             return
-        self._done.append((self._edge_ns, at_ns - self._edge_ns, total_ns - self._sum_ns))
+        begin_ns, used_ns = self._edge_ns, total_ns - self._sum_ns
+        if not used_ns and self._done and not self._done[-1][2]:
+            # Slots without use say the same together as apart: most claims of a node sleep most of the time.
+            begin_ns = self._done.pop()[0]
+        self._done.append((begin_ns, at_ns - begin_ns, used_ns))
         self._edge_ns, self._sum_ns = at_ns, total_ns
         if len(self._done) >= MAX_BINS:
-            pairs = zip(self._done[::2], self._done[1::2], strict=True)
-            self._done = [(a[0], a[1] + b[1], a[2] + b[2]) for a, b in pairs]
+            self._shorten()
+
+    def _shorten(self) -> None:
+        """Join short neighbours until half of the room is free; long stretches without use stay by themselves."""
+        limit_ns = 5 * sorted(length for _, length, _ in self._done)[len(self._done) // 2] // 2
+        while len(self._done) > MAX_BINS // 2:
+            joined = self._done[:1]
+            for start, length, used in self._done[1:]:
+                before = joined[-1]
+                if before[1] + length <= limit_ns:  # two of the usual length, not three
+                    joined[-1] = (before[0], before[1] + length, before[2] + used)
+                else:
+                    joined.append((start, length, used))
+            self._done = joined
+            limit_ns *= 2
 
     def values(self) -> tuple[UsageBin, ...]:
         """Return the closed slots."""

@@ -12,6 +12,7 @@ from probes.state import State
 from probes.subjects import Subject
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
+from probes.switches.nesting import nested, with_nested
 from probes.switches.owners import CgroupNames
 from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.switches.shares import Shares
@@ -40,6 +41,9 @@ class SwitchWatch(Watch[SwitchEdge]):
         self._slots = Clock(window.start_ns)
         """Beats when the running usage slots are closed."""
         self._bins: dict[str, Bins] = {}
+        self._nested: dict[int, tuple[int, ...]] = {}
+        self._nested_of = 0
+        """The claims inside each claim, and of how many claims that was found: they seldom change."""
         self._final: dict[int, list[Row]] = {}
         """The ledger's rows by ident, of claims that were removed, and of all when the window has closed: what comes
         next takes their place in the kernel."""
@@ -70,15 +74,32 @@ class SwitchWatch(Watch[SwitchEdge]):
             rows = self._state.ledger.rows(subject.slot, self.window.number)
         return self._shares.added_to(subject.ident, rows)
 
-    def usage_ns(self, subject: Subject) -> int:
-        """Return a claim's CPU time so far, nested claims included."""
-        inside = subject.claim.cgroup.rstrip("/") + "/"
-        return sum(
-            row.ns
-            for other in self.window.all_subjects()
-            if other is subject or other.claim.cgroup.startswith(inside)
-            for row in self.rows(other)
-        )
+    def usage_ns(self) -> dict[int, int]:
+        """Return every claim's CPU time so far by ident, nested claims included."""
+        subjects = {subject.ident: subject for subject in self.window.all_subjects()}
+        shares = self._shares.ns()
+        own = {ident: self._own_ns(subject) + shares.get(ident, 0) for ident, subject in subjects.items()}
+        return with_nested(own, self._inside())
+
+    def usage_of_ns(self, subject: Subject) -> int:
+        """Return one claim's CPU time so far, nested claims included; of hundreds no other is read."""
+        inside, shares = self._inside().get(subject.ident, ()), self._shares.ns()
+        own = [subject, *(one for one in self.window.all_subjects() if one.ident in inside)] if inside else [subject]
+        return sum(self._own_ns(one) + shares.get(one.ident, 0) for one in own)
+
+    def _own_ns(self, subject: Subject) -> int:
+        final = self._final.get(subject.ident)
+        if final is not None:
+            return sum(row.ns for row in final)
+        return self._state.ledger.ns(subject.slot, self.window.number)
+
+    def _inside(self) -> dict[int, tuple[int, ...]]:
+        # Of a window's claims there are only ever more: those that were removed stay among them.
+        subjects = self.window.all_subjects()
+        if len(subjects) != self._nested_of:
+            self._nested_of = len(subjects)
+            self._nested = nested((subject.ident, subject.claim.cgroup) for subject in subjects)
+        return self._nested
 
     def add_bins(self) -> None:
         """Close the running usage slot of every claim."""
@@ -89,8 +110,9 @@ class SwitchWatch(Watch[SwitchEdge]):
         moment = time.monotonic_ns()
         self._slots.beat(moment)
         now = moment - self.window.start_ns
+        used = self.usage_ns()
         for subject in state.subjects.values():
-            self._bins.setdefault(subject.name, Bins(subject.name)).add(now, self.usage_ns(subject))
+            self._bins.setdefault(subject.name, Bins(subject.name)).add(now, used[subject.ident])
 
     def settle(self, pieces: list[Piece]) -> list[Detail]:
         """Cut the intervals whose word has come, or will not come any more; returns the times outside among them."""

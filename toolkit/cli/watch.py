@@ -29,6 +29,7 @@ from toolkit.session.consecutive import WINDOW_S, Judged
 from toolkit.session.engine import session
 from toolkit.session.following import Follower
 from toolkit.session.preflight import require_run
+from toolkit.session.rotation import Rotation
 from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.sources.followed_tool import FollowedTool
@@ -54,6 +55,12 @@ ROOM = 3
     show_default=True,
     help="Seconds of one window; each window is judged and saved by itself.",
 )
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Keep at most N windows on disk: the oldest go, those that passed first, those that failed last.",
+)
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
 @click.option(
@@ -71,6 +78,7 @@ def command(
     chosen: tuple[Chosen, ...],
     duration: float | None,
     window_s: float,
+    keep: int | None,
     metrics_port: int | None,
     metrics_address: str,
     metrics_file: Path | None,
@@ -85,13 +93,14 @@ def command(
     --kubelet` prints them), and are followed: containers that appear are judged from then on, those that are gone end,
     one that restarts is the same subject in its new cgroup, and a shared pool that shrinks or grows changes the claim.
     With --podman, --docker, --systemd or --slurm they are what that tool says (as `pinproof claims` prints it), and are
-    followed in the same way; a file that it printed earlier is read once.
+    followed in the same way. Instead of asking the tool, a file of what it printed can be given.
 
     The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
     passed, else with details) and saved. What goes wrong in one window does not affect the others.
 
     A run of one window is saved as DIR/RUN. A run of several is saved as DIR/RUN/window-000001 and so on, with their
-    sums in DIR/RUN/result.json. SIGINT, SIGTERM and SIGHUP end the last window; it is judged like the others.
+    sums in DIR/RUN/result.json. With --keep N at most N of these directories stay; the sums and the worst windows are
+    of all. SIGINT, SIGTERM and SIGHUP end the last window; it is judged like the others.
 
     Exit code: that of the worst window.
     """
@@ -118,6 +127,7 @@ def command(
         with session(claims, window, lines) as open_session, follower or nullcontext():
             opened, now = open_session.opened, None if follower is None else follower.claims
             windows = open_session.consecutive(path, window_s=window_s, duration_s=duration, now=now)
+            rotation = Rotation(path, keep, windows.sums)
             with (
                 _served(claims, windows.look, metrics_address, metrics_port, metrics_file),
                 progress(duration or 1, "watching") as bar,
@@ -132,7 +142,7 @@ def command(
 
                 for judged in windows.windows(tick):
                     lines.ended(judged.record.claims, judged.record.evidence)
-                    codes.append(_print_window(judged, verbose=verbose, as_json=as_json))
+                    codes.append(_print_window(judged, rotation.save, verbose=verbose, as_json=as_json))
                     codes = [worse(*codes)]
         if not judged.alone:
             codes.append(_print_sums(windows.result(), path, verbose=verbose, as_json=as_json))
@@ -166,7 +176,7 @@ def _served(
     return exported(claims, look, address=address, port=port, file=file, complain=lambda line: say_line(line, err=True))
 
 
-def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:
+def _print_window(judged: Judged, save: Callable[[Judged], None], *, verbose: bool, as_json: bool) -> int:
     """Print a window that has ended, then save it. Returns as :func:`toolkit.cli.ending.attempt`."""
     result = judged.record.result
 
@@ -179,7 +189,7 @@ def _print_window(judged: Judged, *, verbose: bool, as_json: bool) -> int:
         else:
             say(render_table(result, verbose=verbose))
 
-    return show_and_save(show, judged.record.save)
+    return show_and_save(show, lambda: save(judged))
 
 
 def _print_sums(result: Result, path: Path, *, verbose: bool, as_json: bool) -> int:

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.host.cgroup_paths import relative
+
+_LEAF_LINKS = 2
+"""Links of a directory without directories in it: its name and its own ".". Where a file system counts otherwise
+(btrfs: always 1) the tree is walked. Of a cgroup, which has some fifty files, one stat(2) says so instead of a listing.
+Source: fs/kernfs/inode.c (``kernfs_refresh_inode``: ``set_nlink(inode, kn->dir.subdirs + 2)``)."""
 
 
 def pids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
@@ -51,8 +57,18 @@ def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[Path, ...]:
     path = relative(cgroup)
     legacy = dict(hierarchy.legacy)
     for mount in (hierarchy.unified, legacy.get("cpuset"), legacy.get("cpu")):
-        if mount is not None and (mount / path).is_dir():
-            return tuple(Path(walked[0]) for walked in os.walk(mount / path, onerror=lambda error: None))
+        if mount is None:
+            continue
+        directory = mount / path
+        try:
+            status = directory.stat()
+        except OSError:
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            continue
+        if status.st_nlink == _LEAF_LINKS:
+            return (directory,)
+        return tuple(Path(walked[0]) for walked in os.walk(directory, onerror=lambda error: None))
     return ()
 
 

@@ -157,7 +157,7 @@ def v1_number(controller: str, root: Path = Path("/")) -> int:
     return 0
 
 
-def read_control(path: Path) -> str | None:
+def read_control(path: Path | str) -> str | None:
     r"""Read a whole control file; ``None`` if it does not exist (any more) or is not readable in this kind of cgroup.
 
     Bytes that are no UTF-8 are kept (``surrogateescape``). A name in it is spelt by

@@ -35,7 +35,7 @@ class WorkloadKind(StrEnum):
     MEMORY = "memory"
     """Touches ``memory_bytes`` of anonymous memory again and again."""
     PULSE = "pulse"
-    """Sleeps 10 ms, runs 0.2 ms in user mode, for ever: many short known intervals (the canaries do this)."""
+    """Sleeps 10 ms, runs 0.05 ms in user mode, for ever: many short known intervals (the canaries do this)."""
 
 
 @stage_value

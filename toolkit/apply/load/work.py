@@ -6,7 +6,7 @@ themselves ``pinproof-KIND``; if one dies, the main process ends too. ``quiet`` 
 ``quiet``: sleeps in several threads. ``escape``: asks sched_setaffinity for every CPU in turn, 2 ms of work on each.
 ``exec``: short-lived fork + exec children (stress-ng refuses to do that as root). ``syscall``: reads /dev/zero in
 64 KiB pieces, so that nearly all its time is kernel mode in system calls of some microseconds.
-``pulse``: 10 ms of sleep, 0.2 ms of work, for ever.
+``pulse``: 10 ms of sleep, 0.05 ms of work, for ever.
 """
 
 import os
@@ -59,10 +59,10 @@ def escape() -> None:
 
 
 def pulse() -> None:
-    """Run for 0.2 ms, sleep for 10 ms."""
+    """Run for 0.05 ms, sleep for 10 ms: two of these are the canaries of a watch that lasts for months."""
     name_self("pinproof-pulse")
     while True:
-        end = time.monotonic_ns() + 200_000
+        end = time.monotonic_ns() + 50_000
         while time.monotonic_ns() < end:
             pass
         time.sleep(0.01)

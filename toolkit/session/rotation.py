@@ -1,0 +1,62 @@
+"""Which windows of a long watch stay on disk: at most so many, and what was found stays longest.
+
+Beyond the number the window goes that says least: passed and skipped before undecided, undecided before failed, and of
+those the oldest. The sums and the worst windows (``result.json`` of the run) are of all windows, and are written before
+one of them is removed: what is removed is evidence, never a verdict that was not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from toolkit.disk import remove_directory
+from toolkit.model.result import Result
+from toolkit.model.verdict import Outcome
+from toolkit.session.consecutive import Judged
+from toolkit.store import save_windows_result
+
+_SAYS_LEAST = (Outcome.PASSED, Outcome.UNDECIDED, Outcome.FAILED)
+
+
+def surplus(saved: Iterable[tuple[int, Outcome]], keep: int) -> tuple[int, ...]:
+    """Return the numbers of the windows that go, in the order in which they go.
+
+    :param saved: number and outcome of each window on disk. :param keep: how many may stay.
+    """
+
+    def order(window: tuple[int, Outcome]) -> tuple[int, int]:
+        number, outcome = window
+        # A skipped window says no more than one that passed.
+        return _SAYS_LEAST.index(Outcome.PASSED if outcome is Outcome.SKIPPED else outcome), number
+
+    windows = sorted(saved, key=order)
+    return tuple(number for number, _ in windows[: max(0, len(windows) - keep)])
+
+
+class Rotation:
+    """Saves the windows of one run and removes those that are too many.
+
+    :param path: of the run. :param keep: windows that stay on disk; ``None``: all.
+    :param sums: the result of all windows so far.
+    """
+
+    def __init__(self, path: Path, keep: int | None, sums: Callable[[], Result]) -> None:
+        self._path, self._keep, self._sums = path, keep, sums
+        self._saved: dict[int, tuple[Outcome, Path]] = {}
+
+    def save(self, judged: Judged) -> None:
+        """Save a window. A run of one window is that window, and stays.
+
+        :raises InputError: it cannot be written, or one that is too many cannot be removed.
+        """
+        judged.record.save()
+        if self._keep is None or judged.alone:
+            return
+        self._saved[judged.number] = (judged.record.result.outcome, judged.record.saved.path)
+        going = surplus(((number, outcome) for number, (outcome, _) in self._saved.items()), self._keep)
+        if going:
+            save_windows_result(self._path, self._sums())
+        for number in going:
+            _, path = self._saved.pop(number)
+            remove_directory(path)
