@@ -37,11 +37,12 @@ root:
 conformance: root setup ## judge this machine: every scenario that fits it, with its negative control (root)
 	@$(BIN)/pinproof conformance $(ARGS)
 
+# The files that take longest are below tests/integration: they begin first, so that no worker ends with one alone.
 .PHONY: test
 test: root setup-test ## all tests that need no other machine: unit and integration (root)
 	@if [ -n '$(subst ','\'',$(ARGS))' ]; then $(BIN)/python -m pytest -m "not slow" tests/unit tests/integration $(ARGS); \
-	else $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and (beside or not integration)" \
-			tests/unit tests/integration; beside=$$?; \
+	else $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
+			-m "not slow and (beside or not integration)" tests/integration tests/unit; beside=$$?; \
 		$(BIN)/python -m pytest -m "not slow and not beside" tests/integration && exit $$beside; fi
 
 # ---------------------------------------------------------------- parts

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import struct
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolkit.host.bpf_syscalls import bpf, object_info
+from toolkit.host.bpf_syscalls import bpf, bpf_answer, object_info
 
-_MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY, _MAP_UPDATE_BATCH = 1, 2, 3, 4, 26
+_MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH = 1, 2, 3, 24, 26
+_BATCH = struct.Struct("=QQQQIIQQ")
+_COUNT_AT = 32
+"""Where ``union bpf_attr`` has the number of entries of a batch: the kernel writes there how many it has copied."""
+_ENTRIES = 1024
+"""Entries of a batch; more where one bucket has more."""
 _TEST_RUN, _STATS = 10, 32
 _RUN_ON_CPU = 1
 BPF_ANY, BPF_NOEXIST = 0, 1
@@ -36,14 +42,13 @@ class Map:
         self.value_size = -(-value_size // 8) * 8 if copies > 1 else value_size
         self.copies = copies
         self._key = ctypes.create_string_buffer(key_size)
-        self._next = ctypes.create_string_buffer(key_size)
         self._value = ctypes.create_string_buffer(self.value_size * copies)
         self._words = memoryview(self._value).cast("B")[: self.value_size * copies // 8 * 8].cast("Q")
         self._lookup = self._attr()
 
-    def _attr(self, value: bool = True, flags: int = 0) -> bytes:
-        second = ctypes.addressof(self._value if value else self._next)
-        return struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(self._key), second, flags)
+    def _attr(self, flags: int = 0) -> bytes:
+        places = ctypes.addressof(self._key), ctypes.addressof(self._value)
+        return struct.pack("=IIQQQ", self.fd, 0, *places, flags)
 
     def lookup(self, key: bytes) -> bytes | None:
         """Return the value (all CPUs'), or ``None``."""
@@ -98,26 +103,39 @@ class Map:
 
     def keys(self) -> Iterator[bytes]:
         """Walk the keys of a hash map; entries made or removed meanwhile may or may not be met."""
-        attr = struct.pack("=IIQQQ", self.fd, 0, 0, ctypes.addressof(self._next), 0)
-        while True:
-            try:
-                bpf(_MAP_NEXT_KEY, attr)
-            except OSError as error:
-                if error.errno == errno.ENOENT:
-                    return
-                raise
-            key = self._next.raw
-            yield key
-            self._key.raw = key
-            attr = self._attr(value=False)
+        return (key for key, _ in self.items())
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Walk keys with their values."""
-        # The walk goes on from a key that may be deleted meanwhile (it would start again): take the keys first.
-        for key in tuple(dict.fromkeys(self.keys())):
-            value = self.lookup(key)
-            if value is not None:
-                yield key, value
+        """Walk keys with their values. Whole buckets are copied at a time: an entry may be deleted when it is met."""
+        sizes = (self.key_size, self.value_size * self.copies)
+        for count, *rows in self._batches():
+            for index in range(count):
+                key, value = (row[index * size : (index + 1) * size] for row, size in zip(rows, sizes, strict=True))
+                yield bytes(key), bytes(value)
+
+    def count(self) -> int:
+        """Return how many entries a hash map has."""
+        return sum(count for count, *_ in self._batches())
+
+    def _batches(self) -> Iterator[tuple[int, memoryview, memoryview]]:
+        """Yield entries as the kernel copies them: how many, keys, values."""
+        entries = _ENTRIES
+        cursor: ctypes.Array[ctypes.c_char] | None = None
+        while True:
+            keys = ctypes.create_string_buffer(self.key_size * entries)
+            values = ctypes.create_string_buffer(self.value_size * self.copies * entries)
+            after = ctypes.create_string_buffer(8)  # the number of a bucket
+            places = (ctypes.addressof(cursor) if cursor else 0, *map(ctypes.addressof, (after, keys, values)))
+            code, written = bpf_answer(_MAP_LOOKUP_BATCH, _BATCH.pack(*places, entries, self.fd, 0, 0))
+            if code == errno.ENOSPC:
+                entries *= 2
+                continue
+            if code not in (0, errno.ENOENT):  # the latter: there is nothing after these
+                raise OSError(code, os.strerror(code))
+            yield int.from_bytes(written[_COUNT_AT:][:4], sys.byteorder), memoryview(keys), memoryview(values)
+            if code:
+                return
+            cursor = after
 
 
 def run_program(fd: int, *args: int, cpu: int | None = None) -> None:

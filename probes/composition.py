@@ -21,6 +21,7 @@ from probes.programs import Side
 from probes.switches.ledger import Ledger
 from probes.switches.witness import Switches
 from probes.witness import Witness
+from probes.writes.witness import WriteWitness
 
 WITNESSES: tuple[type[Witness[Any]], ...] = (
     # Nothing, or little, that has to be read at a certain moment:
@@ -29,6 +30,7 @@ WITNESSES: tuple[type[Witness[Any]], ...] = (
     Masks,
     Cpus,
     ActionWitness,
+    WriteWitness,
     Identities,
     # Dear to read: far from the ledger's moment.
     Files,

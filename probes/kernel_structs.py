@@ -31,6 +31,18 @@ ARRIVAL: dict[str, tuple[str, ...]] = {
 }
 """When a task came onto its CPU, by the scheduler's clock, and that clock: CONFIG_SCHED_INFO (CONFIG_SCHEDSTATS or
 CONFIG_TASK_DELAY_ACCT bring it) and CONFIG_FAIR_GROUP_SCHED. Distributions have all; without them nothing is asked."""
+OPEN_FILES: dict[str, tuple[str, ...]] = {"kernfs_open_file": ("kn",), "kernfs_node": ("name", "priv")}
+"""Which control file a write goes to, and of which cgroup; the directory is ``parent``, ``__parent`` since
+633488947ef6 (Linux 6.15)."""
+DESCRIPTORS: dict[str, tuple[str, ...]] = {
+    "task_struct": ("files",),
+    "files_struct": ("fdt",),
+    "fdtable": ("max_fds", "fd"),
+    "file": ("f_inode",),
+    "inode": ("i_sb", "i_private"),
+    "super_block": ("s_magic",),
+}
+"""Which file a descriptor is."""
 
 CPUSET_SUBSYS = ("cgroup_subsys_id", "cpuset_cgrp_id")
 """Where the cpuset controller stands in ``css_set.subsys``."""
@@ -58,6 +70,23 @@ def settings(root: Path) -> dict[str, int]:
     found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()}
     # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.
     return found | {"CPUSET_SUBSYS": btf.enumerator(*CPUSET_SUBSYS) or 0}
+
+
+def of_open_files(root: Path) -> dict[str, int]:
+    """Return ``OFF_<STRUCT>_<MEMBER>`` of :data:`OPEN_FILES`, the directory and :data:`DESCRIPTORS`.
+
+    What this kernel has otherwise is left out: the programs that need it are not made.
+
+    :raises HostUnsupportedError: the kernel has no BTF.
+    """
+    btf = _kernel(root)
+    parent = "__parent" if btf.has_member("kernfs_node", "__parent") else "parent"
+    wanted = OPEN_FILES | {"kernfs_node": (*OPEN_FILES["kernfs_node"], parent)}
+    places: dict[str, int] = {}
+    for group in (wanted, DESCRIPTORS):
+        if all(btf.has_member(struct, member) for struct, members in group.items() for member in members):
+            places |= {name.replace(".__", "."): value for name, value in _offsets(btf, group).items()}
+    return {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()}
 
 
 def _offsets(btf: Btf, wanted: dict[str, tuple[str, ...]]) -> dict[str, int]:

@@ -23,6 +23,7 @@ class ObserveOptions:
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
     :param max_actions: moves between cgroups, and affinity changes, that a CPU reports in a window; others are counted.
+    :param max_writes: writes to control files that a CPU reports in a window; others are counted.
     :param trace_syscalls: see affinity changes at the exit of system calls where the kernel refuses the cheap way;
         slows every system call of the machine.
     :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.
@@ -40,6 +41,7 @@ class ObserveOptions:
     max_intruders: int = 16384
     max_irqs: int = 8192
     max_actions: int = 256
+    max_writes: int = 1024
     trace_syscalls: bool = False
     ring_pages: int = 64
     details_per_row: int = 32

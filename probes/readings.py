@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from probes.options import ObserveOptions
@@ -55,6 +55,7 @@ class Frame:
     :param closed: it has ended; otherwise this is a look at it so far.
     :param subjects: the claims that this is about, those that were removed meanwhile first.
     :param others: claims that were watched, too, and that this is not about (:meth:`Readings.about`).
+    :param other_names: their names: asked once for every row of the evidence.
     :param names: claims by ident, also those of other windows.
     :param sampled: CPUs with a CPU-clock sampler.
     :param watched: the exclusive and reserved CPUs, at present.
@@ -70,12 +71,17 @@ class Frame:
     options: ObserveOptions
     subjects: tuple[Watched, ...] = ()
     others: tuple[Watched, ...] = ()
+    other_names: frozenset[str] = field(init=False)
     names: Mapping[int, str]
     sampled: CpuSet = EMPTY
     watched: CpuSet = EMPTY
     pods_root: str | None = None
     transitions: tuple[Transition, ...] = ()
     spots: tuple[BlindSpot, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Derive the names."""
+        object.__setattr__(self, "other_names", frozenset(other.name for other in self.others))
 
     @property
     def start_ns(self) -> int:
@@ -89,7 +95,7 @@ class Frame:
 
     def is_about(self, claim: str) -> bool:
         """Say whether what is known of a claim, by name, belongs here."""
-        return all(claim != other.name for other in self.others)
+        return claim not in self.other_names
 
     @property
     def claims(self) -> dict[str, Watched]:

@@ -57,6 +57,8 @@ class Subject:
     """Events of its cgroup (made, deleted) that have been taken note of."""
     gone: bool = False
     """Whether there is no cgroup of its name at present."""
+    reported: bool = False
+    """Whether the kernel side reports what happens to its cgroup: the name is not too long for it."""
     checked_ns: int = 0
     """When its cgroup was last looked at and was the known one."""
     cause: str = "host"

@@ -6,6 +6,7 @@ Source: docs/principles.md. The catalogue that ships in ``validators/scenarios``
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from importlib import resources
 from pathlib import Path
@@ -80,6 +81,7 @@ class _Requires(_Part):
     threads_per_core: int = Field(default=1, ge=1)
     l3_groups: int = Field(default=1, ge=1)
     max_numa_nodes: int | None = Field(default=None, ge=1)
+    even_numa_nodes: bool = False
     hugepages_2mib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiB")
     memory_mib: int = Field(default=0, ge=0)
 
@@ -269,8 +271,9 @@ def load_scenario(path: Path) -> Scenario:
     return parse_scenario(read_text(path, EXPECTED, MAX_BYTES), str(path), path.parent)
 
 
+@functools.cache
 def load_catalogue() -> tuple[Scenario, ...]:
-    """Read the scenarios that ship with pinproof, in file name order."""
+    """Read the scenarios that ship with pinproof, in file name order; once in a process, for they do not change."""
     folder = resources.files("validators") / "scenarios"
     files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
     return tuple(parse_scenario(entry.read_text(encoding="utf-8"), entry.name) for entry in files)

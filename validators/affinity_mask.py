@@ -88,9 +88,10 @@ RULE = Rule(
         id=ID,
         claim="Every thread of the claim may run only on the claim's CPUs.",
         how=prose("""
-            Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second. Each
-            distinct mask is compared with the set that was promised at that time. A mask that reaches outside is a
-            failure, even if the thread never ran there. If no thread was read the verdict is undecided.
+            Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second, on a node
+            with hundreds of threads more seldom, so that reading takes at most 1 % of a CPU, and once in each window at
+            least. Each distinct mask is compared with the set that was promised at that time. A mask that reaches
+            outside is a failure, even if the thread never ran there. If no thread was read the verdict is undecided.
 
             A mask narrower than the set is legal and counted apart: a thread may narrow itself, and since kernel 6.2 a
             change of the cpuset keeps that.
@@ -100,7 +101,8 @@ RULE = Rule(
 
             A mask that was too wide for less than `longest_gap_ms`, the longest time between two readings of a thread
             of the claim, may be missed. The rule is undecided if that time exceeds the sum of the pause between two
-            scans (200 ms), four times the CPU time of a scan, and 500 ms (our own wait for a CPU on a loaded host).
+            scans (200 ms, or 99 times the CPU time of a scan, whichever is longer), four times the CPU time of a scan,
+            and 500 ms (our own wait for a CPU on a loaded host).
         """),
         source="Documentation/filesystems/proc.rst; sched_setaffinity(2); docs/facts.md K10, K11, docs/failures.md F49",
         negative_control="Widen the cgroup's cpuset behind the claim's back: `echo 0-1 > cpuset.cpus`.",

@@ -11,20 +11,30 @@ from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import bandwidth, file_history, view
+from validators import bandwidth, file_history, view, writers
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "applied"
+_EVER_NS = -(1 << 62)
 PAGE_BYTES = 65_536
 """The largest page size in use: the kernel rounds memory limits down to whole pages."""
+_FILES = {
+    "cpuset.cpus": writers.CPUS,
+    "cpuset.mems": writers.MEMS,
+    "the quota": writers.QUOTA,
+    "the burst": writers.BURST,
+    "the weight": writers.WEIGHT,
+    "the memory limit": writers.MEMORY,
+}
 
 
 @dataclass(slots=True)
 class _Reading:
-    """What the comparison of one reading of the files found."""
+    """What the comparison of one reading of the files found. ``names``: values that were wrong at any time."""
 
     wrong: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     measures: dict[str, Measure] = field(default_factory=dict)
     compared: int = 0
@@ -66,7 +76,7 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
         if claim.cpus is not None and claim.cpus & offline and all("cpuset.cpus" in text for text in reading.wrong):
             return verdict(Outcome.UNDECIDED, f"CPUs {claim.cpus & offline} went offline: {reading.wrong[0]}")
         more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
-        return verdict(Outcome.FAILED, reading.wrong[0] + more + lives)
+        return verdict(Outcome.FAILED, reading.wrong[0] + more + lives + _writer(reading, claim, evidence, drifts))
     if reading.unread:
         return verdict(Outcome.UNDECIDED, reading.unread[0])
     if not reading.compared:
@@ -74,6 +84,15 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
     times = evidence.coverage.file_readings
     between = f", {times} times in between" if times else ""
     return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before{between} and after{lives}")
+
+
+def _writer(reading: _Reading, claim: Claim, evidence: Evidence, drifts: tuple[file_history.Deviation, ...]) -> str:
+    """Return who wrote what is wrong first, where the kernel reported it."""
+    files = _FILES.get(reading.names[0].removesuffix(".effective"), ())
+    if any(text.startswith("before") for text in reading.wrong):
+        return writers.of(claim, evidence, files, reading.measures, seen_ns=0, after_ns=_EVER_NS)
+    after_ns, seen_ns = (drifts[0].after_ns, drifts[0].from_ns) if drifts else (0, evidence.duration_ns)
+    return writers.of(claim, evidence, files, reading.measures, seen_ns=seen_ns, after_ns=after_ns)
 
 
 def _since(claim: Claim, evidence: Evidence) -> int:
@@ -90,7 +109,9 @@ def _drifts(reading: _Reading, claim: Claim, evidence: Evidence) -> tuple[file_h
     def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
         cpus = None if layered else cpus
         problems = _problems(reading, claim, files, cpus, earlier=files.at_ns < since or files in first)
-        found = [f"{name} was {what}" for name, what in problems if what]
+        wrong = [(name, what) for name, what in problems if what]
+        reading.names += [name for name, _ in wrong]
+        found = [f"{name} was {what}" for name, what in wrong]
         return "; ".join(found)
 
     return file_history.deviations(claim, evidence, problem)
@@ -105,6 +126,7 @@ def _compare(
             reading.unread.append(f"{name} of {claim.cgroup} was not read {when} the window")
         elif problem:
             reading.wrong.append(f"{when} the window {name} was {problem}")
+            reading.names.append(name)
 
 
 def _problems(
@@ -196,8 +218,8 @@ RULE = Rule(
             burst, the weight or shares, and the memory limit.
 
             A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
-            the time of the readings that differed. A value that could not be read is undecided. Readings more than 3 s
-            apart leave the rule undecided.
+            the time of the readings that differed, and who wrote the file last before them, where the kernel reports
+            that. A value that could not be read is undecided. Readings more than 3 s apart leave the rule undecided.
 
             CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
             kubelet asked for and when.

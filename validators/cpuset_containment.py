@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Transition
+from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import file_history, view
 from validators.rule import Rule, RuleDoc, prose
@@ -19,6 +20,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     use = view.by_claim(evidence.cpu_use)
     offenders = view.by_claim(evidence.offenders)
     changes = view.by_claim(evidence.transitions)
+    inside = nested((claim.name, claim.cgroup) for claim in claims.claims)
+    # A claim below another's cgroup must keep to its CPUs, too: all workload but ephemeral containers.
+    keeping = {claim.name for claim in claims.claims if claim.kind is SubjectKind.CONTAINER}
     return tuple(
         _judge(
             claim,
@@ -26,7 +30,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             use.get(claim.name, []),
             offenders.get(claim.name, []),
             changes.get(claim.name, []),
-            [row for other in claims.claims if _counts_as(other, claim) for row in use.get(other.name, [])],
+            [row for name in inside.get(claim.name, ()) if name in keeping for row in use.get(name, [])],
         )
         for claim in claims.claims
     )
@@ -103,11 +107,6 @@ def _judge(
     measures["but"] = _but(claim, allowed, rows)
     counted = f"0 of {measures['switches_judged']} switches and {measures['samples']} samples outside"
     return verdict(Outcome.PASSED, f"{counted} {claim.cpus}{measures['but']}")
-
-
-def _counts_as(inner: Claim, outer: Claim) -> bool:
-    """Return whether a claim below another's cgroup must keep to its CPUs: all workload but ephemeral containers."""
-    return view.inside(inner, outer) and inner.kind is SubjectKind.CONTAINER
 
 
 def _but(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> str:

@@ -10,7 +10,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import file_history, live_layers, picture, view
+from validators import file_history, live_layers, picture, view, writers
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -65,7 +65,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
     def verdict(outcome: Outcome, reason: str) -> Verdict:
         return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
 
-    drift = _drift(claim, evidence)
+    drift = _drift(claim, evidence, measures)
     if drift:
         return verdict(Outcome.FAILED, drift)
     if all(len(words) < 2 for words in sides.values()):
@@ -94,7 +94,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
     return verdict(Outcome.PASSED, f"{', '.join(names)} agree")
 
 
-def _drift(claim: Claim, evidence: Evidence) -> str:
+def _drift(claim: Claim, evidence: Evidence, measures: dict[str, Measure]) -> str:
     """Return what the cgroup said for a time although it had said, and the claim still says, something else.
 
     Nobody was late there: a write took away what had been granted.
@@ -112,7 +112,9 @@ def _drift(claim: Claim, evidence: Evidence) -> str:
         return ""
     for drift in file_history.deviations(claim, evidence, problem):
         if drift.sound_before:
-            return f"{Layer.CLAIM} and {Layer.CGROUP} differed {drift.when}: {drift.text}"
+            files = writers.CPUS if drift.text.startswith("CPUs") else writers.MEMS
+            writer = writers.of(claim, evidence, files, measures, seen_ns=drift.from_ns, after_ns=drift.after_ns)
+            return f"{Layer.CLAIM} and {Layer.CGROUP} differed {drift.when}: {drift.text}{writer}"
     return ""
 
 

@@ -16,13 +16,13 @@ from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.evidence.following import GivingBack
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import file_history, view
+from validators import file_history, view, writers
 from validators.wording import seconds
 
 GUARD_NS = 3 * view.NANOSECONDS
 """A layer is read every 2 s at the least (and when a sign of it changes), a control file every second."""
 CONFIRM_NS = view.NANOSECONDS
-"""So long after a cgroup differed the runtime must still say the other thing: it answers after it has written."""
+"""So long after a cgroup changed the runtime must still say the other thing: an update changes both."""
 Finding = tuple[Outcome, str]
 
 
@@ -60,7 +60,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
             api=_runs(mine, Layer.POD_RESOURCES),
             asked=_runs(mine, Layer.RUNTIME),
             cgroup=_granted(claim, evidence),
-            masks=masks.get(claim.name, []),
+            masks=_present(claim, evidence, masks.get(claim.name, [])),
         )
         verdicts.append(_judge(rule, claim, claims, evidence, said, back.get(claim.name, [])))
     if verdicts:
@@ -88,7 +88,7 @@ def _judge(
         *_overlap(back, evidence, measures),
         *_lag(said.state, said.asked, (Layer.CHECKPOINT, Layer.RUNTIME), limit_ns, bound, measures),
         *_lag(said.state, said.api, (Layer.CHECKPOINT, Layer.POD_RESOURCES), limit_ns, bound, measures),
-        *(_drift(claim, evidence, said) if said.asked else _unasked(said, limit_ns, bound, measures)),
+        *(_drift(claim, evidence, said, measures) if said.asked else _unasked(said, limit_ns, bound, measures)),
         *_held(said),
         *_mems(claim, evidence),
     ]
@@ -117,9 +117,20 @@ def _runs(rows: list[LayerView], layer: Layer) -> list[_Run]:
     return found
 
 
+def _present(claim: Claim, evidence: Evidence, masks: list[ThreadMask]) -> list[ThreadMask]:
+    """Leave out the threads of a cgroup before this one: what they held says nothing about the present one."""
+    begun_ns = max(_made(claim, evidence), default=0)
+    return [mask for mask in masks if mask.first_at_ns >= begun_ns]
+
+
+def _made(claim: Claim, evidence: Evidence) -> list[int]:
+    """Return when a cgroup of the claim was ready."""
+    return [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS]
+
+
 def _granted(claim: Claim, evidence: Evidence) -> list[_Run]:
     """The cgroup's CPUs as the kernel grants them; readings while it was being made are left out."""
-    made = [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS]
+    made = _made(claim, evidence)
     readings = [
         (at_ns, files.cpus if files.cpus_effective is None else files.cpus_effective)
         for at_ns, files in file_history.readings(evidence, claim.cgroup)
@@ -182,30 +193,43 @@ def _lag(
     return [(Outcome.FAILED, f"{text} (bound {bound})")]
 
 
-def _drift(claim: Claim, evidence: Evidence, said: _Said) -> list[Finding]:
-    """What was asked for against what is: a difference is another program's write, or the kernel's, at once."""
-    for run in said.cgroup:
-        near = [
-            one.cpus
-            for index, one in enumerate(said.asked)
-            if (index == 0 or said.asked[index - 1].last_ns <= run.last_ns + GUARD_NS)
-            and (index + 1 == len(said.asked) or said.asked[index + 1].first_ns >= run.first_ns - GUARD_NS)
-        ]
+def _drift(claim: Claim, evidence: Evidence, said: _Said, measures: dict[str, Measure]) -> list[Finding]:
+    """What was asked for against what is: a difference is another program's write, or the kernel's."""
+    for number, run in enumerate(said.cgroup):
         online = _online(evidence, run.first_ns)
-        if any(run.cpus in (cpus, cpus & online) or not cpus & online for cpus in near):
-            continue
-        last = said.asked[-1]
-        what = "asked for"
-        text = (
-            f"{Layer.RUNTIME} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {near[-1] if near else last.cpus} "
-            f"{what} against {run.cpus or 'none'}"
-        )
-        if near and run.cpus < near[-1]:
-            text += " (a cpuset that lost CPUs while they were offline does not get them back by itself)"
-        if last.last_ns < run.first_ns + CONFIRM_NS:
-            return [(Outcome.UNDECIDED, f"{text}; the runtime was not asked again in this window")]
-        return [(Outcome.FAILED, f"{text}: drift, no bound")]
+        for one in said.asked:
+            if run.cpus in (one.cpus, one.cpus & online) or not one.cpus & online:
+                continue
+            last = one is said.asked[-1] and run.last_ns >= evidence.duration_ns
+            outcome, why = _apart(run, one, last=last)
+            if outcome is Outcome.PASSED:
+                continue
+            text = (
+                f"{Layer.RUNTIME} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {one.cpus} asked for against "
+                f"{run.cpus or 'none'}"
+            )
+            if run.cpus < one.cpus:
+                text += " (a cpuset that lost CPUs while they were offline does not get them back by itself)"
+            after_ns = said.cgroup[number - 1].first_ns if number else 0
+            writer = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
+            return [(outcome, f"{text}{why}{writer}")]
     return []
+
+
+def _apart(run: _Run, one: _Run, *, last: bool) -> Finding:
+    """Judge a cgroup's value beside another one that the runtime was asked for; passed: the one followed the other.
+
+    :param last: both are the last that is known of them, and the cgroup's holds to the end of the window.
+    """
+    # The file changed while the word stayed: the kubelet and its runtime change both.
+    changed = run.first_ns > 0 and one.first_ns <= run.first_ns
+    if changed and one.last_ns >= run.first_ns + CONFIRM_NS:
+        return Outcome.FAILED, ": drift, no bound"
+    if min(run.last_ns, one.last_ns) - max(run.first_ns, one.first_ns) > GUARD_NS:
+        return Outcome.FAILED, ": drift, a runtime writes what it was asked for at once"
+    if changed and last:
+        return Outcome.UNDECIDED, "; the runtime was not asked again in this window"
+    return Outcome.PASSED, ""
 
 
 def _unasked(said: _Said, limit_ns: int, bound: str, measures: dict[str, Measure]) -> list[Finding]:

@@ -157,9 +157,14 @@ def by_systemd(evidence: Evidence, cgroup: str) -> bool:
 
 
 def layered(claim: Claim, evidence: Evidence) -> bool:
-    """Return whether layers of a node that is followed state the claim's CPUs: ``layers-agree`` judges them in time."""
-    return evidence.following is not None and any(
-        row.claim == claim.name and row.layer in (Layer.CHECKPOINT, Layer.RUNTIME) for row in evidence.layers
+    """Return whether layers of a node that is followed state the claim's CPUs: ``layers-agree`` judges them in time.
+
+    A container that came or went within the window may be gone before any layer was read of it: its pool's promise may
+    have grown meanwhile, which nobody has to follow at once.
+    """
+    return evidence.following is not None and (
+        passing(claim, evidence)
+        or any(row.claim == claim.name and row.layer in (Layer.CHECKPOINT, Layer.RUNTIME) for row in evidence.layers)
     )
 
 

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from probes.actions.records import ACTION_MOVE, ActionState, Affinity, Move
+from probes.optional import attach_optional
 from probes.options import ObserveOptions
 from probes.program import Program
 from probes.programs import Programs, Side, possible
 from probes.records import per_cpu
-from toolkit.host import bpf_syscalls
 from toolkit.host.cgroup_mounts import read_control
 
 
@@ -52,21 +52,13 @@ class Actions(Side):
 
     def attach(self) -> None:
         """Attach where it costs nobody else, or where that was asked for."""
-        _, complaint = self.loaded.optional("on_affinity")
-        syscalls = (("on_sys_exit", "sys_exit"),) if self.loaded.options.trace_syscalls else ()
-        for name, tracepoint in (("on_affinity", ""), *syscalls):
-            fd, _ = self.loaded.optional(name)
-            if fd is None:
-                continue
-            try:
-                self._link = bpf_syscalls.attach(fd, tracepoint)
-            except OSError as error:
-                complaint = complaint or f"{name}: {error.strerror}"
-                continue
-            self.affinity_observed = True
-            self.loaded.programs[name] = fd
+        found = attach_optional(self.loaded, "on_affinity", "on_sys_exit")
+        if isinstance(found, str):
+            self.blind_spots.append(f"changes of affinity masks are not observed: {found}")
             return
-        self.blind_spots.append(f"changes of affinity masks are not observed: {complaint}")
+        self._link = found.link
+        self.affinity_observed = True
+        self.loaded.programs[found.name] = found.program
 
     def close(self) -> None:
         """Detach."""

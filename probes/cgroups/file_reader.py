@@ -18,7 +18,8 @@ from toolkit.model.blind_spots import Witness
 PERIOD_S = 1.0
 LOOK_S = 0.1
 COUNTERS_A_ROUND = 100
-"""Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent."""
+"""Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So
+is the comparison of a cgroup's id where the kernel side follows the name."""
 
 
 class FileReader:
@@ -68,6 +69,8 @@ class FileReader:
             with windows.lock:
                 if window.closed or windows.subjects.get(subject.name) is not subject:
                     continue
-                windows.verify(subject)
-                if not subject.gone and (index - first) % count < COUNTERS_A_ROUND:
+                in_turn = (index - first) % count < COUNTERS_A_ROUND
+                if in_turn or not subject.reported:
+                    windows.verify(subject)
+                if in_turn and not subject.gone:
                     window.cgroup_changed(subject)

@@ -3,7 +3,7 @@
 The kernel side (:mod:`probes.cgroups.claimed_paths`) has put the new cgroup under the claim before anybody could join
 it, and dated both; here the claim follows: which id is the present one, what the counters of the old one were, and the
 two changes of the claim in the evidence. Where the kernel side did not report it (a name too long for it) the ids are
-compared when control files are read, and what that leaves unseen is a blind spot.
+compared once a second, and what that leaves unseen is a blind spot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Identities(Witness[None]):
     def claiming(self, subject: Subject) -> None:
         """Let a new cgroup of its name be the claim's at once."""
         in_cpuset = subject.cpuset_id is not None
-        self._names.claim(subject.claim.cgroup, subject.slot, subject.ident, in_cpuset=in_cpuset)
+        subject.reported = self._names.claim(subject.claim.cgroup, subject.slot, subject.ident, in_cpuset=in_cpuset)
 
     def unclaiming(self, subject: Subject) -> None:
         """Let the name be nobody's."""

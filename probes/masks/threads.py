@@ -121,18 +121,21 @@ class ThreadMasks:
         self._patience_ns = patience_ns
         self._joining: dict[tuple[int, int], int] = {}
         """By ident and thread: since when it is known outside the claim's v1 cpuset."""
-        self._start_ns, self._pause_ns = start_ns, pause_ns
+        self.pause_ns = pause_ns
+        """The longest pause between two scans in this window."""
+        self._start_ns = start_ns
         self._seen: dict[tuple[str, int, str, CpuSet, CpuSet, int, str], list[int]] = {}
         self._pids: dict[tuple[str, int], int] = {}
         self._clocks: dict[int, Clock] = {}  # by ident: a name may come again
         self._ended: dict[int, int] = {}
         self._round_cpu_ns = 0
+        """CPU time of the dearest scan."""
         self.scans = 0
         self.dropped: dict[str, int] = {}
         """By claim: distinct masks that were not kept because there were too many."""
 
-    def scan_all(self, subjects: Iterable[Subject], stop: Callable[[], bool]) -> None:
-        """Read every thread of every claim once.
+    def scan_all(self, subjects: Iterable[Subject], stop: Callable[[], bool]) -> int:
+        """Read every thread of every claim once; returns the CPU time (ns) that it took.
 
         :raises OSError: the kernel refuses (no descriptors left, ...): what was not read counts as a gap.
         :raises UnreadableError: /proc is not there.
@@ -141,11 +144,13 @@ class ThreadMasks:
         try:
             for subject in subjects:
                 if stop():
-                    return
+                    break
                 self.scan(subject, stop)
         finally:
-            self._round_cpu_ns = max(self._round_cpu_ns, time.thread_time_ns() - began)
+            took_ns = time.thread_time_ns() - began
+            self._round_cpu_ns = max(self._round_cpu_ns, took_ns)
         self.scans += not stop()
+        return took_ns
 
     def scan(self, subject: Subject, stop: Callable[[], bool]) -> None:
         """Read every thread of the claim once."""
@@ -189,7 +194,7 @@ class ThreadMasks:
 
     def gaps(self, subjects: Iterable[Subject], end_ns: int) -> tuple[ScanGap, ...]:
         """Return how closely each claim was followed until ``end_ns`` (or until it was removed)."""
-        allowed = self._pause_ns + CPU_SHARE * self._round_cpu_ns + WAIT_NS
+        allowed = self.pause_ns + CPU_SHARE * self._round_cpu_ns + WAIT_NS
         rows = []
         for subject in subjects:
             clock = self._clock(subject)

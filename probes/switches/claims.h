@@ -184,6 +184,11 @@ static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space
 
 #pragma clang loop unroll(disable)
         for (int level = 0; level < MAX_LEVELS; level++) {
+                /*
+                 * The compiler must not count to the lesser of both by itself: it compares for equality then, and a
+                 * verifier before Linux 6.8 does not see that this ends ("The sequence of 8193 jumps is too complex").
+                 */
+                asm volatile("" : "+r"(depth));
                 if (level > depth)
                         break;
                 u64 id = ancestor_id(cgroup, level) | space;

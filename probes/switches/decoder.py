@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from probes.readings import Frame, Part, Reading, Readings
 from probes.switches import tally
-from probes.switches.nesting import nested, with_nested
+from probes.switches.nesting import with_nested
 from probes.switches.owners import classify
 from probes.switches.records import CpuState, Row
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Intruder, UsageBin
 from toolkit.model.evidence.switches import SwitchCoverage, SwitchEvidence
+from toolkit.model.nesting import nested
 
 SLOT_WAIT_NS = 1_000_000_000
 """Slots of CPU time are closed every ``bin_ms``; so much later at most. A quota is followed at the resolution at which

@@ -39,9 +39,8 @@ def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int)
 def drop_dead(tables: tuple[Map, ...], limit: int, root: Path) -> None:
     """Forget tasks that are gone, once a table is half full: leaders that died before their threads leave a record."""
     for table in tables:
-        keys = tuple(table.keys())
-        if len(keys) < limit // 2:
+        if table.count() < limit // 2:
             continue
-        for key in keys:
+        for key in tuple(table.keys()):
             if procfs.start_time(int.from_bytes(key, "little"), root) is None:
                 table.delete(key)

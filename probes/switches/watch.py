@@ -12,12 +12,13 @@ from probes.state import State
 from probes.subjects import Subject
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
-from probes.switches.nesting import nested, with_nested
+from probes.switches.nesting import with_nested
 from probes.switches.owners import CgroupNames
 from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.switches.shares import Shares
 from probes.switches.usage_slots import Bins
 from probes.witness import OpenWindow, Watch
+from toolkit.model.nesting import nested
 
 MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""

@@ -182,7 +182,7 @@ class Switches(Witness[SwitchEdge]):
             if windows.window is None or windows.window.closed:
                 return
             sizes = ((ledger.offenders, options.max_offenders), (ledger.intruders, options.max_intruders))
-            if any(len(tuple(table.keys())) >= size // 2 for table, size in sizes):
+            if any(table.count() >= size // 2 for table, size in sizes):
                 ledger.next_epoch()
                 self._drain()
 

@@ -6,12 +6,13 @@ The programs come from the environment that runs the tests; the configuration is
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,16 +109,40 @@ def play(
     return Play(code=done.returncode, text=text, recap=recap)
 
 
-def frozen_copy(folder: Path) -> Path:
-    """Copy what a wheel is made of, so that an edit of the checkout during a test changes nothing under it."""
+def frozen_project(factory: pytest.TempPathFactory) -> Path:
+    """A checkout that nobody edits meanwhile: one for all modules and workers of a test run."""
+    return _once(factory, "frozen-project", _copy_project)
+
+
+def ready_wheels(factory: pytest.TempPathFactory) -> Path:
+    """The wheelhouse of :func:`frozen_project`: one for all modules and workers of a test run."""
+    return _once(factory, "ready-wheels", lambda folder: _build_wheels(frozen_project(factory), folder))
+
+
+def _once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Make a folder unless another worker of this test run has: pytest-xdist gives each a folder of its own in one."""
+    own = factory.getbasetemp()
+    top = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder, begun = top / name, top / f"{name}.begun"
+    with (top / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            shutil.rmtree(begun, ignore_errors=True)
+            begun.mkdir()
+            make(begun)
+            begun.rename(folder)
+    return folder
+
+
+def _copy_project(folder: Path) -> None:
+    """Copy what a wheel is made of."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, folder)
     for name in ("toolkit", "probes", "validators"):
         shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
 
 
-def build_wheels(project: Path, folder: Path) -> Path:
+def _build_wheels(project: Path, folder: Path) -> None:
     """Build the wheels of a checkout and of all that it depends on, as the role does by itself."""
     done = subprocess.run(
         [
@@ -138,4 +163,3 @@ def build_wheels(project: Path, folder: Path) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder

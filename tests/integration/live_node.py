@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 from tests.integration.containerd_node import Node, cgroups_of
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
+from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 
 STARTED = "following"
@@ -31,6 +33,8 @@ class Kubelet:
     entries: dict[str, Mapping[str, CpuSet]] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
     """Containers of the pool by pod uid."""
+    asked: dict[str, CpuSet] = field(default_factory=dict)
+    """By container: what was asked for last. A kubelet compares with it, never with a cgroup."""
 
     def start(self) -> None:
         """Write configuration and state."""
@@ -54,9 +58,30 @@ class Kubelet:
         (self.folder / "new").replace(self.folder / "cpu_manager_state")
 
     def reconcile(self) -> None:
-        """Ask for the pool for every container in it."""
-        for container in self.shared.values():
-            self.node.update(container, cpuset_cpus=str(self.pool), cpu_shares=2, cpu_period=100000)
+        """Ask for the pool for every container that was not asked for it yet."""
+        pool = self.pool
+        for container in tuple(self.shared.values()):
+            if self.asked.get(container) != pool:
+                with contextlib.suppress(InputError):  # It has just ended.
+                    self.node.update(container, cpuset_cpus=str(pool), cpu_shares=2, cpu_period=100000)
+                    self.asked[container] = pool
+
+    @contextlib.contextmanager
+    def reconciling(self) -> Iterator[None]:
+        """Reconcile every period, whatever happens meanwhile."""
+        stop = threading.Event()
+
+        def again() -> None:
+            while not stop.wait(PERIOD_S):
+                self.reconcile()
+
+        thread = threading.Thread(target=again)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
     def run_shared(self, uid: str, name: str) -> None:
         """Run a pod of the pool."""

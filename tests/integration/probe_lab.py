@@ -176,6 +176,11 @@ def run_ns_by_thread() -> dict[int, int]:
     return found
 
 
+def hidden_run_ns(ran: dict[int, int], seen: Callable[[int], bool]) -> int:
+    """Return how long threads that this kernel hides from its tracepoints ran since ``ran`` was read."""
+    return sum(ns - ran.get(tid, 0) for tid, ns in run_ns_by_thread().items() if not seen(tid))
+
+
 class Planter:
     """The foreign program: started and held, moved into its cgroup, let go, asked for the truth, ended."""
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def cpuset_controller(root: Path) -> Iterator[None]:
             control.write_text("-cpuset")
 
 
-@pytest.fixture
+@contextmanager
 def spinner() -> Iterator[str]:
     """A cgroup of somebody else's making with one busy task on the first allowed CPU; yields its path."""
     name = f"ansible-test-{os.getpid()}"
@@ -93,34 +93,35 @@ def spinner() -> Iterator[str]:
         yield f"/{name}"
 
 
-def inventory(place: Path, **variables: object) -> Path:
-    """One node, this machine, with the command of the environment that runs the tests."""
+def inventory(place: Path, hosts: Mapping[str, Mapping[str, object]], **variables: object) -> Path:
+    """Nodes that are all this machine, with the command of the environment that runs the tests."""
     everyone = {
         "ansible_connection": "local",
         "ansible_python_interpreter": "/usr/bin/python3",
         "pinproof_run_command": str(Path(sys.executable).parent / "pinproof"),
-        "pinproof_run_work_dir": str(place / "work"),
+        "pinproof_run_work_dir": str(place / "work") + "/{{ inventory_hostname }}",
         "pinproof_run_fetch_dir": str(place / "fetched"),
         **variables,
     }
     path = place / "hosts.json"
-    path.write_text(json.dumps({"pinproof_nodes": {"hosts": {"here": {}}, "vars": everyone}}))
+    path.write_text(json.dumps({"pinproof_nodes": {"hosts": hosts, "vars": everyone}}))
     return path
 
 
-def conclusion(place: Path, done: Play) -> tuple[Path, str]:
-    """The job's folder on the controller and the outcome that the play told; both must say the same."""
-    (folder,) = (place / "fetched/here").iterdir()
+def conclusion(place: Path, done: Play, host: str) -> tuple[Path, str]:
+    """The job's folder on the controller and the outcome that the play reported; both must say the same."""
+    (folder,) = (place / "fetched" / host).iterdir()
     written = json.loads((folder / "outcome.json").read_text())
-    assert done.says(f"here: {written['outcome'].upper()}")
+    assert done.says(f"{host}: {written['outcome'].upper()}")
     assert CODES.get(written["outcome"]) == written["exit_code"], (folder / "output.txt").read_text()
-    assert (done.code == 0) == (written["outcome"] == "passed")
+    assert (done.recap[host]["failed"] == 0) == (written["outcome"] == "passed")
+    assert (done.code == 0) == all(counters["failed"] == 0 for counters in done.recap.values())
     return folder, written["outcome"]
 
 
-def write_claim(place: Path, cgroup: str, cpu: int) -> Path:
+def write_claim(place: Path, name: str, cgroup: str, cpu: int) -> Path:
     """A claims file with one claim about one CPU."""
-    path = place / "claims.yaml"
+    path = place / f"{name}.yaml"
     path.write_text(
         "apiVersion: pinproof/v1\nkind: Claims\nclaims:\n"
         f'  - {{name: db, cgroup: {cgroup}, cpus: "{cpu}", isolation: host}}\n'
@@ -128,35 +129,44 @@ def write_claim(place: Path, cgroup: str, cpu: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["claim-kept", "claim-broken"])
-def test_check_judges_a_cgroup_that_exists(home: Path, spinner: str, tmp_path: Path, kept: bool) -> None:
-    """A kept claim is never `failed`; a broken one fails the play; the fetched run gives the same verdict again."""
+@pytest.fixture(scope="module")
+def checked(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Play, Path]:
+    """One play with two jobs at once, each on a node: a claim that is kept and, with a second CPU, one that is not."""
+    place = tmp_path_factory.mktemp("checked")
     mine = min(os.sched_getaffinity(0))
     others = sorted(os.sched_getaffinity(0) - {mine})
-    if not kept and not others:
+    cpus = {"kept": mine} | ({"broken": others[0]} if others else {})
+    with spinner() as cgroup:
+        hosts = {
+            name: {"pinproof_run_claims": str(write_claim(place, name, cgroup, cpu))} for name, cpu in cpus.items()
+        }
+        return play("check.yml", inventory(place, hosts, pinproof_run_duration_s=3), home), place
+
+
+@pytest.mark.parametrize(("name", "outcomes"), [("kept", {"passed", "undecided"}), ("broken", {"failed"})])
+def test_check_judges_a_cgroup_that_exists(checked: tuple[Play, Path], name: str, outcomes: set[str]) -> None:
+    """A kept claim is never `failed`; a broken one fails its node; the fetched run gives the same verdict again."""
+    done, place = checked
+    if name not in done.recap:
         pytest.skip("needs a second CPU to make a false claim about")
-    claims = write_claim(tmp_path, spinner, mine if kept else others[0])
-    hosts = inventory(tmp_path, pinproof_run_claims=str(claims), pinproof_run_duration_s=3)
 
-    done = play("check.yml", hosts, home)
-
-    folder, outcome = conclusion(tmp_path, done)
-    assert outcome in ({"passed", "undecided"} if kept else {"failed"}), done.text
+    folder, outcome = conclusion(place, done, name)
+    assert outcome in outcomes, done.text
     (run,) = (folder / "runs").iterdir()
     again = subprocess.run(
         [Path(sys.executable).parent / "pinproof", "judge", run], capture_output=True, text=True, check=False
     )
     assert again.returncode == CODES[outcome], again.stdout + again.stderr
-    assert list((tmp_path / "work").iterdir()) == []
+    assert list((place / "work" / name).iterdir()) == []
 
 
 def test_conformance_of_this_machine(home: Path, tmp_path: Path) -> None:
     """A conformance job ends with the outcome of its scenario; JUnit and run directories are on the controller."""
-    hosts = inventory(tmp_path, pinproof_run_select="qos-best-effort")
+    hosts = inventory(tmp_path, {"here": {}}, pinproof_run_select="qos-best-effort")
 
     done = play("conformance.yml", hosts, home)
 
-    folder, outcome = conclusion(tmp_path, done)
+    folder, outcome = conclusion(tmp_path, done, "here")
     assert outcome in {"passed", "undecided"}, done.text
     assert "qos-best-effort" in (folder / "junit.xml").read_text()
     assert list(folder.glob("runs/*/result.json"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.ansible_runs import Play, build_wheels, frozen_copy, play
+from tests.integration.ansible_runs import Play, frozen_project, play, ready_wheels
 
 pytestmark = pytest.mark.beside
 
@@ -36,13 +36,13 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout that nobody edits meanwhile."""
-    return frozen_copy(tmp_path_factory.mktemp("project"))
+    return frozen_project(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def wheels(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its wheelhouse, made beforehand, so that only one test needs the role to build one."""
-    return build_wheels(project, tmp_path_factory.mktemp("wheels"))
+    return ready_wheels(tmp_path_factory)
 
 
 def install_variables(place: Path, **more: object) -> str:

@@ -126,8 +126,9 @@ def test_a_port_in_use_is_said_in_one_line(tmp_path: Path, place: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", ["watch", "conformance"])
-@pytest.mark.parametrize("host", FOREIGN)
+@pytest.mark.parametrize(
+    ("host", "verb"), [*((host, "watch") for host in FOREIGN), ("pid", "conformance"), ("boottime", "conformance")]
+)
 def test_a_foreign_namespace_is_said_in_one_line(tmp_path: Path, place: str, host: str, verb: str) -> None:
     """What /proc and the clock say there is not what the probes see: no evidence is better than a wrong one."""
     refused(pinproof(tmp_path, place, FOREIGN[host], verb), f"foreign {'pid' if 'pid' in host else 'time'} namespace")

@@ -17,7 +17,7 @@ import pytest
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Account, Mover, Stays, complete, home, procs, verdict
-from tests.integration.probe_lab import TaskClock, cgroup, wait_for
+from tests.integration.probe_lab import TaskClock, cgroup, hidden_run_ns, run_ns_by_thread, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -89,7 +89,7 @@ def total_ns(evidence: Evidence, tid: int, owner: OwnerClass, where: str | None 
 @pytest.mark.parametrize("first", [OUT, IN], ids=["starts on the exclusive CPU", "starts elsewhere"])
 def test_starting_pod_on_an_exclusive_cpu(node: Node, mover: Path, first: int) -> None:
     """System before it joined, a foreign pod's after: the rule fails, whichever CPU it began on."""
-    script = f"pin {first} burn 20000 enter {procs(node.evil)} pin {OUT} name hog burn 200000 leave {home(os.getpid())}"
+    script = f"pin {first} work 20000 enter {procs(node.evil)} pin {OUT} name hog work 200000 leave {home(os.getpid())}"
     evidence, account, on_cpu, pid = play(node, mover, script)
     pod, before = total_ns(evidence, pid, POD), total_ns(evidence, pid, SYSTEM)
     assert {row.cgroup for row in rows(evidence, pid, POD)} == {node.evil}
@@ -105,7 +105,7 @@ def test_starting_pod_on_an_exclusive_cpu(node: Node, mover: Path, first: int) -
 
 def test_system_task_alone_fails_nothing(node: Node, mover: Path) -> None:
     """The control: what never joins a pod is system, and noise under the policy of Kubernetes."""
-    evidence, _, on_cpu, pid = play(node, mover, f"pin {OUT} burn 100000")
+    evidence, _, on_cpu, pid = play(node, mover, f"pin {OUT} work 100000")
     assert total_ns(evidence, pid, SYSTEM) == pytest.approx(on_cpu, rel=0.05, abs=100_000)
     assert rows(evidence, pid, POD) == []
     assert node.exclusive(evidence) is not Outcome.FAILED
@@ -143,12 +143,16 @@ def test_moved_between_pods_by_another_while_it_spins(node: Node, mover: Path) -
 
 def test_moved_from_the_claim_to_a_foreign_pod(node: Node, mover: Path) -> None:
     """A task of the claim itself is an intruder from the moment on in which it belongs to another pod."""
-    script = f"put {procs(node.db)} 0 pin {OUT} burn 50000 enter {procs(node.evil)} burn 50000 leave {procs(node.db)}"
+    script = f"put {procs(node.db)} 0 pin {OUT} work 50000 enter {procs(node.evil)} work 50000 leave {procs(node.db)}"
+    ran = run_ns_by_thread()
     evidence, account, on_cpu, pid = play(node, mover, script)
+    hidden_ns = hidden_run_ns(ran, node.observer.ledger.seen)
     seen = total_ns(evidence, pid, POD)
     assert account.agrees(seen), (seen, account)
     own = sum(row.run_ns for row in evidence.cpu_use if row.claim == "db" and row.cpu == OUT)
-    assert own == pytest.approx(on_cpu - seen, rel=0.05, abs=1_000_000)
+    # A task inside its set is not looked up at each switch: what hidden threads took before it is in its run time.
+    slack = max(0.05 * (on_cpu - seen), 1_000_000)
+    assert on_cpu - seen - slack <= own <= on_cpu - seen + slack + hidden_ns
 
 
 def free_tid() -> int:
@@ -162,8 +166,8 @@ def free_tid() -> int:
 def test_a_thread_id_used_twice_is_two_tasks(node: Node, mover: Path) -> None:
     """A system task, and after its death a foreign pod's task with the same number: two intruders."""
     tid = free_tid()
-    once = f"tid {tid} {{ name first pin {OUT} burn 30000 }}"
-    again = f"tidinto {tid} {procs(node.evil).parent} {{ name second pin {OUT} burn 60000 }}"
+    once = f"tid {tid} {{ name first pin {OUT} work 30000 }}"
+    again = f"tidinto {tid} {procs(node.evil).parent} {{ name second pin {OUT} work 60000 }}"
     evidence, _, on_cpu, _ = play(node, mover, f"{once} {again}")
     found = {(row.owner, row.comm, row.cgroup == node.evil): row.total_ns for row in rows(evidence, tid)}
     assert set(found) == {(SYSTEM, "first", False), (POD, "second", True)}
@@ -175,7 +179,7 @@ def test_a_thread_id_used_twice_is_two_tasks(node: Node, mover: Path) -> None:
 def test_a_thread_id_used_twice_in_one_place_is_two_tasks(node: Node, mover: Path) -> None:
     """The same class and cgroup: still two tasks, each with its name and its time."""
     tid, inside = free_tid(), procs(node.evil).parent
-    script = " ".join(f"tidinto {tid} {inside} {{ name t{n} pin {OUT} burn 20000 }}" for n in range(3))
+    script = " ".join(f"tidinto {tid} {inside} {{ name t{n} pin {OUT} work 20000 }}" for n in range(3))
     evidence, _, _, _ = play(node, mover, script)
     assert sorted(row.comm for row in rows(evidence, tid)) == ["t0", "t1", "t2"]
     assert all(row.total_ns >= 10_000_000 for row in rows(evidence, tid))
@@ -184,8 +188,8 @@ def test_a_thread_id_used_twice_in_one_place_is_two_tasks(node: Node, mover: Pat
 def test_a_thread_id_of_a_dead_member_says_nothing(node: Node, mover: Path) -> None:
     """A member of the claim dies; a task of nobody's gets its number: no member, and an intruder like any other."""
     tid = free_tid()
-    member = f"tidinto {tid} {procs(node.db).parent} {{ pin {OUT} burn 30000 }}"
-    evidence, _, on_cpu, _ = play(node, mover, f"{member} tid {tid} {{ name nobody pin {OUT} burn 60000 }}")
+    member = f"tidinto {tid} {procs(node.db).parent} {{ pin {OUT} work 30000 }}"
+    evidence, _, on_cpu, _ = play(node, mover, f"{member} tid {tid} {{ name nobody pin {OUT} work 60000 }}")
     (row,) = rows(evidence, tid)
     assert (row.owner, row.comm) == (SYSTEM, "nobody")
     own = sum(use.run_ns for use in evidence.cpu_use if use.claim == "db" and use.cpu == OUT)
@@ -195,7 +199,7 @@ def test_a_thread_id_of_a_dead_member_says_nothing(node: Node, mover: Path) -> N
 
 @pytest.mark.parametrize(
     ("then", "name"),
-    [("name last burn 30000 nap 1000 burn 1000", "last"), ("exec burn 30000 nap 1000 burn 1000", "mover")],
+    [("name last work 30000 nap 1000 burn 1000", "last"), ("exec work 30000 nap 1000 burn 1000", "mover")],
     ids=["rename", "exec"],
 )
 def test_the_last_name_is_named(node: Node, mover: Path, then: str, name: str) -> None:
@@ -209,7 +213,7 @@ def test_the_last_name_is_named(node: Node, mover: Path, then: str, name: str) -
 
 def test_the_last_name_of_an_offender_is_named(node: Node, mover: Path) -> None:
     """The same for who leaves its claim's CPUs."""
-    script = f"fork {{ name runc:[2:INIT] put {procs(node.db)} 0 pin {IN} burn 2000 nap 1000 exec burn 20000 nap 100 }}"
+    script = f"fork {{ name runc:[2:INIT] put {procs(node.db)} 0 pin {IN} burn 2000 nap 1000 exec work 20000 nap 100 }}"
     with Mover(mover, f"pin {IN} ready {script} tell") as run:
         node.observer.open_window()
         run.go()
@@ -229,7 +233,7 @@ def test_own_workload_is_not_the_toolkit_itself(node: Node, mover: Path) -> None
         while not stop.is_set():
             pass
 
-    with Mover(mover, f"pin {OUT} ready burn 100000 tell") as run:
+    with Mover(mover, f"pin {OUT} ready work 100000 tell") as run:
         node.observer.open_window()
         own = threading.Thread(target=spin)
         own.start()

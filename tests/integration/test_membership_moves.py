@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,10 @@ def claim(name: str, path: str, *cpus: int) -> Claim:
     return Claim(name=name, cgroup=path, cpus=CpuSet.of(cpus))
 
 
+def _ran(clock: TaskClock, since_ns: int) -> bool:
+    return clock.read_ns() > since_ns
+
+
 def rest(seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -66,7 +71,10 @@ def test_moved_in_while_spinning(observer: Observer, place: str, mover: Path, co
         stays = Stays(clock)
         for _ in range(count):
             stays.enter(lambda: procs(place).write_text(pid))
+            entered_ns = clock.read_ns()
             rest(inside_s)
+            # Others may want the CPU: a stay in which it never ran is none.
+            wait_for(partial(_ran, clock, entered_ns), "it runs inside")
             stays.leave(lambda: back.write_text(pid))
             rest(0.003)
         evidence = observer.close_window()
@@ -201,7 +209,8 @@ def test_moved_in_before_the_claim_was_watched(observer: Observer, place: str, m
         observer.add_claim(claim("db", place, IN))
         stays = Stays(clock)
         stays.enter(observer.open_window)
-        rest(0.05)
+        entered_ns = clock.read_ns()
+        wait_for(lambda: clock.read_ns() > entered_ns + 45_000_000, "it spins inside")
         stays.leave(lambda: back.write_text(pid))
         rest(0.05)
         evidence = observer.close_window()

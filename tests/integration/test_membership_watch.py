@@ -39,15 +39,19 @@ class Said:
     result: dict[str, Any]
     errors: str
 
-    def outcome(self, rule: str, subject: str | None = None) -> str:
-        """Return a rule's outcome about a subject, or the one about the node."""
+    def verdict(self, rule: str, subject: str | None = None) -> dict[str, Any]:
+        """Return what a rule said about a subject, or about the node."""
         found = [
-            one["outcome"]
+            one
             for one in self.result["verdicts"]
             if one["rule"] == rule and (subject is None or one["subject"] == subject)
         ]
         assert len(found) == 1, found
-        return str(found[0])
+        return dict(found[0])
+
+    def outcome(self, rule: str, subject: str | None = None) -> str:
+        """Return a rule's outcome about a subject, or the one about the node."""
+        return str(self.verdict(rule, subject)["outcome"])
 
 
 def claims(*rows: str, pods: str = "") -> str:
@@ -120,15 +124,13 @@ def broken(mover: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sa
 def test_a_broken_claim_has_failed(broken: Said, claim: str) -> None:
     """Moved in while spinning, entering and leaving, io_uring with leaving and returning, never joining the cpuset."""
     assert broken.outcome("cpuset-containment", claim) == "failed"
-    (verdict,) = [
-        one for one in broken.result["verdicts"] if (one["rule"], one["subject"]) == ("cpuset-containment", claim)
-    ]
+    verdict = broken.verdict("cpuset-containment", claim)
     assert {row["cpu"] for row in verdict["offenders"]} == {OUT}
     assert broken.code == 1
     measures = verdict["measures"]
     outside_ns = measures["out_of_set_ns"]
-    # 2 ms of 22, 0.5 of 6, 2 of 22, and a little more for waking up: twice as long is seldom enough.
-    assert claim == "ring" or outside_ns >= 0.04 * WATCH_S * 1e9
+    # One whole stay at least: how many there are depends on who else wants the CPU.
+    assert claim == "ring" or outside_ns >= 500_000
     # Nobody's joining forgives what was done before.
     assert measures.get("transition_ns", 0) <= 0.05 * outside_ns
 
@@ -148,10 +150,12 @@ def test_joining_late_is_healthy(mover: Path, tmp_path: Path) -> None:
         def begin(loads: contextlib.ExitStack) -> None:
             resident(loads, mover, path, file)
             joins = f"put {procs(path)} 0 burn 2000 put {file} 0 burn 1000 nap 100"
-            load(loads, mover, f"fork {{ pin {OUT} {joins} }} nap 20000")
+            late = load(loads, mover, f"fork {{ pin {OUT} {joins} }} nap 20000")
+            # However busy the CPU is: 2 ms must not become more than the patience.
+            os.setpriority(os.PRIO_PROCESS, late.process.pid, -20)
 
         said = watch(tmp_path, claims(f"name: late, cgroup: {path}, cpus: '{IN}'"), begin)
-    assert said.outcome("cpuset-containment", "late") == "passed", said.result["verdicts"]
+    assert said.outcome("cpuset-containment", "late") == "passed", said.verdict("cpuset-containment", "late")["reason"]
     assert said.code in (0, 3)
     assert "failed" not in {one["outcome"] for one in said.result["verdicts"]}
 

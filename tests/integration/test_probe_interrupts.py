@@ -11,7 +11,7 @@ import pytest
 from probes.interrupts.decoder import SOFTIRQS
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
-from tests.integration.probe_lab import run_ns_by_thread, switch_storm
+from tests.integration.probe_lab import hidden_run_ns, run_ns_by_thread, switch_storm
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -109,8 +109,7 @@ def test_known_number_of_function_calls_to_one_cpu(ledger: Ledger) -> None:
                 most.append(kernel_counts()[CALLS] - outer)
                 seen = by_source(evidence)
                 calls.append(seen.get(CALLS, 0) + seen.get((IrqKind.HARD, "call_function"), 0))
-                hidden = {tid: ns for tid, ns in run_ns_by_thread().items() if not observer.ledger.seen(tid)}
-                hidden_ns = sum(ns - ran.get(tid, 0) for tid, ns in hidden.items())
+                hidden_ns = hidden_run_ns(ran, observer.ledger.seen)
     finally:
         os.sched_setaffinity(0, ONLINE)
     # Threads that a kernel hides from its tracepoints (the build machine's does) hide the interrupts that hit them: of

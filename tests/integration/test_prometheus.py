@@ -50,11 +50,11 @@ def task() -> Iterator[int]:
 
 @contextlib.contextmanager
 def watch(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """``pinproof watch`` in windows of two seconds, with a port and a file."""
+    """``pinproof watch`` in windows of one second, with a port and a file."""
     claims = folder / "claims.yaml"
     row = f'{{name: db, cgroup: {PLACE}, cpus: "{IN}", isolation: container}}'
     claims.write_text(f"apiVersion: pinproof/v1\nkind: Claims\nclaims:\n- {row}\n")
-    command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--window", "2"]
+    command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--window", "1"]
     options = ["--metrics-port", str(port), "--metrics-file", str(folder / "pinproof.prom")]
     with (folder / "said").open("w") as said:
         process = subprocess.Popen(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from tests.integration.probe_lab import wait_for
+from tests.integration.prometheus_server import free_port
 from toolkit.apply.sandbox import sandbox
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
@@ -32,18 +38,24 @@ def container(name: str, cgroup: str, cpus: CpuSet) -> dict[str, Any]:
     return found | {"Name": name, "Id": name, "OCIRuntime": "runc"}
 
 
+@contextlib.contextmanager
+def pulsing(cpus: CpuSet, *names: str) -> Iterator[dict[str, str]]:
+    """Run containers that keep to these CPUs; yields their cgroups by name."""
+    containers = tuple(
+        ContainerRequest(
+            claim=name, cgroup=CgroupRequest(path=name, cpus=cpus), workloads=(Workload(kind=WorkloadKind.PULSE),)
+        )
+        for name in names
+    )
+    with sandbox(SandboxRequest(containers=containers), run_id=f"tool-{os.getpid()}") as live:
+        yield {container.claim: container.cgroup for container in live.value.containers}
+
+
 @pytest.mark.skipif(len(ONLINE) < 2, reason="a set must have two values")
 def test_containers_of_a_file_are_watched(tmp_path: Path) -> None:
     """One keeps to its CPUs, one has others than podman says; the third does not run here."""
     one, two = CpuSet.of([min(ONLINE)]), CpuSet.of([max(ONLINE)])
-    containers = tuple(
-        ContainerRequest(
-            claim=name, cgroup=CgroupRequest(path=name, cpus=two), workloads=(Workload(kind=WorkloadKind.PULSE),)
-        )
-        for name in ("right", "wrong")
-    )
-    with sandbox(SandboxRequest(containers=containers), run_id=f"tool-{os.getpid()}") as live:
-        places = {container.claim: container.cgroup for container in live.value.containers}
+    with pulsing(two, "right", "wrong") as places:
         file = tmp_path / "inspected"
         known = (("right", places["right"], two), ("wrong", places["wrong"], one), ("gone", "/no", two))
         file.write_text(json.dumps([container(*one) for one in known]))
@@ -58,3 +70,47 @@ def test_containers_of_a_file_are_watched(tmp_path: Path) -> None:
     assert verdicts["cpuset-containment", "right"] == "passed"
     assert verdicts["cpuset-containment", "wrong"] == "failed"
     assert verdicts["applied", "wrong"] == "failed"
+
+
+def containment(port: int) -> dict[str, str]:
+    """Subject -> what the metrics say of rule ``cpuset-containment``; nothing as long as nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return {}
+    return {
+        sample.labels["subject"]: sample.labels["pinproof_verdict"]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "pinproof_verdict" and sample.labels["rule"] == "cpuset-containment" and sample.value == 1
+    }
+
+
+@pytest.mark.skipif(len(ONLINE) < 2, reason="a set must have two values")
+def test_metrics_of_the_first_window_know_who_is_there_now(tmp_path: Path) -> None:
+    """While the first window is open: one container ends, another begins and breaks its promise at once."""
+    one, two = CpuSet.of([min(ONLINE)]), CpuSet.of([max(ONLINE)])
+    file, port = tmp_path / "inspected", free_port()
+    with pulsing(two, "stays", "ends", "begins") as places:
+
+        def listed(**promised: CpuSet) -> None:
+            (tmp_path / "new").write_text(
+                json.dumps([container(name, places[name], promised[name]) for name in promised])
+            )
+            (tmp_path / "new").replace(file)
+
+        listed(stays=two, ends=two)
+        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--window", "600"]
+        options = ["--metrics-port", str(port), "--output", tmp_path / "runs"]
+        with (tmp_path / "said").open("wb") as said:
+            process = subprocess.Popen([*command, *options], stdout=said, stderr=said)
+            try:
+                wait_for(lambda: set(containment(port)) >= {"stays", "ends"}, "both are judged", 60)
+                listed(stays=two, begins=one)
+                wait_for(lambda: containment(port).get("begins") == "failed", "the new one is judged", 60)
+                assert "ends" not in containment(port)
+            finally:
+                process.terminate()
+                process.wait(60)
+    assert not list(tmp_path.glob("runs/*/window-*")), "it was the first window all the time"

@@ -15,7 +15,7 @@ lab: lab-image ## every lab test over all topologies and kernels, in QEMU guests
 LAB_CI := tests/lab/test_lab_harness.py \
 	$(addprefix tests/lab/test_lab_catalogue.py::,test_the_whole_catalogue_is_run test_every_broken_promise_is_run \
 	test_every_machine_and_kernel_runs_some test_scenario[quad-6.12-strict-reservation] \
-	test_scenario[quad-6.12-quota-050-set] test_scenario[quad-6.12-topology-single-numa-node])
+	test_scenario[quad-6.12-quota-050-set] test_scenario[quad-6.12-exclusive-and-shared])
 
 lab-ci: LAB_FLAVOURS := --flavour plain
 lab-ci: lab-image ## the lab's short run: one guest, the few scenarios that run everywhere (root)

@@ -24,7 +24,7 @@ from toolkit.session import conformance
 from toolkit.session.planning import plan_all
 from validators.groups import VIRTUAL_MACHINE
 
-EVERYWHERE = ("strict-reservation", "quota-050-set", "topology-single-numa-node")
+EVERYWHERE = ("strict-reservation", "quota-050-set", "exclusive-and-shared")
 """Run on every machine and every kernel: who may run where, how much, and the NUMA nodes of CPUs and memory."""
 DURATION_S = 2.0
 """Twenty periods of a quota, and time for a starved canary to be reported: half a second was too short for that when

@@ -37,7 +37,7 @@ def exported() -> dict[str, set[str]]:
     counters.add(found)
     counters.judged(result)
     look = Look(counters=counters, open=found, last=result, window_s=30.0)
-    text = generate_latest(registry_of(claim_set(), lambda: look, judge)).decode()
+    text = generate_latest(registry_of(claim_set, lambda: look, judge)).decode()
     return {
         sample.name: set(sample.labels) for family in text_string_to_metric_families(text) for sample in family.samples
     }
@@ -137,7 +137,7 @@ def test_each_alert_fires_and_stays_silent() -> None:
 def test_metrics_pass_promtool() -> None:
     """``promtool check metrics`` has nothing to say about what is exported."""
     found = evidence()
-    text = generate_latest(registry_of(claim_set(), lambda: Look(open=found, window_s=30.0), judge)).decode()
+    text = generate_latest(registry_of(claim_set, lambda: Look(open=found, window_s=30.0), judge)).decode()
 
     assert promtool("check", "metrics", text=text) == ""
 

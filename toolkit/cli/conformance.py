@@ -206,6 +206,8 @@ def needs(requires: Requirements) -> str:
     ]
     if requires.max_numa_nodes is not None:
         parts.append(f"at most {requires.max_numa_nodes} NUMA node")
+    if requires.even_numa_nodes:
+        parts.append("of one size")
     return ", ".join(parts) or "any machine"
 
 

@@ -68,6 +68,12 @@ ROOM = 3
     type=click.Path(path_type=Path),
     help="Keep the metrics in this file (*.prom) for node_exporter's textfile collector.",
 )
+@click.option(
+    "--trace-syscalls",
+    is_flag=True,
+    help="See who writes control files and changes affinity masks where the kernel refuses the cheap way; slows every "
+    "system call of the machine by some 35 ns.",
+)
 @runs_option
 @verbose_option
 @json_option
@@ -82,6 +88,7 @@ def command(
     metrics_port: int | None,
     metrics_address: str,
     metrics_file: Path | None,
+    trace_syscalls: bool,
     runs: Path,
     verbose: bool,
     as_json: bool,
@@ -120,7 +127,7 @@ def command(
     codes: list[int] = []
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped:
-        window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped)
+        window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         if follower is not None:
             window = replace(window, word=follower.word, lenient=True, room=ROOM * len(claims.claims))
         lines = LiveLines()
@@ -129,7 +136,7 @@ def command(
             windows = open_session.consecutive(path, window_s=window_s, duration_s=duration, now=now)
             rotation = Rotation(path, keep, windows.sums)
             with (
-                _served(claims, windows.look, metrics_address, metrics_port, metrics_file),
+                _served(now or (lambda: claims), windows.look, metrics_address, metrics_port, metrics_file),
                 progress(duration or 1, "watching") as bar,
             ):
 
@@ -165,7 +172,7 @@ def _claims_of_file(path: Path) -> ClaimSet:
 
 
 def _served(
-    claims: ClaimSet, look: Callable[[], Look], address: str, port: int | None, file: Path | None
+    claims: Callable[[], ClaimSet], look: Callable[[], Look], address: str, port: int | None, file: Path | None
 ) -> AbstractContextManager[object]:
     """Serve metrics if a port was asked for, and write them if a file was."""
     if port is None and file is None:

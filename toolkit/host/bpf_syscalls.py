@@ -25,6 +25,8 @@ PERF_EVENT, RAW_TRACEPOINT, TRACING = 7, 17, 26
 """Types of programs."""
 TRACE_FEXIT = 25
 """Expected attach type of a tracing program: the return of a kernel function."""
+CONTROL_FILE_WRITE = "cgroup_file_write"
+"""The kernel's function through which every write to a file of a cgroup goes."""
 _MAP_TYPE_ARRAY, _MAP_TYPE_RINGBUF = 2, 27
 _ATTR_BYTES = 128
 """More than the fields set here: every kernel accepts a longer ``bpf_attr`` whose rest is zero."""
@@ -50,6 +52,16 @@ def bpf(command: int, attributes: bytes) -> int:
     :raises OSError: what the kernel says.
     """
     return _bpf(command, ctypes.create_string_buffer(attributes.ljust(_ATTR_BYTES, b"\0"), _ATTR_BYTES))
+
+
+def bpf_answer(command: int, attributes: bytes) -> tuple[int, bytes]:
+    """Make a call of which the kernel answers within the attributes; returns 0 or the errno, and the attributes."""
+    buffer = ctypes.create_string_buffer(attributes.ljust(_ATTR_BYTES, b"\0"), _ATTR_BYTES)
+    try:
+        _bpf(command, buffer)
+    except OSError as error:
+        return error.errno or errno.EIO, buffer.raw
+    return 0, buffer.raw
 
 
 def _bpf(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
@@ -151,6 +163,21 @@ def try_raw_tracepoint(name: str = "sched_switch") -> int:
         return error.errno or errno.EIO
     try:
         return _tried(lambda: attach(program, name))
+    finally:
+        os.close(program)
+
+
+def try_function_return(function: int) -> int:
+    """Load a program that does nothing, and attach it to the return of a kernel function for an instant.
+
+    :param function: its type's number in the kernel's BTF.
+    """
+    try:
+        program = load_program(TRACING, _RETURN_ZERO, attach_type=TRACE_FEXIT, attach_btf_id=function)
+    except OSError as error:
+        return error.errno or errno.EIO
+    try:
+        return _tried(lambda: attach(program))
     finally:
         os.close(program)
 

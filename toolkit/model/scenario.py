@@ -47,6 +47,8 @@ class Requirements:
     """L3 groups in the smallest socket."""
     max_numa_nodes: int | None = None
     """The only upper bound: what a kubelet does on one NUMA node it may refuse on several."""
+    even_numa_nodes: bool = False
+    """All NUMA nodes have the same number of CPUs: what one node leaves must fit any other."""
     hugepages_2mib: int = 0
     """Huge pages of 2 MiB that the machine has in its pools."""
     memory_mib: int = 0

@@ -31,6 +31,8 @@ FRESH_S = 0.5
 """Scrapes closer together than this get the same look: a scrape must never become a load of its own."""
 REQUEST_TIMEOUT_S = 5.0
 Judge = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
+Promised = Callable[[], ClaimSet]
+"""What is promised at this moment; asked by any thread. Claims of a source that is followed come and go."""
 
 
 class SessionCollector(Collector):
@@ -40,7 +42,7 @@ class SessionCollector(Collector):
     an answer without values, or an error, would look like any other pause of the network.
     """
 
-    def __init__(self, claims: ClaimSet, look: Callable[[], Look], judge: Judge) -> None:
+    def __init__(self, claims: Promised, look: Callable[[], Look], judge: Judge) -> None:
         self._claims, self._look, self._judge = claims, look, judge
         self._lock = threading.Lock()
         self._last: Look | None = None
@@ -73,11 +75,13 @@ class SessionCollector(Collector):
         try:
             if self._over:
                 return
+            # Before the look: whatever is promised by then has been observed from then on.
+            promised = self._claims()
             look = self._look()
             if look.last is not None:
                 self._verdicts = look.last.verdicts
             elif look.open is not None:
-                self._verdicts = self._judge(self._claims, look.open)
+                self._verdicts = self._judge(promised, look.open)
             self._last = look
         except Exception:  # of any kind: the metric that says so is the report
             self._last = (self._last or Look()).ended()
@@ -192,7 +196,7 @@ def _label(text: str) -> str:
     return printable(text)
 
 
-def registry_of(claims: ClaimSet, look: Callable[[], Look], judge: Judge) -> CollectorRegistry:
+def registry_of(claims: Promised, look: Callable[[], Look], judge: Judge) -> CollectorRegistry:
     """Return a registry of its own that holds nothing but this session."""
     return registered(SessionCollector(claims, look, judge))
 
@@ -209,7 +213,7 @@ class MetricsServer:
 
     def __init__(
         self,
-        claims: ClaimSet,
+        claims: Promised,
         look: Callable[[], Look],
         address: str = "127.0.0.1",
         port: int | None = None,

@@ -15,9 +15,8 @@ from prometheus_client import generate_latest
 
 from toolkit.disk import write_output
 from toolkit.errors import InputError
-from toolkit.model.claims import ClaimSet
 from toolkit.report.counters import Look
-from toolkit.report.metrics import Judge, MetricsServer, SessionCollector, registered
+from toolkit.report.metrics import Judge, MetricsServer, Promised, SessionCollector, registered
 from validators.registry import judge
 
 PERIOD_S = 15.0
@@ -35,7 +34,7 @@ class MetricsFile:
 
     def __init__(
         self,
-        claims: ClaimSet,
+        claims: Promised,
         look: Callable[[], Look],
         path: Path,
         complain: Callable[[str], None],
@@ -80,7 +79,7 @@ class MetricsFile:
 
 @contextmanager
 def exported(
-    claims: ClaimSet,
+    claims: Promised,
     look: Callable[[], Look],
     *,
     address: str,

@@ -72,5 +72,14 @@ def _coverage(look: Look) -> Coverage | None:
 
 def _judged_until_s(look: Look) -> float:
     if look.last is not None:
-        return datetime.fromisoformat(look.last.started_at).timestamp() + look.last.duration_s
-    return 0.0 if look.open is None else datetime.fromisoformat(look.open.started_at).timestamp()
+        begun_s = _seconds(look.last.started_at)
+        return 0.0 if begun_s is None else begun_s + look.last.duration_s
+    return 0.0 if look.open is None else _seconds(look.open.started_at) or 0.0
+
+
+def _seconds(started_at: str) -> float | None:
+    """Seconds since 1970; ``None``: evidence that was not made by a window here may have no such time."""
+    try:
+        return datetime.fromisoformat(started_at).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -35,6 +35,9 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
     lacking = [f"{wanted} {what} (this machine has {found})" for what, (found, wanted) in has.items() if found < wanted]
     if requires.max_numa_nodes is not None and machine.num_numa > requires.max_numa_nodes:
         lacking.append(f"at most {requires.max_numa_nodes} NUMA node with CPUs (this machine has {machine.num_numa})")
+    sizes = {mask.bit_count() for mask in machine.numa_masks.values()}
+    if requires.even_numa_nodes and len(sizes) > 1:
+        lacking.append(f"NUMA nodes of one size (this machine has {' and '.join(map(str, sorted(sizes)))} CPUs)")
     return f"needs {', '.join(lacking)}" if lacking else None
 
 

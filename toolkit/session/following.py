@@ -42,6 +42,8 @@ class Follower:
         self._present: dict[str, Claim] = {}
         self._beside: tuple[Claim, ...] = ()
         """Claims of cgroups that run no tasks: their files are read as their children's ancestors."""
+        self._now = ClaimSet(claims=())
+        """What :meth:`claims` says: replaced as a whole, because metrics ask from threads of their own."""
         self._giving_back: dict[str, CpuSet] = {}
         """What the observer was told last; a change of the set makes it forget."""
         self._late: set[str] = set()
@@ -62,6 +64,7 @@ class Follower:
         self._base, self._present = replace(reading.claims, claims=()), named
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._latest = reading
+        self._publish()
         return replace(self._base, claims=tuple(named.values()))
 
     def __enter__(self) -> Follower:
@@ -78,8 +81,11 @@ class Follower:
             self._thread.join()
 
     def claims(self) -> ClaimSet:
-        """Return what is promised now."""
-        return replace(self._base, claims=(*self._present.values(), *self._beside))
+        """Return what is promised now. May be called by any thread."""
+        return self._now
+
+    def _publish(self) -> None:
+        self._now = replace(self._base, claims=(*self._present.values(), *self._beside))
 
     def word(self, evidence: Evidence) -> NodeWord:
         """Return what the source said during a window. May be called by any thread."""
@@ -110,6 +116,7 @@ class Follower:
             self._begin(opened, wanted[name])
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._base = replace(reading.claims, claims=(), pods_root=self._base.pods_root)
+        self._publish()
         self._give_back(opened, reading)
 
     def _end(self, opened: Observation, name: str, *, restarts: bool) -> None:

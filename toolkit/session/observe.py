@@ -44,6 +44,7 @@ class Window:
     :param word: what the node itself says, asked when a window ends; given what was observed in it.
     :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
     :param room: for how many claims at one time, where more may come.
+    :param trace_syscalls: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
     """
 
     run_id: str
@@ -56,6 +57,7 @@ class Window:
     word: Callable[[Evidence], NodeWord] = lambda _evidence: NOTHING
     lenient: bool = False
     room: int = 0
+    trace_syscalls: bool = False
 
 
 class Observation:
@@ -256,7 +258,7 @@ def observation(
         with Observer(
             replace(claims, claims=at_first + pair.claims),
             root=window.root,
-            options=None if ledger else options_for(max(window.room, len(claims.claims)) + len(pair.claims)),
+            options=None if ledger else options_for(window, len(claims.claims), len(pair.claims)),
             ledger=ledger,
         ) as observer:
             watched = observer.subjects
@@ -266,10 +268,10 @@ def observation(
             yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, window.word)
 
 
-def options_for(claims: int) -> ObserveOptions:
-    """Return options for at least so many claims."""
-    usual = ObserveOptions()
-    return replace(usual, max_claims=max(usual.max_claims, claims))
+def options_for(window: Window, claims: int, controls: int) -> ObserveOptions:
+    """Return options for at least so many claims and controls."""
+    usual = ObserveOptions(trace_syscalls=window.trace_syscalls)
+    return replace(usual, max_claims=max(usual.max_claims, max(window.room, claims) + controls))
 
 
 def _canaries(

@@ -5,6 +5,7 @@
  *
  *   ready               print "ready", wait for a line       tell      print the account, wait for a line
  *   pin CPU             burn US  spin (wall clock)            nap US    sleep         forever   spin until killed
+ *   work US             spin until this thread has had so much CPU time, however many others want the CPU
  *   enter FILE          join by writing 0 to FILE, the account begins
  *   leave FILE          the same, and the account ends        start, done   begin and end it where the task is
  *   put FILE TEXT       write TEXT                            name COMM    call itself so
@@ -60,11 +61,11 @@ static void fail(const char *what)
         _exit(2);
 }
 
-static long long now(void)
+static long long now(clockid_t clock)
 {
         struct timespec t;
 
-        clock_gettime(CLOCK_MONOTONIC, &t);
+        clock_gettime(clock, &t);
         return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
@@ -117,11 +118,11 @@ static void pin(int cpu)
                 fail("sched_setaffinity");
 }
 
-static void burn(long us)
+static void burn(clockid_t clock, long us)
 {
-        long long end = now() + us * 1000LL;
+        long long end = now(clock) + us * 1000LL;
 
-        while (now() < end)
+        while (now(clock) < end)
                 ;
 }
 
@@ -292,7 +293,9 @@ static void run(char **w)
                 } else if (!strcmp(*w, "pin")) {
                         pin(atoi(*++w));
                 } else if (!strcmp(*w, "burn")) {
-                        burn(atol(*++w));
+                        burn(CLOCK_MONOTONIC, atol(*++w));
+                } else if (!strcmp(*w, "work")) {
+                        burn(CLOCK_THREAD_CPUTIME_ID, atol(*++w));
                 } else if (!strcmp(*w, "nap")) {
                         usleep(atol(*++w));
                 } else if (!strcmp(*w, "forever")) {

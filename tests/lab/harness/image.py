@@ -151,7 +151,10 @@ def _own(stage: Path, flavour: Flavour) -> None:
         (stage / path).write_text(text)
     for path, target in flavour.links.items():
         (stage / path).parent.mkdir(parents=True, exist_ok=True)
-        (stage / path).unlink(missing_ok=True)
+        if (stage / path).is_dir() and not (stage / path).is_symlink():
+            shutil.rmtree(stage / path)  # of a package: what lies below /run is not there after a boot
+        else:
+            (stage / path).unlink(missing_ok=True)
         (stage / path).symlink_to(target)
     for path, user in flavour.folders.items():
         folder = stage / path

@@ -72,24 +72,5 @@ CONTEXT: dict[str, tuple[str, ...]] = {
 }
 
 UNSHOWN: dict[str, tuple[str, ...]] = {
-    "align-by-socket=true": ("align-by-socket",),
     "max-allowable-numa-nodes=16": ("numa-max-nodes",),
-    "prefer-align-cpus-by-uncorecache=true": ("uncore-odd",),
-    "prefer-align-cpus-by-uncorecache=false": ("uncore-off",),
-    "topologyManagerPolicy=none": ("topology-none", "topology-none-many"),
-    "topologyManagerPolicy=best-effort": ("topology-best-effort", "topology-best-effort-many"),
-    "topologyManagerPolicy=restricted": ("topology-restricted", "topology-restricted-many"),
-    "topologyManagerPolicy=single-numa-node": (
-        "memory-reject",
-        "numa-pod-scope-apart",
-        "numa-pod-scope-sidecar",
-        "numa-sidecar",
-        "numa-sidecars",
-        "numa-two-containers",
-        "numa-two-pods",
-        "numa-whole",
-        "topology-single-numa-node",
-        "topology-single-numa-node-many",
-    ),
-    "topologyManagerScope=pod": ("numa-pod-scope-apart", "numa-pod-scope-sidecar"),
 }

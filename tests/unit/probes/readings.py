@@ -28,6 +28,7 @@ from probes.readings import Frame, Moment, Reading, Watched
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
 from probes.switches.records import CpuState, IntruderKey, IntruderSums, Offence, OffenceKey
+from probes.writes.decoder import WriteReading
 from toolkit.host.cgroupfs import CpuStat
 from toolkit.model.blind_spots import ScanGap
 from toolkit.model.claims import Claim, Isolation
@@ -129,6 +130,7 @@ MOVE = Move(0, 7, START + 3, 1, 1, 70, 70, 0, DB, 0, 1, b"sh\0", b"db\0", b"/pod
 ACTIONS = ActionReading(
     first=Dropped(moves=5, affinities=1), last=Dropped(moves=5, affinities=1), moves=(MOVE,), hierarchies={0: "v2"}
 )
+WRITES = WriteReading(writes=(), cgroups={1: "/pods/db"})
 CPUS = CpuReading(events=(HotplugEvent(cpu=1, online=True, at_ns=4),))
 OWN = OwnReading(first=OwnEdge(process_ns=10, bpf_ns=7), last=OwnEdge(process_ns=30, bpf_ns=7))
 QUIET: tuple[Reading, ...] = (
@@ -137,6 +139,7 @@ QUIET: tuple[Reading, ...] = (
     MASKS,
     CPUS,
     ACTIONS,
+    WRITES,
     FILES,
     THREADS,
     BANDWIDTH,

@@ -229,6 +229,7 @@ def test_controls_with_the_same_fault_share_a_run() -> None:
         (Requirements(memory_mib=8192), "8192 MiB of memory"),
         (Requirements(hugepages_2mib=2), "2 huge pages of 2 MiB"),
         (Requirements(max_numa_nodes=1), None),
+        (Requirements(even_numa_nodes=True), None),
     ],
 )
 def test_misfits_name_what_is_lacking(requires: Requirements, lacks: str | None) -> None:

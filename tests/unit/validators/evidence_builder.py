@@ -10,6 +10,7 @@ from toolkit.model.evidence import (
     BandwidthUse,
     Canary,
     CgroupFiles,
+    ControlWrite,
     Coverage,
     CpuUse,
     Environment,
@@ -70,6 +71,23 @@ def mask(claim: str, allowed: str, **changes: object) -> ThreadMask:
         last_at_ns=WINDOW_NS,
     )
     return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def control_write(at_s: float, cgroup: str, value: str, **changes: object) -> ControlWrite:
+    """Return an accepted write to a cgroup's ``cpuset.cpus``."""
+    row = ControlWrite(
+        at_ns=round(at_s * SECOND),
+        cgroup=cgroup,
+        hierarchy="v2",
+        file="cpuset.cpus",
+        value=value,
+        value_bytes=len(value),
+        errno=0,
+        pid=4711,
+        tid=4711,
+        comm="sh",
+    )
+    return replace(row, **changes)  # type: ignore[arg-type]
 
 
 def files(cgroup: str, **changes: object) -> CgroupFiles:

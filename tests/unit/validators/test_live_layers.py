@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.validators.evidence_builder import SECOND, claim_set, evidence, files, mask
+from tests.unit.validators.evidence_builder import SECOND, claim_set, control_write, evidence, files, mask
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CgroupFiles, Evidence
+from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.evidence.following import Following, GivingBack
 from toolkit.model.evidence.node import HotplugEvent
 from toolkit.model.layers import Layer, LayerView
@@ -113,6 +113,33 @@ def test_a_reconcile_is_no_drift() -> None:
     assert judged(node(state, asked, [(0, "0-3"), (9.1, "0-2")])).outcome is Outcome.PASSED
 
 
+def test_an_update_under_way_when_the_window_opens_is_no_drift() -> None:
+    """The runtime is first asked after the cgroup has followed: what it said before is another window's."""
+    state: list[Word] = [(0, "0-2"), (29, "0-2")]
+    asked: list[Word] = [(2.5, "0-2"), (29, "0-2")]
+
+    assert judged(node(state, asked, [(0, "0-3"), (2.2, "0-2")])).outcome is Outcome.PASSED
+
+
+def test_an_update_that_never_reaches_the_cgroup_is_drift() -> None:
+    """The runtime's word has changed, the file has not."""
+    state: list[Word] = [(0, "0-2"), (29, "0-2")]
+    asked: list[Word] = [(0, "0-3"), (9, "0-3"), (11, "0-2"), (29, "0-2")]
+
+    assert judged(node(state, asked, [(0, "0-3")])).outcome is Outcome.FAILED
+
+
+def test_threads_of_an_earlier_cgroup_are_not_compared() -> None:
+    """The container restarted: its threads before held what was right then."""
+    made = Transition(claim=BE.name, what="cgroup-made", start_at_ns=9 * SECOND, end_at_ns=9 * SECOND, cause="host")
+    state: list[Word] = [(0, "0-2"), (29, "0-2")]
+    early = mask(BE.name, "0-3", first_at_ns=2 * SECOND, last_at_ns=8 * SECOND)
+    seen = node(state, state, [(0, "0-2"), (9.5, "0-2")], thread_masks=(early,))
+
+    assert judged(replace(seen, transitions=(made,))).outcome is Outcome.PASSED
+    assert judged(seen).outcome is Outcome.FAILED
+
+
 def test_a_drift_at_the_end_waits_for_the_next_window() -> None:
     """The runtime was not asked again after the file differed."""
     late = node(SAME, SAME, [(0, "0-3"), (29.5, "0-5")])
@@ -140,3 +167,14 @@ def test_a_cpu_that_is_offline_is_nobodys_drift() -> None:
     gone = HotplugEvent(cpu=3, online=False, at_ns=5 * SECOND)
 
     assert judged(node(SAME, SAME, [(0, "0-3"), (6, "0-2")], hotplug=(gone,))).outcome is Outcome.PASSED
+
+
+def test_drift_names_its_writer() -> None:
+    """The write before the first reading that differs."""
+    author = control_write(11, CGROUP, "0-1", pid=7, tid=7, comm="echo")
+    late = replace(author, at_ns=20 * SECOND, pid=8)
+    verdict = judged(node(SAME, SAME, [(0, "0-3"), (12, "0-1")], control_writes=(author, late)))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert verdict.reason.endswith("drift, no bound; cpuset.cpus of be/main was written at 11.000 s by echo[7]: '0-1'")
+    assert verdict.measures["writer_pid"] == 7

@@ -22,6 +22,7 @@ from toolkit.model.evidence.memory import MemoryEvidence
 from toolkit.model.evidence.node import HotplugEvent, HotplugEvidence, OwnEvidence, SystemEvidence, WaitEvidence
 from toolkit.model.evidence.switches import CpuUse, Intruder, OwnerClass, SwitchEvidence, UsageBin
 from toolkit.model.evidence.window import Canary, Environment, Runtime, Transition, WindowEvidence
+from toolkit.model.evidence.writes import ControlWrite, WriteEvidence
 from toolkit.model.layers import LayerView
 from toolkit.model.picture import Picture
 from toolkit.model.serde import stage_value
@@ -31,6 +32,7 @@ __all__ = [
     "BandwidthUse",
     "Canary",
     "CgroupFiles",
+    "ControlWrite",
     "Coverage",
     "CpuUse",
     "Environment",
@@ -51,6 +53,7 @@ __all__ = [
 class Evidence(
     FollowEvidence,
     MemoryEvidence,
+    WriteEvidence,
     ActionEvidence,
     InterruptEvidence,
     OwnEvidence,

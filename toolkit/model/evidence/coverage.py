@@ -11,12 +11,14 @@ from toolkit.model.evidence.interrupts import InterruptCoverage
 from toolkit.model.evidence.masks import MaskCoverage
 from toolkit.model.evidence.node import OwnCoverage, SystemCoverage
 from toolkit.model.evidence.switches import SwitchCoverage
+from toolkit.model.evidence.writes import WriteCoverage
 from toolkit.model.serde import stage_value
 
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage(
+    WriteCoverage,
     ActionCoverage,
     InterruptCoverage,
     FileCoverage,

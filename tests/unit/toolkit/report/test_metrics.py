@@ -52,7 +52,7 @@ def test_values() -> None:
         first_at_ns=1,
     )
     found = evidence(cpu_use=(*evidence().cpu_use, bad), intruders=(guest, replace(guest, tid=2)))
-    read = values(registry_of(claim_set(), lambda: Look(open=found), judge))
+    read = values(registry_of(claim_set, lambda: Look(open=found), judge))
 
     assert read[("pinproof_switches_judged_total", ())] == 1_204_331
     assert read[("pinproof_out_of_set_switches_total", (("claim", "db"), ("cpu", "0")))] == 3
@@ -71,7 +71,7 @@ def test_values() -> None:
 def test_names_and_registry() -> None:
     """Every name has the prefix, and nothing is registered globally."""
     before = generate_latest(REGISTRY)
-    read = values(registry_of(claim_set(), look, judge))
+    read = values(registry_of(claim_set, look, judge))
 
     assert {name for name, _ in read if not name.startswith("pinproof_")} == set()
     assert b"pinproof" not in before
@@ -81,7 +81,7 @@ def test_names_and_registry() -> None:
 def test_hostile_names_stay_labels() -> None:
     """A claim's name cannot break out of its label."""
     found = evidence(cpu_use=(use('x"} 1\nevil 2', 0),))
-    read = values(registry_of(claim_set(), lambda: Look(open=found), judge))
+    read = values(registry_of(claim_set, lambda: Look(open=found), judge))
 
     assert "evil" not in {name for name, _ in read}
 
@@ -94,7 +94,7 @@ def test_server() -> None:
         taken.append(1)
         return look()
 
-    with MetricsServer(claim_set(), taken_now, "127.0.0.1", 0) as server:
+    with MetricsServer(claim_set, taken_now, "127.0.0.1", 0) as server:
         port = server.port
         assert port
         for _ in range(2):
@@ -108,7 +108,7 @@ def test_server() -> None:
 def test_a_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever connects and says nothing is let go of; others are served meanwhile."""
     monkeypatch.setattr(metrics, "REQUEST_TIMEOUT_S", 0.5)
-    with MetricsServer(claim_set(), look, "127.0.0.1", 0) as server:
+    with MetricsServer(claim_set, look, "127.0.0.1", 0) as server:
         address = ("127.0.0.1", server.port or 0)
         with socket.create_connection(address, timeout=60) as silent:
             with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/metrics", timeout=60) as answer:
@@ -121,7 +121,7 @@ def test_ipv6() -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("no IPv6 here")
     with (
-        MetricsServer(claim_set(), look, "::1", 0) as server,
+        MetricsServer(claim_set, look, "::1", 0) as server,
         urllib.request.urlopen(f"http://[::1]:{server.port}/metrics", timeout=60) as answer,
     ):
         assert b"pinproof_window_seconds" in answer.read()
@@ -129,7 +129,7 @@ def test_ipv6() -> None:
 
 def test_no_port_no_server() -> None:
     """Without a port nothing is served and nobody looks."""
-    with MetricsServer(claim_set(), look) as server:
+    with MetricsServer(claim_set, look) as server:
         assert server.port is None
 
 
@@ -140,18 +140,18 @@ def test_a_taken_port_is_one_line() -> None:
         holder.listen()
         with (
             pytest.raises(InputError, match="metrics on 127"),
-            MetricsServer(claim_set(), look, "127.0.0.1", holder.getsockname()[1]),
+            MetricsServer(claim_set, look, "127.0.0.1", holder.getsockname()[1]),
         ):
             pass
-    with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set(), look, "192.0.2.1", 0):
+    with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set, look, "192.0.2.1", 0):
         pass
-    with pytest.raises(InputError, match="metrics on x"), MetricsServer(claim_set(), look, "x" * 70, 0):
+    with pytest.raises(InputError, match="metrics on x"), MetricsServer(claim_set, look, "x" * 70, 0):
         pass
 
 
 def test_lint() -> None:
     """What ``promtool check metrics`` asks for: help, base units, ``_total`` on counters alone, no series twice."""
-    text = generate_latest(registry_of(claim_set(), look, judge)).decode()
+    text = generate_latest(registry_of(claim_set, look, judge)).decode()
     seen = set()
     for family in text_string_to_metric_families(text):
         assert re.fullmatch("pinproof_[a-z][a-z_]*[a-z]", family.name), family.name
@@ -168,7 +168,7 @@ def test_lint() -> None:
 def test_two_names_stay_two_series() -> None:
     """Names that look alike when printed are still two: a series twice makes Prometheus refuse the whole scrape."""
     found = evidence(cpu_use=(use("a\x01", 0), use("a\x02", 0)))
-    read = values(registry_of(claim_set(), lambda: Look(open=found), judge))
+    read = values(registry_of(claim_set, lambda: Look(open=found), judge))
 
     assert sum(name == "pinproof_switches_total" for name, _ in read) == 2
 
@@ -182,7 +182,7 @@ def test_counters_go_on_from_window_to_window() -> None:
     for found, result in ((failing, failed), (evidence(), passed), (failing, failed)):
         ended.add(found)
         ended.judged(result)
-    read = values(registry_of(claim_set(), lambda: Look(counters=ended, open=evidence(), last=failed), judge))
+    read = values(registry_of(claim_set, lambda: Look(counters=ended, open=evidence(), last=failed), judge))
 
     assert read["pinproof_switches_judged_total", ()] == 4 * 1_204_331
     assert read["pinproof_watched_seconds_total", ()] == 4 * evidence().duration_ns / 1e9
@@ -202,7 +202,7 @@ def test_a_session_that_is_over_keeps_its_sums() -> None:
     """Between the end of the last window and that of the server there is no open window."""
     ended = Counters()
     ended.add(evidence())
-    read = values(registry_of(claim_set(), lambda: Look(counters=ended), judge))
+    read = values(registry_of(claim_set, lambda: Look(counters=ended), judge))
 
     assert read["pinproof_switches_judged_total", ()] == 1_204_331
     assert ("pinproof_window_seconds", ()) not in read

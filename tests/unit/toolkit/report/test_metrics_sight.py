@@ -38,7 +38,7 @@ def parsed(text: str) -> Values:
 
 def read(look: Callable[[], Look]) -> Values:
     """What a scrape of this look says."""
-    return parsed(generate_latest(registered(SessionCollector(claim_set(), look, judge))).decode())
+    return parsed(generate_latest(registered(SessionCollector(claim_set, look, judge))).decode())
 
 
 def judged(found: Evidence) -> tuple[Counters, Result]:
@@ -82,7 +82,7 @@ def test_a_look_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
             raise answer
         return answer
 
-    registry = registered(SessionCollector(claim_set(), look, judge))
+    registry = registered(SessionCollector(claim_set, look, judge))
     scrapes = [parsed(generate_latest(registry).decode()) for _ in range(4)]
 
     assert [scrape[UP] for scrape in scrapes] == [1, 0, 0, 1]
@@ -151,7 +151,7 @@ def test_subjects_that_are_gone_are_forgotten() -> None:
 def test_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole at once when the block begins; not up when it has ended, whatever the look says; nothing else is left."""
     path = tmp_path / "pinproof.prom"
-    with MetricsFile(claim_set(), lambda: Look(open=evidence()), path, pytest.fail):
+    with MetricsFile(claim_set, lambda: Look(open=evidence()), path, pytest.fail):
         during = parsed(path.read_text())
     after = parsed(path.read_text())
 
@@ -166,7 +166,7 @@ def test_the_file_is_written_again_and_again(tmp_path: Path, monkeypatch: pytest
     folder, moved, said = tmp_path / "a", tmp_path / "b", []
     folder.mkdir()
     path = folder / "x.prom"
-    with MetricsFile(claim_set(), lambda: Look(open=evidence()), path, said.append):
+    with MetricsFile(claim_set, lambda: Look(open=evidence()), path, said.append):
         first = path.stat().st_ino
         wait(lambda: path.stat().st_ino != first)
         folder.rename(moved)
@@ -192,7 +192,7 @@ def test_a_file_that_is_no_use(name: str, tmp_path: Path) -> None:
     """One line: node_exporter reads no other names, and a folder that does not exist is not made."""
     with (
         pytest.raises(InputError),
-        exported(claim_set(), Look, address="127.0.0.1", port=None, file=tmp_path / name, complain=pytest.fail),
+        exported(claim_set, Look, address="127.0.0.1", port=None, file=tmp_path / name, complain=pytest.fail),
     ):
         pass
     assert list(tmp_path.iterdir()) == []

@@ -108,7 +108,7 @@ def comparison(name: str) -> str:
 def metrics(name: str) -> str:
     claims = claim_set(claim_db(name=name), claim_web())
     found = replace(named(name), cpu_use=(use(name, 2),))
-    return generate_latest(registry_of(claims, lambda: Look(open=found), judge)).decode()
+    return generate_latest(registry_of(lambda: claims, lambda: Look(open=found), judge)).decode()
 
 
 RENDERINGS: dict[str, Callable[[str], str]] = {

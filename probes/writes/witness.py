@@ -1,0 +1,107 @@
+"""The writes to control files of a window, and of each file the last one before it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+
+from probes.actions.reader import read_hierarchies
+from probes.cgroups.bandwidth import lineage
+from probes.readings import Moment
+from probes.subjects import Subject
+from probes.windows import Windows
+from probes.witness import OpenWindow, Watch, Witness
+from probes.writes.decoder import WriteReading
+from probes.writes.directories import Directories
+from probes.writes.reader import Writes
+from probes.writes.records import Write
+
+MAX_EARLIER = 4096
+"""Files whose last write is remembered: those written last."""
+
+
+class WriteWitness(Witness[int]):
+    """Who wrote control files of claims' cgroups and of those above them."""
+
+    SIDE = Writes
+
+    def __init__(self, windows: Windows) -> None:
+        self.side = windows.ledger.side(Writes)
+        self._windows = windows
+        self.directories = Directories(self.side.directories, windows.hierarchy, windows.root)
+        self.hierarchies = read_hierarchies(windows.root)
+        self.earlier: dict[tuple[int, bytes], Write] = {}
+
+    def begin(self, window: OpenWindow, first: int) -> WriteWatch:
+        """Begin with a window."""
+        return WriteWatch(self, window, first)
+
+    def edge(self, turn: bool) -> Generator[None, None, int]:
+        """Read how many were not reported."""
+        del turn
+        yield
+        return self.side.dropped()
+
+    def claiming(self, subject: Subject) -> None:
+        """Watch its directories."""
+        if self.side.observed:
+            self.directories.add(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
+
+    def unclaiming(self, subject: Subject) -> None:
+        """Watch them no more."""
+        if self.side.observed:
+            self.directories.remove(subject, lineage(subject.claim.cgroup))
+
+    def follow(self, subject: Subject) -> None:
+        """Watch its new directories where its cgroup was made anew."""
+        if self.side.observed:
+            self.directories.follow(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
+
+    def verify(self, subject: Subject) -> None:
+        """Look whether it has other directories now."""
+        if self.side.observed:
+            self.directories.look_again(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
+
+    def forget_old(self) -> None:
+        """Keep of the windows before the present one the last write that was accepted of each file."""
+        window = self._windows.ledger.window
+        for event in sorted(self.side.take_old(window), key=lambda event: event.at_ns):
+            if event.result >= 0:
+                self.earlier.pop((event.cgroup, event.file), None)
+                self.earlier[(event.cgroup, event.file)] = event
+        self.directories.forget_names({event.cgroup for event in self.side.of_window(window) or ()})
+        self.earlier = {key: event for key, event in self.earlier.items() if key[0] in self.directories.names}
+        while len(self.earlier) > MAX_EARLIER:
+            del self.earlier[next(iter(self.earlier))]
+
+
+class WriteWatch(Watch[int]):
+    """One window."""
+
+    def __init__(self, witness: WriteWitness, window: OpenWindow, first: int) -> None:
+        self._witness, self._window, self._first = witness, window, first
+
+    def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
+        """Watch the directories of the new cgroup, if it is one: the reader of counters reports each of its rounds."""
+        del made_ns
+        self._witness.follow(subject)
+
+    def read(self, edge: int, moment: Moment) -> WriteReading:
+        """Return the window so far."""
+        del moment
+        witness, number = self._witness, self._window.number
+        spots = list(witness.side.blind_spots)
+        if witness.directories.full:
+            spots.append("who writes control files is not observed of every cgroup: there is no room for more")
+        return WriteReading(
+            writes=witness.side.of_window(number),
+            earlier=tuple(witness.earlier.values()) if self._window.closed else (),
+            first=self._first,
+            last=edge,
+            unkept=witness.side.unkept(number),
+            cgroups=dict(witness.directories.names),
+            hierarchies=witness.hierarchies,
+            observer_pid=os.getpid(),
+            blind_spots=tuple(spots),
+        )

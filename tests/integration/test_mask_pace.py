@@ -1,0 +1,71 @@
+"""How often the masks of a claim's threads are read: as often as the options ask for, but for at most 1 % of a CPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from probes.observer import Observer
+from probes.options import ObserveOptions
+from probes.switches.ledger import Ledger
+from tests.integration.probe_lab import cgroup, join, wait_for
+from toolkit.host import cgroupfs
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+
+pytestmark = pytest.mark.integration
+ONLINE = CpuSet.of(os.sched_getaffinity(0))
+THREADS = 2000
+SLEEPERS = """
+import sys, threading
+threading.stack_size(64 << 10)
+forever = threading.Event()
+input()
+for _ in range(int(sys.argv[1]) - 1):
+    threading.Thread(target=forever.wait, daemon=True).start()
+forever.wait()
+"""
+
+
+@pytest.fixture
+def claims() -> Iterator[ClaimSet]:
+    """A claim with many threads that sleep."""
+    with cgroup(f"pinproof-pace-{os.getpid()}") as path:
+        command = [sys.executable, "-c", SLEEPERS, str(THREADS)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
+            join(path, process.pid)
+            assert process.stdin is not None
+            print(file=process.stdin, flush=True)
+            listed = cgroupfs.identity_dir(cgroupfs.detect(), path) / "cgroup.threads"
+            wait_for(lambda: len(listed.read_text().split()) == THREADS, f"{THREADS} threads")
+            yield ClaimSet(claims=(Claim(name="many", cgroup=path, cpus=ONLINE),))
+            process.kill()
+
+
+def test_a_large_claim_is_read_more_seldom(claims: ClaimSet, ledger: Ledger) -> None:
+    """99 times the CPU time of a scan lie between two: with a pause of 200 ms alone it would be ten scans or so."""
+    with Observer(claims, ledger=ledger) as observer:
+        observer.open_window()
+        wait_for(lambda: observer.snapshot().coverage.proc_scans >= 1, "the first scan")
+        time.sleep(2.0)  # what is measured is how little happens
+        evidence = observer.close_window()
+    (gap,) = evidence.coverage.scan_gaps
+    assert 1 <= evidence.coverage.proc_scans <= 2
+    assert gap.longest_ns <= gap.allowed_ns
+    assert len({mask.tid for mask in evidence.thread_masks}) == THREADS
+
+
+def test_each_window_has_a_scan(claims: ClaimSet) -> None:
+    """Windows that are much shorter than the pause: masks of each are known."""
+    with Observer(claims, options=ObserveOptions(scan_ms=600_000)) as observer:
+        observer.open_window()
+        for _ in range(3):
+            evidence = observer.finish(observer.turn_window())
+            assert evidence.coverage.proc_scans >= 1
+            assert len({mask.tid for mask in evidence.thread_masks}) == THREADS
+        observer.close_window()
