@@ -80,13 +80,21 @@ def stolen_since(before_ns: int) -> int:
     return told_ns + 10_000_000 if told_ns else 0
 
 
-def least_ns(on_cpu_ns: int, truth: Truth, stolen: int) -> float:
+SWITCH_OUT_NS = 1_000
+"""How much later than the ledger perf stops its clock at a switch out: by what is left of our program's own run.
+
+Per switch the ledger had 0.37 us less than perf at most (escapes of 1 ms: the program is no longer in the caches), and
+0.16 us more with escapes of 10 us; six runs on a quiet machine. On a busy one 0.29 us of 23 us was missing once.
+"""
+
+
+def least_ns(on_cpu_ns: int, switches: int, truth: Truth, stolen: int) -> float:
     """Return what must have been seen at least; a stop of the CPU between perf's reading and ours is in one account.
 
-    perf reads its clock after our program has run, the ledger before: some 0.1 µs a switch, but 100 µs where a CPU is
+    perf reads its clock after our program has run, the ledger before: see ``SWITCH_OUT_NS``, but 100 us where a CPU is
     emulated. There the truth is what the planter found inside its escapes, between arrival and departure.
     """
-    return 0.99 * (min(on_cpu_ns, truth.outside_ns) if EMULATED else on_cpu_ns) - stolen
+    return 0.99 * (min(on_cpu_ns, truth.outside_ns) if EMULATED else on_cpu_ns) - switches * SWITCH_OUT_NS - stolen
 
 
 @pytest.mark.parametrize(
@@ -127,7 +135,7 @@ def test_every_escape_is_counted_and_timed(
     tolerance = max(on_cpu * 0.05, count * 20_000)
     assert truth.escapes == count
     assert seen.out_of_set_switches >= count
-    assert least_ns(on_cpu, truth, stolen) <= seen.out_of_set_ns <= seen.run_ns
+    assert least_ns(on_cpu, switched_out, truth, stolen) <= seen.out_of_set_ns <= seen.run_ns
     if mode == "hop":
         assert seen.out_of_set_switches == switched_out >= truth.switches
         assert seen.out_of_set_ns <= on_cpu + tolerance + stolen
@@ -180,7 +188,7 @@ def test_escape_in_a_nested_child_cgroup_is_counted(observer: Observer, place: s
         run.end()
     complete(evidence)
     assert total(evidence).out_of_set_switches >= 50
-    assert total(evidence).out_of_set_ns >= least_ns(on_cpu, truth, stolen)
+    assert total(evidence).out_of_set_ns >= least_ns(on_cpu, 50, truth, stolen)
 
 
 def test_task_that_never_switches_again_is_reported_while_it_runs(
@@ -219,7 +227,7 @@ def test_second_attach_while_outside_forgives_nothing(observer: Observer, place:
         on_cpu = clock.read_ns()
         stolen = stolen_since(stolen)
         run.end()
-    assert total(evidence).out_of_set_ns >= least_ns(on_cpu, truth, stolen)
+    assert total(evidence).out_of_set_ns >= least_ns(on_cpu, 50, truth, stolen)
     no_transition(evidence)
 
 
