@@ -1,4 +1,4 @@
-"""A thread: control files and counters once a second, and whether a claim's cgroup is the known one.
+"""What a thread reads: control files and counters once a second, and whether a claim's cgroup is the known one.
 
 A cgroup's counters are read so that something is known of it when it is deleted; the longer ago, the more of its CPU
 time only the ledger knows.
@@ -6,14 +6,12 @@ time only the ledger knows.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
 
 from probes.cgroups.bandwidth import lineage
 from probes.windows import Windows
 from probes.witness import OpenWindow
-from toolkit.model.blind_spots import Witness
 
 PERIOD_S = 1.0
 LOOK_S = 0.1
@@ -23,35 +21,22 @@ is the comparison of a cgroup's id where the kernel side follows the name."""
 
 
 class FileReader:
-    """Runs from ``__enter__`` to ``__exit__``. ``read_files``: reads the control files of cgroups in a window."""
+    """The work of a ``Loop``. ``read_files``: reads the control files of cgroups in a window."""
 
     def __init__(self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None]) -> None:
         self._windows, self._read_files = windows, read_files
-        self._stop = threading.Event()
         self._turn = 0
-        self._thread = threading.Thread(target=self._run, name="pinproof-files", daemon=True)
+        self._due = time.monotonic() + PERIOD_S
 
-    def __enter__(self) -> FileReader:
-        """Start."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Stop and wait."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        due = time.monotonic() + PERIOD_S
-        while not self._stop.wait(LOOK_S):
-            try:
-                with self._windows.lock:
-                    self._windows.look()
-                if time.monotonic() >= due:
-                    due = time.monotonic() + PERIOD_S
-                    self.read()
-            except Exception as error:  # what was not read shows as a gap
-                self._windows.blind(f"control files were not read: {error or type(error).__name__}", Witness.FILES)
+    def round(self, stopped: Callable[[], bool]) -> float:
+        """Look who is there; read everything where that is due; return the pause (s) until the next round."""
+        del stopped
+        with self._windows.lock:
+            self._windows.look()
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + PERIOD_S
+            self.read()
+        return LOOK_S
 
     def read(self) -> None:
         """Read everything once; the observer's lock is held for one claim at a time."""

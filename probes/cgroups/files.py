@@ -9,11 +9,13 @@ from probes.cgroups.bandwidth import lineage
 from probes.cgroups.control_files import ControlFiles, empty, read_whole
 from probes.cgroups.decoder import FileReading
 from probes.cgroups.file_reader import FileReader
+from probes.loops import Loop
 from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
+from toolkit.model import blind_spots
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles
 
@@ -82,7 +84,8 @@ class Files(Witness[FileEdge]):
 
     def running(self) -> AbstractContextManager[object]:
         """Read them once a second, in a thread of its own."""
-        return FileReader(self._windows, lambda window, cgroups: window.watch(FileWatch).files.read(cgroups))
+        reader = FileReader(self._windows, lambda window, cgroups: window.watch(FileWatch).files.read(cgroups))
+        return Loop(self._windows, "pinproof-files", reader.round, (blind_spots.Witness.FILES,))
 
     def begin(self, window: OpenWindow, first: FileEdge) -> FileWatch:
         """Begin with a window."""
