@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from probes.observer import Observer
+from tests.integration.escape_bounds import least_ns, stolen_since
 from tests.integration.membership_lab import total
 from tests.integration.probe_lab import (
     EMULATED,
     Planter,
     TaskClock,
     TaskSwitches,
-    Truth,
     cgroup,
     join,
     stolen_ns,
@@ -74,29 +74,6 @@ def no_transition(evidence: Evidence) -> None:
     assert total(evidence).transition_switches <= evidence.coverage.switches_untraced
 
 
-def stolen_since(before_ns: int) -> int:
-    """Return at most how long the host has stopped ``OUT`` since then, told to 10 ms: nothing where nothing is told."""
-    told_ns = stolen_ns(OUT) - before_ns
-    return told_ns + 10_000_000 if told_ns else 0
-
-
-SWITCH_OUT_NS = 1_000
-"""How much later than the ledger perf stops its clock at a switch out: by what is left of our program's own run.
-
-Per switch the ledger had 0.37 us less than perf at most (escapes of 1 ms: the program is no longer in the caches), and
-0.16 us more with escapes of 10 us; six runs on a quiet machine. On a busy one 0.29 us of 23 us was missing once.
-"""
-
-
-def least_ns(on_cpu_ns: int, switches: int, truth: Truth, stolen: int) -> float:
-    """Return what must have been seen at least; a stop of the CPU between perf's reading and ours is in one account.
-
-    perf reads its clock after our program has run, the ledger before: see ``SWITCH_OUT_NS``, but 100 us where a CPU is
-    emulated. There the truth is what the planter found inside its escapes, between arrival and departure.
-    """
-    return 0.99 * (min(on_cpu_ns, truth.outside_ns) if EMULATED else on_cpu_ns) - switches * SWITCH_OUT_NS - stolen
-
-
 @pytest.mark.parametrize(
     ("mode", "count", "length_ns"),
     [
@@ -128,7 +105,7 @@ def test_every_escape_is_counted_and_timed(
         truth = run.truth()
         evidence = observer.close_window()
         on_cpu, switched_out = clock.read_ns(), switches.read()
-        stolen = stolen_since(stolen)
+        stolen = stolen_since(OUT, stolen)
         run.end()
     complete(evidence)
     seen = total(evidence)
@@ -184,7 +161,7 @@ def test_escape_in_a_nested_child_cgroup_is_counted(observer: Observer, place: s
         truth = run.truth()
         evidence = observer.close_window()
         on_cpu = clock.read_ns()
-        stolen = stolen_since(stolen)
+        stolen = stolen_since(OUT, stolen)
         run.end()
     complete(evidence)
     assert total(evidence).out_of_set_switches >= 50
@@ -225,7 +202,7 @@ def test_second_attach_while_outside_forgives_nothing(observer: Observer, place:
         truth = run.truth()
         evidence = observer.close_window()
         on_cpu = clock.read_ns()
-        stolen = stolen_since(stolen)
+        stolen = stolen_since(OUT, stolen)
         run.end()
     assert total(evidence).out_of_set_ns >= least_ns(on_cpu, 50, truth, stolen)
     no_transition(evidence)
