@@ -89,9 +89,18 @@ def download(archive: Path, wanted: Sequence[str], releases: Sequence[str] = ())
             "APT::Default-Release": releases[-1],
         }
     command = [tool("apt-get"), *(f"-o{key}={value}" for key, value in options.items())]
+    fetch = [*command, "--quiet=2", "--yes", "--download-only", "install", *wanted]
     if releases:
         _run([*command, "--quiet=2", "update"])
-    _run([*command, "--quiet=2", "--yes", "--download-only", "install", *wanted])
+        _run(fetch)
+    else:
+        try:
+            _run(fetch)
+        except LabUnavailableError:
+            # The host's lists lack a release, or name files that the archive has replaced since. A source that cannot
+            # be reached makes update fail although the others are fetched: what counts is whether the packages come.
+            subprocess.run([tool("apt-get"), "--quiet=2", "update"], capture_output=True, check=False)
+            _run(fetch)
     listing = _run([*command, "--simulate", "install", *wanted])
     files = []
     for name, version in re.findall(r"^Inst (\S+) \((\S+) ", listing, re.MULTILINE):
