@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from probes.node.system import SystemCounters, run_delay
-from probes.node.untraced import Hidden, Untraced
-from probes.readings import Part, Reading, Readings
+from probes.node.untraced import Untraced
+from probes.readings import Frame, Part, Reading, Readings
 from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot, Witness
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import HotplugEvent
 from toolkit.model.evidence.node import (
     HotplugEvidence,
@@ -40,7 +39,7 @@ class ThreadReading(Reading):
         }
         return Part(
             evidence=WaitEvidence(run_delay_ns=delays),
-            spots=hidden_spots(self.untraced.threads, frame.watched, frame.pods_root),
+            spots=hidden_spots(self.untraced, frame),
         )
 
 
@@ -128,16 +127,18 @@ class CpuReading(Reading):
         )
 
 
-def hidden_spots(threads: tuple[Hidden, ...], watched: CpuSet, pods_root: str | None) -> list[BlindSpot]:
+def hidden_spots(untraced: Untraced, frame: Frame) -> list[BlindSpot]:
     """Say whose evidence threads are missing in that the kernel hides from its tracepoints.
 
     They have no claim, and the kernel's own count of their switches accounts for the switch count. What remains is
     where they ran: on a watched CPU they would have been seen, if their mask allows one. One in the pods' cgroup, or
-    one that is gone, may be a pod's.
+    one that is gone, may be a pod's. And whom they interrupted: no switch ends that task's interval, so
+    that what it ran since the sampler looked last is not in the ledger as its own (``probes/switches/arrivals.h``).
     """
-    root = None if pods_root is None else "/" + pods_root.strip("/")
+    watched = frame.watched
+    root = None if frame.pods_root is None else "/" + frame.pods_root.strip("/")
     weak: dict[tuple[Witness, ...], list[str]] = {}
-    for thread in threads:
+    for thread in untraced.threads:
         kinds: tuple[Witness, ...] = ()
         if watched and (thread.cpus is None or thread.cpus & watched):
             foreign = thread.cgroup is None or (root is not None and (thread.cgroup + "/").startswith(root + "/"))
@@ -147,9 +148,16 @@ def hidden_spots(threads: tuple[Hidden, ...], watched: CpuSet, pods_root: str | 
         BlindSpot(
             text=f"this kernel hides threads from its tracepoints: {', '.join(names[:8])}"
             + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-            + ("" if kinds else " (their switches are counted from /proc, and no watched CPU is theirs)"),
+            + ("" if kinds else " (their switches are counted from /proc, and no watched CPU is theirs)")
+            + _interrupted(untraced.switches, frame.options.sampler_hz),
             witnesses=kinds,
             cpus=watched if kinds else None,
         )
         for kinds, names in sorted(weak.items())
     ]
+
+
+def _interrupted(switches: int, sampler_hz: int) -> str:
+    """Say how much may be missing of the tasks that they interrupted: what no tick of the sampler had counted yet."""
+    bound = f"{1000 / sampler_hz:.0f} ms" if sampler_hz else "an interval"
+    return f"; at most {bound} of a task that one of them interrupts is missing ({switches} switches in the window)"

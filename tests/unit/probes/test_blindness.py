@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from probes.clocks import Clock
 from probes.masks.decoder import MAX_GAPS, gap_spots
 from probes.masks.threads import CPU_SHARE, WAIT_NS, ThreadMasks, UnreadableError
 from probes.node.decoder import hidden_spots
-from probes.node.untraced import Hidden
+from probes.node.untraced import Hidden, Untraced
 from probes.subjects import Subject
+from tests.unit.probes.readings import FRAME
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.blind_spots import ScanGap, Witness
 from toolkit.model.claims import Claim
@@ -100,8 +102,10 @@ def test_a_hidden_thread_weakens_what_it_may_have_done(
     thread: Hidden, watched: str, pods: str | None, witnesses: set[str]
 ) -> None:
     """Nothing where no watched CPU is allowed to it; more where it is a pod's, or was gone before it was looked at."""
-    (found,) = hidden_spots((thread,), CpuSet.parse(watched), pods)
+    frame = replace(FRAME, watched=CpuSet.parse(watched), pods_root=pods)
+    (found,) = hidden_spots(Untraced(switches=9, skew=0, threads=(thread,)), frame)
     assert set(found.witnesses) == witnesses
+    assert "; at most 10 ms of a task that one of them interrupts is missing (9 switches in the window)" in found.text
 
 
 def tree(root: Path, tids: list[int], *, proc: bool = True) -> ThreadMasks:
