@@ -122,7 +122,7 @@ def test_a_stopped_conformance_session_keeps_what_it_has(tmp_path: Path) -> None
 
 
 def test_a_stopped_injection_is_judged(tmp_path: Path) -> None:
-    """The fault is taken back, and whether it was reported is said."""
+    """The fault is taken back, whether it was reported is said, and the run can be judged again."""
     before = sandboxes()
     done = subprocess.Popen(
         [*PINPROOF, "inject", "cpuset-write", "--duration", "600", "--json"],
@@ -137,5 +137,7 @@ def test_a_stopped_injection_is_judged(tmp_path: Path) -> None:
 
     assert json.loads(out)["verdicts"]
     assert done.returncode == (129 if json.loads(out)["missed"] else 0), err
-    assert list(tmp_path.iterdir()) == []
+    (run,) = (tmp_path / "runs").iterdir()
+    again = subprocess.run([*PINPROOF, "judge", run, "--json"], capture_output=True, text=True, check=False)
+    assert json.loads(again.stdout)["verdicts"] == json.loads(out)["verdicts"]
     assert sandboxes() <= before

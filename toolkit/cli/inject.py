@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import click
 
-from toolkit.cli.common import SECONDS, json_option, live_node_option, print_json, say, say_line
-from toolkit.cli.ending import leave
+from toolkit.cli.common import SECONDS, json_option, live_node_option, print_json, runs_option, say, say_line
+from toolkit.cli.ending import leave, remark, show_and_save, warn_of
 from toolkit.errors import InputError
 from toolkit.faults.consent import CONSENT
 from toolkit.faults.fault import Fault
@@ -17,6 +18,7 @@ from toolkit.faults.planting import planted
 from toolkit.faults.registry import INJECTABLE, fault_named
 from toolkit.faults.torn import Tear
 from toolkit.host.privileges import require_root
+from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
@@ -50,6 +52,7 @@ TICK_S = 0.05
 @click.option("--duration", type=SECONDS, help="Seconds until it is undone.")
 @click.option(CONSENT, "consent", is_flag=True, help="Allow it outside pinproof's own sandboxes.")
 @live_node_option
+@runs_option
 @json_option
 def command(
     fault: str | None,
@@ -63,12 +66,13 @@ def command(
     duration: float | None,
     consent: bool,
     on_live_node: bool,
+    runs: Path,
     as_json: bool,
 ) -> None:
     """Plant FAULT, then restore exactly what it changed.
 
     Without --target and --state-file the fault is planted in a sandbox of its own and observed. The verdicts that
-    report it are printed; the exit code is 0 if every rule that must report it did.
+    report it are printed and the run is saved; the exit code is 0 if every rule that must report it did.
 
     With a target the fault stays until --duration has passed or pinproof is interrupted. Each change is written to a
     journal first, so that `pinproof cleanup` can undo it after a crash.
@@ -92,7 +96,7 @@ def command(
     if targets or state_file:
         _hold(wanted, injection, duration, as_json)
     else:
-        _show(wanted, injection, duration or 1.5, on_live_node, as_json)
+        _show(wanted, injection, duration or 1.5, on_live_node, runs, as_json)
 
 
 def print_faults(as_json: bool) -> None:
@@ -130,16 +134,21 @@ def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: b
         say("taken back")
 
 
-def _show(fault: Fault, injection: Injection, duration: float, on_live_node: bool, as_json: bool) -> None:
+def _show(fault: Fault, injection: Injection, duration: float, on_live_node: bool, runs: Path, as_json: bool) -> None:
     require_run()
     free = free_machine(insisted=on_live_node).online
     cpus = free if on_live_node else None
+    warn_of(runs)
     with stop_on_signals() as stopped:
-        done = planted_run.run(injection, run_id=new_run_id("inject"), duration_s=duration, stopped=stopped, cpus=cpus)
-        _print(fault, done, as_json)
+        done = planted_run.run(
+            injection, run_id=new_run_id("inject"), runs=runs, duration_s=duration, stopped=stopped, cpus=cpus
+        )
+        code = show_and_save(lambda: _print(fault, done, as_json), done.record.save)
+    if not code and not as_json:
+        remark(f"Run saved in {names.from_path(done.record.saved.path)}")
     if done.missed and stopped:
         raise StoppedError(stopped[0], " before the fault was reported")
-    leave(Outcome.FAILED if done.missed else Outcome.PASSED)
+    leave(Outcome.FAILED if done.missed else Outcome.PASSED, code)
 
 
 def _print(fault: Fault, done: planted_run.PlantedRun, as_json: bool) -> None:

@@ -37,6 +37,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from toolkit.session import observe
 from toolkit.session.engine import session
 from toolkit.session.prepared import Prepared
+from toolkit.session.record import Record
 from toolkit.session.stopping import go_on
 
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
@@ -51,10 +52,23 @@ class PlantedRun:
     """What came of it."""
 
     fault: Fault
-    claims: ClaimSet
-    evidence: Evidence
-    verdicts: tuple[Verdict, ...]
+    record: Record
     changes: tuple[HostChange, ...]
+
+    @property
+    def claims(self) -> ClaimSet:
+        """What was promised."""
+        return self.record.claims
+
+    @property
+    def evidence(self) -> Evidence:
+        """What was seen."""
+        return self.record.evidence
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What the rules say."""
+        return self.record.verdicts
 
     def of(self, rule: str, outcome: Outcome) -> tuple[Verdict, ...]:
         """Return the verdicts of a rule with an outcome."""
@@ -79,6 +93,7 @@ def run(
     injection: Injection,
     *,
     run_id: str,
+    runs: Path = Path("runs"),
     duration_s: float = 1.5,
     root: Path = Path("/"),
     loads: tuple[Workload, ...] = BUSY,
@@ -88,6 +103,7 @@ def run(
 ) -> PlantedRun:
     """Make the sandbox, watch it, plant the fault for ``duration_s``, judge. Everything is gone afterwards.
 
+    :param runs: where the run will be saved (``record.save()``); nothing is written here.
     :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
     :param stopped: as in :class:`toolkit.session.observe.Window`.
     :param prepared: as there: for many faults, one after the other.
@@ -124,10 +140,8 @@ def run(
             session(claims, window) as one,
             planted(injection, run_id=f"{run_id}-fault", root=root) as made,
         ):
-            done = one.window(Path(run_id), lambda opened: opened.wait(duration_s), rescue=False)
-    return PlantedRun(
-        fault=fault, claims=done.claims, evidence=done.evidence, verdicts=done.verdicts, changes=made.changes
-    )
+            done = one.window(runs / run_id, lambda opened: opened.wait(duration_s))
+    return PlantedRun(fault=fault, record=done, changes=made.changes)
 
 
 def request(own: CpuSet, shared: CpuSet, loads: tuple[Workload, ...] = BUSY) -> SandboxRequest:
