@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import EMULATED, Truth, stolen_ns
 
 
@@ -19,10 +20,13 @@ Per switch the ledger had 0.37 us less than perf at most (escapes of 1 ms: the p
 """
 
 
-def least_ns(on_cpu_ns: int, switches: int, truth: Truth, stolen: int) -> float:
+def least_ns(perf: PerfAccount, counted: int, truth: Truth, stolen: int, died: int = 0) -> float:
     """Return what must have been seen at least; a stop of the CPU between perf's reading and ours is in one account.
+
+    Less what the ledger cannot know, of whose switches it ``counted`` so many (``PerfAccount.lost_ns``).
 
     perf reads its clock after our program has run, the ledger before: see ``SWITCH_OUT_NS``, but 100 us where a CPU is
     emulated. There the truth is what the planter found inside its escapes, between arrival and departure.
     """
-    return 0.99 * (min(on_cpu_ns, truth.outside_ns) if EMULATED else on_cpu_ns) - switches * SWITCH_OUT_NS - stolen
+    ran_ns = min(perf.on_cpu, truth.outside_ns) if EMULATED else perf.on_cpu
+    return 0.99 * ran_ns - perf.switched_out * SWITCH_OUT_NS - stolen - perf.lost_ns(counted, died=died)

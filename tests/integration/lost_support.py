@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -47,12 +48,18 @@ def watch(claims: Path, output: Path, *, seconds: float = 0.3, host: tuple[str, 
 
 
 def watching(done: subprocess.Popen[str]) -> None:
-    """Wait until it observes: its sampler runs, and the window opens next."""
+    """Wait until it observes: signals are noted, its sampler runs, and the window opens next.
+
+    A perf event alone says nothing: whether this host allows one is tried out before signals are noted.
+    """
+    process = Path(f"/proc/{done.pid}")
 
     def sampled() -> bool:
         assert done.poll() is None, done.communicate()
         with contextlib.suppress(OSError):
-            return any("perf_event" in str(link.readlink()) for link in Path(f"/proc/{done.pid}/fd").iterdir())
+            lines = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+            caught = int(lines["SigCgt"], 16) >> signal.SIGTERM - 1 & 1
+            return bool(caught) and any("perf_event" in str(link.readlink()) for link in (process / "fd").iterdir())
         return False
 
     wait_for(sampled, "the window", 60)

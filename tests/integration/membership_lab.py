@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.probe_lab import SOURCE, Planter, TaskClock, wait_for
+from tests.integration.perf_account import PerfAccount
+from tests.integration.probe_lab import SOURCE, Planter, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -83,10 +84,14 @@ class Account:
     stays: int = 0
     tid: int = 0
 
-    def agrees(self, seen_ns: int) -> bool:
-        """Say whether what was seen is right: to 5 %, or 20 µs a stay."""
+    def agrees(self, seen_ns: int, lost_ns: int = 0, hidden_ns: int = 0) -> bool:
+        """Say whether what was seen is right: to 5 %, or 20 µs a stay.
+
+        :param lost_ns: what the ledger cannot know (``PerfAccount.lost_ns``).
+        :param hidden_ns: what hidden threads ran, where it is in the task's time.
+        """
         slack = max(0.05 * self.high_ns, 20_000 * self.stays)
-        return self.low_ns - slack <= seen_ns <= self.high_ns + slack
+        return self.low_ns - slack - lost_ns <= seen_ns <= self.high_ns + slack + hidden_ns
 
 
 class Mover(Planter):
@@ -101,29 +106,36 @@ class Mover(Planter):
 
 
 class Stays:
-    """The account of moves that the test makes: ``move`` writes, and the clocks are read right before and after."""
+    """The account of moves that the test makes: ``move`` writes, and perf is read right before and after.
 
-    def __init__(self, *clocks: TaskClock) -> None:
-        self._clocks = clocks
+    ``switched_out``: how often it was switched out meanwhile, at most: both moves included.
+    """
+
+    def __init__(self, perf: PerfAccount) -> None:
+        self._perf = perf
         self._begin = (0, 0)
         self.account = Account()
-
-    def _read(self) -> int:
-        return sum(clock.read_ns() for clock in self._clocks)
+        self.switched_out = 0
 
     def enter(self, move: Callable[[], object]) -> None:
         """Move in."""
-        before = self._read()
+        self.switched_out -= self._perf.switches.read()
+        before = self._perf.read_ns()
         move()
-        self._begin = (before, self._read())
+        self._begin = (before, self._perf.read_ns())
 
     def leave(self, move: Callable[[], object]) -> None:
         """Move out."""
-        low = self._read()
+        low = self._perf.read_ns()
         move()
         self.account.low_ns += low - self._begin[1]
-        self.account.high_ns += self._read() - self._begin[0]
+        self.account.high_ns += self._perf.read_ns() - self._begin[0]
         self.account.stays += 1
+        self.switched_out += self._perf.switches.read()
+
+    def lost_ns(self, counted: int, died: int = 0) -> int:
+        """Return how much of the stays the ledger cannot know, of whose switches it counted so many."""
+        return self._perf.lost_ns(counted, switched_out=self.switched_out, died=died)
 
 
 def total(evidence: Evidence, name: str = "db") -> CpuUse:
@@ -131,6 +143,11 @@ def total(evidence: Evidence, name: str = "db") -> CpuUse:
     rows = [row for row in evidence.cpu_use if row.claim == name]
     fields = [field for field in CpuUse.__dataclass_fields__ if field not in ("claim", "cpu")]
     return CpuUse(claim=name, cpu=-1, **{field: sum(getattr(row, field) for row in rows) for field in fields})
+
+
+def switches_on(evidence: Evidence, cpu: int, name: str = "db") -> int:
+    """Return how many switches out of a claim's tasks the ledger counted on a CPU."""
+    return sum(row.switches for row in evidence.cpu_use if (row.claim, row.cpu) == (name, cpu))
 
 
 def complete(evidence: Evidence) -> None:

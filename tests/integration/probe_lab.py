@@ -167,20 +167,6 @@ def stolen_ns(cpu: int) -> int:
     return int(line.split()[8]) * 10_000_000
 
 
-def run_ns_by_thread() -> dict[int, int]:
-    """Return how long each thread of the machine has been on a CPU so far (``schedstat``)."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/task/[0-9]*/schedstat"):
-        with contextlib.suppress(OSError):  # gone
-            found[int(path.parent.name)] = int(path.read_text().split()[0])
-    return found
-
-
-def hidden_run_ns(ran: dict[int, int], seen: Callable[[int], bool]) -> int:
-    """Return how long threads that this kernel hides from its tracepoints ran since ``ran`` was read."""
-    return sum(ns - ran.get(tid, 0) for tid, ns in run_ns_by_thread().items() if not seen(tid))
-
-
 class Planter:
     """The foreign program: started and held, moved into its cgroup, let go, asked for the truth, ended."""
 
@@ -188,6 +174,11 @@ class Planter:
         command = [str(program), *map(str, args)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._line() == "ready"
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
 
     def _line(self) -> str:
         assert self.process.stdout is not None

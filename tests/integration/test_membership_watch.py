@@ -27,6 +27,8 @@ ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
 WATCH_S = 2.0
+DEADLINE_S = 180
+"""For such a watch to end, on a machine however loaded."""
 V1_CPUSETS = not cgroupfs.detect().is_v2("cpuset")
 FOREVER = "ready times 1000000 {{ {} }}"
 
@@ -69,7 +71,7 @@ def watch(folder: Path, document: str, begin: Callable[[contextlib.ExitStack], N
             [*command, "--duration", str(WATCH_S), "--output", str(folder / "runs")],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE_S,
         )
     assert done.stdout.startswith("{"), done.stderr
     return Said(done.returncode, json.loads(done.stdout), done.stderr)

@@ -25,6 +25,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome
 from validators.registry import judge
+from validators.trust import MISSING_SWITCHES_RATIO
 
 pytestmark = pytest.mark.integration
 
@@ -125,7 +126,8 @@ def test_many_switches_are_all_judged(ledger: Ledger) -> None:
     coverage = evidence.coverage
     # What the kernel keeps from its tracepoints is counted apart, thread by thread, by /proc.
     missing = coverage.switches_kernel - coverage.switches_judged - coverage.switches_untraced
-    assert abs(missing) <= max(coverage.switches_skew, coverage.switches_kernel * 1e-4)
+    # The readings are so far apart, and of the rest so little may be missing as the product states for itself.
+    assert abs(missing) <= coverage.switches_skew + coverage.switches_kernel * MISSING_SWITCHES_RATIO
     rate = coverage.switches_judged / (evidence.duration_ns / 1e9)
     print(f"{coverage.switches_judged} of {coverage.switches_kernel} switches judged, {rate:,.0f} per second")
 

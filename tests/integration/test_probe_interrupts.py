@@ -11,7 +11,8 @@ import pytest
 from probes.interrupts.decoder import SOFTIRQS
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
-from tests.integration.probe_lab import hidden_run_ns, run_ns_by_thread, switch_storm
+from tests.integration.perf_account import HiddenThreads
+from tests.integration.probe_lab import switch_storm
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -99,7 +100,7 @@ def test_known_number_of_function_calls_to_one_cpu(ledger: Ledger) -> None:
         with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
             calls, least, most = [], [], []
             for count in (0, 2300):
-                ran, outer = run_ns_by_thread(), kernel_counts()[CALLS]
+                hidden, outer = HiddenThreads(), kernel_counts()[CALLS]
                 observer.open_window()
                 inner = kernel_counts()[CALLS]
                 for _ in range(count):
@@ -109,7 +110,7 @@ def test_known_number_of_function_calls_to_one_cpu(ledger: Ledger) -> None:
                 most.append(kernel_counts()[CALLS] - outer)
                 seen = by_source(evidence)
                 calls.append(seen.get(CALLS, 0) + seen.get((IrqKind.HARD, "call_function"), 0))
-                hidden_ns = hidden_run_ns(ran, observer.ledger.seen)
+                hidden_ns = hidden.read(observer.ledger.seen).run_ns
     finally:
         os.sched_setaffinity(0, ONLINE)
     # Threads that a kernel hides from its tracepoints (the build machine's does) hide the interrupts that hit them: of

@@ -19,6 +19,8 @@ import pytest
 from probes.interrupts.reader import Interrupts
 from probes.observer import ObserveOptions, Observer
 from probes.switches.ledger import Ledger
+from tests.integration.membership_lab import switches_on
+from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import Planter, cgroup, join, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation
@@ -30,6 +32,7 @@ from toolkit.session.canary import alive
 from toolkit.session.engine import watched
 from toolkit.session.prepared import prepared
 from validators.registry import judge
+from validators.trust import PLANTED_SKEW_RATIO, PLANTED_SKEW_SWITCHES
 
 pytestmark = pytest.mark.integration
 
@@ -49,15 +52,21 @@ def busy(planter: Path, path: str = "") -> Iterator[int]:
         yield run.process.pid
 
 
-def watch(claims: ClaimSet, ledger: Ledger | None, pid: int) -> tuple[Evidence, int]:
-    """Watch while a process uses 50 ms of CPU time; the evidence, and how many violations were told live."""
+def watch(claims: ClaimSet, ledger: Ledger | None, pid: int) -> tuple[Evidence, int, float]:
+    """Watch while a process uses 50 ms of CPU time.
+
+    Returns the evidence, how many violations were told live, and how much of the time must have been seen: all but 10 %
+    and what the ledger cannot know.
+    """
     clock = ~pid << 3 | 2
-    with Observer(claims, ledger=ledger) as observer:
+    with Observer(claims, ledger=ledger) as observer, PerfAccount(pid, LAST, observer) as perf:
         observer.open_window()
         began = time.clock_gettime_ns(clock)
         wait_for(lambda: time.clock_gettime_ns(clock) > began + 50_000_000, "it runs")
         told = len(observer.poll(0.2))
-        return observer.close_window(), told
+        evidence = observer.close_window()
+        perf.close()
+        return evidence, told, 45_000_000 - perf.lost_ns(switches_on(evidence, LAST))
 
 
 def claim(path: str, cpus: CpuSet, isolation: Isolation = Isolation.HOST) -> Claim:
@@ -75,15 +84,15 @@ def test_a_violation_is_not_in_the_next_evidence(ledger: Ledger, planter: Path) 
     """The same task in the same cgroup: outside for the first observer, inside for the second, outside again."""
     wrong, right = CpuSet.of([FIRST]), ONLINE
     with cgroup(f"pinproof-reuse-{os.getpid()}") as path, busy(planter, path) as pid:
-        first, told_first = watch(ClaimSet(claims=(claim(path, wrong),)), ledger, pid)
-        second, told_second = watch(ClaimSet(claims=(claim(path, right),)), ledger, pid)
-        third, told_third = watch(ClaimSet(claims=(claim(path, wrong),)), ledger, pid)
-    for evidence, told in ((first, told_first), (third, told_third)):
-        assert outside(evidence) >= 45_000_000
+        first, told_first, least_first = watch(ClaimSet(claims=(claim(path, wrong),)), ledger, pid)
+        second, told_second, least_second = watch(ClaimSet(claims=(claim(path, right),)), ledger, pid)
+        third, told_third, least_third = watch(ClaimSet(claims=(claim(path, wrong),)), ledger, pid)
+    for evidence, told, least in ((first, told_first, least_first), (third, told_third, least_third)):
+        assert outside(evidence) >= least
         assert {(row.claim, row.tid, row.cpu) for row in evidence.offenders} == {("db", pid, LAST)}
         assert told > 0
     assert (outside(second), second.offenders, told_second) == (0, (), 0)
-    assert sum(row.run_ns for row in second.cpu_use) >= 45_000_000
+    assert sum(row.run_ns for row in second.cpu_use) >= least_second
     assert sum(row.out_of_set_samples + row.transition_switches for row in second.cpu_use) == 0
 
 
@@ -142,17 +151,17 @@ def test_a_claim_inside_is_forgotten(ledger: Ledger, planter: Path) -> None:
         cgroupfs.identity_dir(cgroupfs.detect(), inner).mkdir()
         with busy(planter, inner) as pid:
             watch(ClaimSet(claims=(claim(inner, ONLINE),)), ledger, pid)
-            evidence, _ = watch(ClaimSet(claims=(claim(path, ONLINE),)), ledger, pid)
-    assert sum(row.run_ns for row in evidence.cpu_use) >= 45_000_000
+            evidence, _, least = watch(ClaimSet(claims=(claim(path, ONLINE),)), ledger, pid)
+    assert sum(row.run_ns for row in evidence.cpu_use) >= least
 
 
 def test_what_the_node_was_told_is_forgotten(ledger: Ledger, planter: Path) -> None:
     """Reserved CPUs and the pods' root are of one observer: the next one asks nothing, or anew."""
     reserved = CpuSet.of([LAST])
     with cgroup(f"pinproof-pods-{os.getpid()}") as path, busy(planter, path) as pid:
-        pods, _ = watch(ClaimSet(claims=(), reserved_cpus=reserved, pods_root=path), ledger, pid)
-        nothing, _ = watch(ClaimSet(claims=()), ledger, pid)
-        again, _ = watch(ClaimSet(claims=(), reserved_cpus=reserved), ledger, pid)
+        pods, _, _ = watch(ClaimSet(claims=(), reserved_cpus=reserved, pods_root=path), ledger, pid)
+        nothing, _, _ = watch(ClaimSet(claims=()), ledger, pid)
+        again, _, _ = watch(ClaimSet(claims=(), reserved_cpus=reserved), ledger, pid)
     assert {row.owner for row in pods.intruders if row.tid == pid} == {OwnerClass.FOREIGN_POD}
     assert pods.irq_use is not None
     assert (nothing.intruders, nothing.irq_use, nothing.coverage.softirqs_judged) == ((), None, 0)
@@ -224,8 +233,11 @@ def test_canaries_of_one_window_are_not_those_of_the_next() -> None:
             evidence = watched(claims, window, Path(window.run_id)).evidence
             (positive,) = [one for one in evidence.canaries if one.positive]
             assert positive.reported_at_ns is not None
-            # What the kernel counted inside the window was seen, and nothing of the windows before was counted again.
-            assert positive.out_of_set_switches >= positive.planted_switches > 0
+            # What the kernel counted inside the window was seen, but for what happened between the readings of the two;
+            # nothing of the windows before was counted again.
+            skew = max(PLANTED_SKEW_SWITCHES, positive.planted_switches * PLANTED_SKEW_RATIO)
+            assert positive.out_of_set_switches >= positive.planted_switches - skew
+            assert min(positive.out_of_set_switches, positive.planted_switches) > 0
             assert 0 < positive.out_of_set_ns < evidence.duration_ns
             health += [verdict.outcome for verdict in judge(claims, evidence) if verdict.rule == "evidence-health"]
             canaries.append({row.claim for row in evidence.cpu_use} | {row.claim for row in evidence.offenders})

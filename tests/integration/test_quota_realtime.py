@@ -88,6 +88,16 @@ def watched(tmp_path: Path, *names: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+def edges_us() -> int:
+    """Return what a quota may give beyond its rate in one window (Documentation/scheduler/sched-bwc.rst).
+
+    A period's at either end, and on each CPU a slice in hand, a tick of overrun and a tick until it is counted; a tick
+    is 10 ms at most.
+    """
+    slice_us = int(Path("/proc/sys/kernel/sched_cfs_bandwidth_slice_us").read_text())
+    return 2 * QUOTA_US + len(os.sched_getaffinity(0)) * (slice_us + 2 * 10_000)
+
+
 @pytest.mark.parametrize("policy", ["fifo", "rr", "deadline"])
 def test_above_the_rate_it_fails_and_within_it_passes(policy: str, tmp_path: Path) -> None:
     """20 ms / 100 ms allow about 0.2 CPUs: 35 % of a CPU fail, and the task is named with its policy.
@@ -104,7 +114,7 @@ def test_above_the_rate_it_fails_and_within_it_passes(policy: str, tmp_path: Pat
 
     above, within = verdicts[ABOVE], verdicts[WITHIN]
     assert above["outcome"] == "failed", above
-    assert 0.2 <= above["measures"]["bound_high_cpus"] <= 0.23
+    assert 0.2 <= above["measures"]["bound_high_cpus"] <= 0.2 + edges_us() * 1000 / above["measures"]["window_ns"]
     assert f"({greedy}, {policy})" in above["reason"]
     assert "whole periods in" in above["reason"]
     assert within["outcome"] == "passed", within

@@ -15,6 +15,8 @@ from tests.integration.apply_support import sandboxes
 from tests.integration.lost_support import PINPROOF, scenario, watch, watching
 
 pytestmark = pytest.mark.integration
+DEADLINE_S = 180
+"""For a watch of nothing to end, on a machine however loaded: never reached otherwise."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -23,12 +25,12 @@ def test_a_signal_ends_the_window_and_it_is_judged(tmp_path: Path, empty_claims:
     done = watch(empty_claims, tmp_path / "runs", seconds=3600)
     watching(done)
     done.send_signal(number)
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=DEADLINE_S)
     result = json.loads(out)
 
     codes = {"passed": 0, "skipped": 0, "failed": 1, "undecided": 3}
     assert done.returncode == codes[result["outcome"]], err
-    assert 0 < result["duration_s"] < 60
+    assert 0 < result["duration_s"] < DEADLINE_S
     (run,) = (tmp_path / "runs").iterdir()
     assert json.loads((run / "result.json").read_text())["verdicts"] == result["verdicts"]
 
@@ -50,7 +52,7 @@ def test_a_terminal_that_goes_away(tmp_path: Path, empty_claims: Path) -> None:
         os.close(theirs)
         watching(done)
         os.close(ours)
-        done.wait(timeout=60)
+        done.wait(timeout=DEADLINE_S)
 
     result = json.loads((tmp_path / "out").read_text())
     assert done.returncode == {"passed": 0, "failed": 1, "undecided": 3}[result["outcome"]]
@@ -63,7 +65,7 @@ def test_a_hangup_comes_twice_and_with_others(tmp_path: Path, empty_claims: Path
     watching(done)
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
         done.send_signal(number)
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=DEADLINE_S)
 
     assert json.loads(out)["verdicts"], err
     assert len(list((tmp_path / "runs").iterdir())) == 1
@@ -75,7 +77,7 @@ def test_nohup(tmp_path: Path, empty_claims: Path) -> None:
     done = watch(empty_claims, tmp_path / "runs", seconds=2, host=ignoring)
     watching(done)
     done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=DEADLINE_S)
 
     assert json.loads(out)["duration_s"] >= 2, err
 
@@ -91,7 +93,7 @@ def test_a_stopped_run_is_judged(tmp_path: Path) -> None:
     )
     watching(done)
     done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=DEADLINE_S)
 
     (result,) = json.loads(out)
     assert done.returncode == (1 if result["outcome"] == "failed" else 129), err
@@ -112,7 +114,7 @@ def test_a_stopped_conformance_session_keeps_what_it_has(tmp_path: Path) -> None
     )
     watching(done)
     done.send_signal(signal.SIGTERM)
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=DEADLINE_S)
 
     session = json.loads(out)
     assert [found["outcome"] for found in session["scenarios"]] == ["undecided", "skipped"], err
@@ -133,7 +135,7 @@ def test_a_stopped_injection_is_judged(tmp_path: Path) -> None:
     )
     watching(done)
     done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=DEADLINE_S)
 
     assert json.loads(out)["verdicts"]
     assert done.returncode == (129 if json.loads(out)["missed"] else 0), err
