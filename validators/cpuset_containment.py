@@ -7,7 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import file_history, view
+from validators import file_history, hotplug, view
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import milliseconds, plural
@@ -73,8 +73,8 @@ def _judge(
         return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=shown)
 
     if outside or named:
-        offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online)
-        if claim.cpus <= offline:
+        lent_ns = hotplug.all_offline_ns(claim.cpus, evidence)
+        if lent_ns is not None and all(one.first_at_ns >= lent_ns for one in named):
             return verdict(
                 Outcome.UNDECIDED,
                 f"all its CPUs {claim.cpus} went offline: the kernel then lends the parent cgroup's CPUs",
@@ -158,10 +158,13 @@ RULE = Rule(
             tasks must keep to both sets (ephemeral containers to their own). Tasks that all stay on one CPU of a wider
             set break no promise; `used_cpus` and `busiest_cpu_ratio` report it.
 
+            While all CPUs of a claim are offline the kernel lends it its parent's: what began outside from then on is
+            undecided, what began before stays a failure.
+
             The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""
-            Intervals outside the set: none.
+            Intervals outside the set: none. A CPU's going is dated up to 0.5 s late.
 
             CPU time of the two witnesses may differ by 2 ticks per CPU used (each read of the cgroup may miss one), 1
             us per switch (the two clocks are read at different points of the same switch), 2 %, and the measured steal
