@@ -136,6 +136,12 @@ RULE = Rule(
         tolerance=prose("""
             Violations: none. On a CPU that changed hands during the window only intervals after the change count; time
             that cannot be dated makes the verdict undecided.
+
+            On a node that is followed a container's runtime enters the new cgroup before it pins it. That breaks
+            nothing where the container is watched within 27 s (12 s, the longest that `runc init` was seen to sit
+            there, and 15 s, the longest that the node may go unread), and no more than 1.6 s of one CPU was used in the
+            cgroup (the longest that it sat there without load). More than that is a violation, whatever it calls
+            itself; less of it under a runtime's name, where no container began, is undecided.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;

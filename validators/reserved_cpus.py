@@ -71,7 +71,7 @@ RULE = Rule(
         """),
         tolerance=prose("""
             None. Intervals that belong to a container's start or a change of its set (transition) do not
-            count.
+            count, nor does a runtime at work on a node that is followed, as in exclusive-cpus.
         """),
         source=prose("""
             KEP-4540 strict-cpu-reservation; Kubernetes documentation, CPU management policies; docs/failures.md

@@ -143,6 +143,7 @@ RULE = Rule(
         """),
         tolerance=prose("""
             None. On a CPU that changed hands during the window, time that cannot be dated makes the verdict undecided.
+            A runtime that makes a container on a node that is followed is judged as in exclusive-cpus.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only;
