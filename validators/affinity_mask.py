@@ -7,7 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import hotplug, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "affinity-mask"
@@ -24,9 +24,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transitions: list[Transition]) -> Verdict:
     if claim.cpus is None:
-        return Verdict(
-            rule=ID, subject=claim.name, outcome=Outcome.SKIPPED, reason="no CPU set was promised", measures={}
-        )
+        return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     changes = view.mask_changes(claim.name, transitions)
     pairs = [(mask, view.set_at_epoch(claim, changes, mask.epoch) or claim.cpus) for mask in masks]
     wide = [(mask, promised) for mask, promised in pairs if not mask.cpus_allowed <= promised]
@@ -40,15 +38,8 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         "wide_threads_count": len({(mask.pid, mask.tid) for mask, _ in wide}),
         "narrowed_threads_count": len({(mask.pid, mask.tid) for mask in narrow}),
     }
-
     measures |= view.scan_measures(claim, evidence)
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        offenders = view.sorted_offenders(_offender(claim, mask, promised) for mask, promised in wide)
-        return Verdict(
-            rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=offenders
-        )
-
+    verdict = Judgement(ID, claim.name, measures, [_offender(claim, mask, promised) for mask, promised in wide])
     if wide:
         lent_ns = hotplug.all_offline_ns(claim.cpus, evidence)
         if lent_ns is not None and all(mask.first_at_ns >= lent_ns for mask, _ in wide):

@@ -12,7 +12,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import bandwidth, file_history, hotplug, view, writers
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "applied"
@@ -63,10 +63,7 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
     reading.measures["files_compared_count"] = reading.compared
     drifts = _drifts(reading, claim, evidence)
     lives = file_history.lives(claim, evidence)
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=reading.measures)
-
+    verdict = Judgement(ID, claim.name, reading.measures)
     if drifts and not reading.wrong:
         reading.measures["deviations_count"] = len(drifts)
         reading.measures["deviation_from_ms"] = drifts[0].from_ns / 1e6

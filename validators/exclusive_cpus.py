@@ -9,7 +9,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import foreign, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "exclusive-cpus"
@@ -39,17 +39,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     if strict:
         violations += [*seen.infra, *seen.of(OwnerClass.SYSTEM, OwnerClass.KTHREAD)]
     measures: dict[str, Measure] = {"cpus": str(cpus), "policy": str(claims.policy), **seen.measures()}
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(
-            rule=ID,
-            subject=claim.name,
-            outcome=outcome,
-            reason=reason,
-            measures=measures,
-            offenders=view.sorted_offenders(violations),
-        )
-
+    verdict = Judgement(ID, claim.name, measures, violations)
     if violations:
         return verdict(
             Outcome.FAILED,

@@ -11,7 +11,7 @@ from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import file_history, hotplug, live_layers, picture, view, writers
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "layers-agree"
@@ -61,10 +61,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
     for what, words in sides.items():
         for word in words:
             measures[f"{word.layer}_{'cpus' if what == 'CPUs' else 'mems'}"] = str(word.last)
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, claim.name, measures)
     drift = _drift(claim, evidence, measures)
     if drift:
         return verdict(Outcome.FAILED, drift)

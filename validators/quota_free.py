@@ -6,7 +6,7 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import bandwidth, file_history, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import plural
 
@@ -19,9 +19,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[BandwidthUse]) -> Verdict:
-    def verdict(outcome: Outcome, reason: str, measures: dict[str, Measure] | None = None) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures or {})
-
+    measures: dict[str, Measure] = {}
+    verdict = Judgement(ID, claim.name, measures)
     if claim.quota_us is not None and claim.quota_us >= 0:
         return verdict(Outcome.SKIPPED, "it was promised a quota")
     if claim.quota_us is None and not claim.exclusive:
@@ -29,30 +28,28 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
     # Only exclusive containers are free of their ancestors' quotas: others may share what their pod has.
     wanted = range(view.depth(claim) if claim.exclusive else 1)
     rows = sorted((row for row in levels if row.level in wanted), key=lambda row: row.level)
-    measures: dict[str, Measure] = {
-        "levels_count": len(rows),
-        "nr_throttled": sum(row.nr_throttled or 0 for row in rows),
-        "throttled_ns": sum(row.throttled_ns or 0 for row in rows),
-    }
+    measures["levels_count"] = len(rows)
+    measures["nr_throttled"] = sum(row.nr_throttled or 0 for row in rows)
+    measures["throttled_ns"] = sum(row.throttled_ns or 0 for row in rows)
     broken = next((text for row in rows if (text := _broken(claim, claims, row))), "") or next(
         (text for row in rows if (text := _had_quota(claim, claims, evidence, row))), ""
     )
     if broken:
-        return verdict(Outcome.FAILED, broken, measures)
+        return verdict(Outcome.FAILED, broken)
     pod = next((row for row in rows if row.quota_us is not None and row.quota_us >= 0), None)
     if pod is not None:
         measures["pod_quota_us"] = pod.quota_us or 0
     unread = [row.cgroup for row in rows if row.quota_us is None or row.nr_throttled is None]
     missing = set(wanted) - {row.level for row in rows}
     if missing or not rows:
-        return verdict(Outcome.UNDECIDED, f"{len(missing)} levels of {claim.cgroup} were not read", measures)
+        return verdict(Outcome.UNDECIDED, f"{len(missing)} levels of {claim.cgroup} were not read")
     if unread:
-        return verdict(Outcome.UNDECIDED, f"{unread[0]} has no bandwidth files (no cpu controller)", measures)
+        return verdict(Outcome.UNDECIDED, f"{unread[0]} has no bandwidth files (no cpu controller)")
     where = plural(len(rows), "level", "levels")
     if pod is not None:
         has = f"its pod has {bandwidth.shown(pod.quota_us, pod.period_us)}, as it may"
-        return verdict(Outcome.PASSED, f"no quota of its own, {has}; not throttled on {where}", measures)
-    return verdict(Outcome.PASSED, f"no quota, and not throttled, on {where}", measures)
+        return verdict(Outcome.PASSED, f"no quota of its own, {has}; not throttled on {where}")
+    return verdict(Outcome.PASSED, f"no quota, and not throttled, on {where}")
 
 
 def _broken(claim: Claim, claims: ClaimSet, row: BandwidthUse) -> str:
