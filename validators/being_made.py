@@ -52,6 +52,11 @@ class Starts:
             return claim.name if self._begins(claim.name, intruder.first_at_ns) else "", ""
         if not intruder.comm.startswith(HELPERS):
             return "", ""
+        if any(
+            view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.since_ns - intruder.first_at_ns) <= PATIENCE_NS
+            for one in self._evidence.making
+        ):
+            return f"{intruder.comm} of a container that is being made", ""
         spent = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}"
         return "", f"{spent}, where no container was seen to begin: it is not known whether one was being made"
 

@@ -131,7 +131,8 @@ RULE = Rule(
             nothing where the container is watched within 27 s (12 s, the longest that `runc init` was seen to sit
             there, and 15 s, the longest that the node may go unread), and no more than 1.6 s of one CPU was used in the
             cgroup (the longest that it sat there without load). More than that is a violation, whatever it calls
-            itself; less of it under a runtime's name, where no container began, is undecided.
+            itself. Less of it under a runtime's name, where no container began yet, is excused if the runtime listed
+            that container as created, and undecided if not.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;

@@ -11,7 +11,7 @@ from tests.unit.validators.evidence_builder import SECOND, claim_db, claim_set, 
 from tests.unit.validators.machine_builder import with_topology
 from toolkit.model.claims import Alignment, Claim
 from toolkit.model.evidence import Intruder, OwnerClass, Transition
-from toolkit.model.evidence.following import Following
+from toolkit.model.evidence.following import Following, Making
 from toolkit.model.verdict import Outcome
 from validators import being_made, exclusive_cpus, reserved_cpus, smt_alignment
 
@@ -80,6 +80,18 @@ def test_a_start_that_takes_too_long_is_none() -> None:
 def test_a_start_whose_container_was_not_seen_is_undecided() -> None:
     """The window ended too early, or the container ended before it was watched; or it was no runtime."""
     assert starting(init(9.9, cgroup="/kubepods/podx/c")) == ("undecided",) * 3
+
+
+def test_a_container_that_the_runtime_is_making_is_known_before_it_is_watched() -> None:
+    """The runtime lists it as created when the window ends: that excuses its runtime, and nobody else there."""
+    making = (Making(cgroup="/kubepods/podx/c", since_ns=9 * SECOND, until_ns=9 * SECOND),)
+    for changes, outcome in (
+        ({}, "passed"),
+        ({"ms": 1_700}, "failed"),
+        ({"comm": "guest"}, "failed"),
+        ({"cgroup": "/kubepods/podx/d"}, "undecided"),
+    ):
+        assert starting(init(**{"at_s": 9.5, "cgroup": "/kubepods/podx/c", **changes}), making=making) == (outcome,) * 3
 
 
 def test_without_a_node_that_is_followed_no_start_is_expected() -> None:
