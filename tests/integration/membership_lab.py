@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.probe_lab import SOURCE, Planter, TaskClock, wait_for
 from toolkit.host import cgroupfs
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.verdict import Outcome
@@ -124,6 +125,18 @@ class Stays:
         self.account.low_ns += low - self._begin[1]
         self.account.high_ns += self._read() - self._begin[0]
         self.account.stays += 1
+
+
+def claim(name: str, path: str, *cpus: int) -> Claim:
+    """Return the claim that a cgroup's tasks stay on these CPUs."""
+    return Claim(name=name, cgroup=path, cpus=CpuSet.of(cpus))
+
+
+def rest(seconds: float) -> None:
+    """Let time pass in short sleeps: the CPU that is needed by others is left, and taken back soon."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.0002)
 
 
 def total(evidence: Evidence, name: str = "db") -> CpuUse:
