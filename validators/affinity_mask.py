@@ -6,8 +6,8 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import view
-from validators.rule import Rule, RuleDoc, prose
+from validators import hotplug, view
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "affinity-mask"
@@ -24,9 +24,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transitions: list[Transition]) -> Verdict:
     if claim.cpus is None:
-        return Verdict(
-            rule=ID, subject=claim.name, outcome=Outcome.SKIPPED, reason="no CPU set was promised", measures={}
-        )
+        return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     changes = view.mask_changes(claim.name, transitions)
     pairs = [(mask, view.set_at_epoch(claim, changes, mask.epoch) or claim.cpus) for mask in masks]
     wide = [(mask, promised) for mask, promised in pairs if not mask.cpus_allowed <= promised]
@@ -40,17 +38,11 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         "wide_threads_count": len({(mask.pid, mask.tid) for mask, _ in wide}),
         "narrowed_threads_count": len({(mask.pid, mask.tid) for mask in narrow}),
     }
-
     measures |= view.scan_measures(claim, evidence)
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        offenders = view.sorted_offenders(_offender(claim, mask, promised) for mask, promised in wide)
-        return Verdict(
-            rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=offenders
-        )
-
+    verdict = Judgement(ID, claim.name, measures, [_offender(claim, mask, promised) for mask, promised in wide])
     if wide:
-        if claim.cpus <= CpuSet.of(event.cpu for event in evidence.hotplug if not event.online):
+        lent_ns = hotplug.all_offline_ns(claim.cpus, evidence)
+        if lent_ns is not None and all(mask.first_at_ns >= lent_ns for mask, _ in wide):
             return verdict(Outcome.UNDECIDED, f"all its CPUs {claim.cpus} went offline: the kernel lends the parent's")
         worst, promised = min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid, pair[0].cpus_allowed.mask))
         wide_count = len({(mask.pid, mask.tid) for mask, _ in wide})
@@ -91,13 +83,14 @@ RULE = Rule(
             Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second, on a node
             with hundreds of threads more seldom, so that reading takes at most 1 % of a CPU, and once in each window at
             least. Each distinct mask is compared with the set that was promised at that time. A mask that reaches
-            outside is a failure, even if the thread never ran there. If no thread was read the verdict is undecided.
+            outside is a failure, even if the thread never ran there. If no thread was read the verdict is undecided. So
+            it is for masks read first when all CPUs of the claim were offline: the kernel then lends the parent's.
 
             A mask narrower than the set is legal and counted apart: a thread may narrow itself, and since kernel 6.2 a
             change of the cpuset keeps that.
         """),
         tolerance=prose("""
-            None. Masks read while the set was being changed are discarded.
+            None. Masks read while the set was being changed are discarded. A CPU's going is dated up to 0.5 s late.
 
             A mask that was too wide for less than `longest_gap_ms`, the longest time between two readings of a thread
             of the claim, may be missed. The rule is undecided if that time exceeds the sum of the pause between two

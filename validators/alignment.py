@@ -14,6 +14,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import groups, view
+from validators.rule import Judgement
 
 Judge = Callable[[Claim], Verdict]
 NODE = "node"
@@ -67,10 +68,7 @@ def within_one(
     one, many = what
     sets = sets_in_force(claim, evidence)
     measures: dict[str, Measure] = {"cpus": str(claim.cpus or "")}
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(rule, claim.name, measures)
     if machine is None:
         return verdict(Outcome.UNDECIDED, f"the machine's {many} are not known")
     if isinstance(sets, str):

@@ -11,8 +11,8 @@ from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import bandwidth, file_history, view, writers
-from validators.rule import Rule, RuleDoc, prose
+from validators import bandwidth, file_history, hotplug, view, writers
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "applied"
@@ -63,18 +63,18 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
     reading.measures["files_compared_count"] = reading.compared
     drifts = _drifts(reading, claim, evidence)
     lives = file_history.lives(claim, evidence)
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=reading.measures)
-
+    verdict = Judgement(ID, claim.name, reading.measures)
     if drifts and not reading.wrong:
         reading.measures["deviations_count"] = len(drifts)
         reading.measures["deviation_from_ms"] = drifts[0].from_ns / 1e6
         reading.wrong += [f"{drift.when} {drift.text}" for drift in drifts]
     if reading.wrong:
-        offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online)
-        if claim.cpus is not None and claim.cpus & offline and all("cpuset.cpus" in text for text in reading.wrong):
-            return verdict(Outcome.UNDECIDED, f"CPUs {claim.cpus & offline} went offline: {reading.wrong[0]}")
+        offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online) & (claim.cpus or CpuSet())
+        if offline and all(name.startswith("cpuset.cpus") for name in reading.names):
+            before = _before_offline(offline, evidence, reading, drifts)
+            if not before:
+                return verdict(Outcome.UNDECIDED, f"CPUs {offline} went offline: {reading.wrong[0]}")
+            reading.wrong = list(dict.fromkeys([*before, *reading.wrong]))
         more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
         return verdict(Outcome.FAILED, reading.wrong[0] + more + lives + _writer(reading, claim, evidence, drifts))
     if reading.unread:
@@ -84,6 +84,15 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
     times = evidence.coverage.file_readings
     between = f", {times} times in between" if times else ""
     return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before{between} and after{lives}")
+
+
+def _before_offline(
+    offline: CpuSet, evidence: Evidence, reading: _Reading, drifts: tuple[file_history.Deviation, ...]
+) -> list[str]:
+    """Return what was wrong before the first of these CPUs went offline: the kernel did not do that."""
+    since_ns = hotplug.first_offline_ns(offline, evidence) or 0
+    found = [text for text in reading.wrong if text.startswith("before") and since_ns > 0]
+    return found + [f"{drift.when} {drift.text}" for drift in drifts if drift.from_ns < since_ns]
 
 
 def _writer(reading: _Reading, claim: Claim, evidence: Evidence, drifts: tuple[file_history.Deviation, ...]) -> str:
@@ -219,7 +228,8 @@ RULE = Rule(
 
             A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
             the time of the readings that differed, and who wrote the file last before them, where the kernel reports
-            that. A value that could not be read is undecided. Readings more than 3 s apart leave the rule undecided.
+            that. A value that could not be read is undecided. Readings more than 3 s apart leave the rule undecided. So
+            does another cpuset.cpus from when on one of the CPUs went offline (dated up to 0.5 s late), not before.
 
             CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
             kubelet asked for and when.

@@ -9,7 +9,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile, StateReading
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import checkpoint_cpu, checkpoint_memory, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.trust import summary
 from validators.witness import Witness
 
@@ -54,10 +54,7 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> 
         "readings_count": len(readings),
         "passing_problems_count": len(set(before) - set(found)),
     }
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=CPU, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, CPU, measures)
     if found:
         return verdict(Outcome.FAILED, summary(found))
     if checkpoint_cpu.fresh(file):
@@ -101,10 +98,7 @@ def _memory(file: MemoryStateFile, reading: StateReading) -> Verdict:
         "blocks_count": len(file.entries) + len(file.pods),
         "stale_pods_count": checkpoint_memory.stale(file, reading),
     }
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=MEMORY, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, MEMORY, measures)
     if found:
         return verdict(Outcome.FAILED, summary(found))
     return verdict(

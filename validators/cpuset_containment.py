@@ -7,8 +7,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import file_history, view
-from validators.rule import Rule, RuleDoc, prose
+from validators import file_history, hotplug, view
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import milliseconds, plural
 
@@ -45,47 +45,14 @@ def _judge(
     nested: list[CpuUse],
 ) -> Verdict:
     if claim.cpus is None:
-        return Verdict(
-            rule=ID, subject=claim.name, outcome=Outcome.SKIPPED, reason="no CPU set was promised", measures={}
-        )
-    measures: dict[str, Measure] = {
-        "cpus": str(claim.cpus),
-        "switches_judged": sum(row.switches for row in rows),
-        "run_ns": sum(row.run_ns for row in rows),
-        "used_cpus": str(CpuSet.of(row.cpu for row in rows if row.run_ns)),
-        "busiest_cpu_ratio": _busiest(rows),
-        "out_of_set_switches": sum(row.out_of_set_switches for row in rows),
-        "out_of_set_ns": sum(row.out_of_set_ns for row in rows),
-        "out_of_set_longest_ns": max((row.out_of_set_longest_ns for row in rows), default=0),
-        "samples": sum(row.samples for row in rows),
-        "out_of_set_samples": sum(row.out_of_set_samples for row in rows),
-        "transitions_count": len(transitions),
-        "transition_switches": sum(row.transition_switches for row in rows),
-        "transition_ns": sum(row.transition_ns for row in rows),
-    }
+        return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     allowed = view.ever_allowed(claim, view.mask_changes(claim.name, transitions))
-    measures["allowed_cpus"] = str(allowed)
     outside = [row for row in rows if row.out_of_set_switches or row.out_of_set_ns or row.out_of_set_samples]
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        shown = _named(claim, outside, named) if outside or named else ()
-        reason += file_history.lives(claim, evidence)
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures, offenders=shown)
-
+    measures = _measures(claim, allowed, rows, transitions)
+    shown = _named(claim, outside, named)
+    verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(claim, evidence))
     if outside or named:
-        offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online)
-        if claim.cpus <= offline:
-            return verdict(
-                Outcome.UNDECIDED,
-                f"all its CPUs {claim.cpus} went offline: the kernel then lends the parent cgroup's CPUs",
-            )
-        where = CpuSet.of([row.cpu for row in outside] or [one.cpu for one in named])
-        longest_ns = max([row.out_of_set_longest_ns for row in outside] + [one.longest_ns for one in named])
-        return verdict(
-            Outcome.FAILED,
-            f"ran on CPUs {where} outside {claim.cpus}: {measures['out_of_set_switches']} switches, "
-            f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms",
-        )
+        return verdict(*_escaped(claim.cpus, evidence, outside, named))
     strays = [row for row in nested if row.cpu not in allowed and any(view.steady_use(row))]
     if strays:
         names = ", ".join(sorted({row.claim for row in strays}))
@@ -107,6 +74,42 @@ def _judge(
     measures["but"] = _but(claim, allowed, rows)
     counted = f"0 of {measures['switches_judged']} switches and {measures['samples']} samples outside"
     return verdict(Outcome.PASSED, f"{counted} {claim.cpus}{measures['but']}")
+
+
+def _measures(claim: Claim, allowed: CpuSet, rows: list[CpuUse], transitions: list[Transition]) -> dict[str, Measure]:
+    return {
+        "cpus": str(claim.cpus),
+        "switches_judged": sum(row.switches for row in rows),
+        "run_ns": sum(row.run_ns for row in rows),
+        "used_cpus": str(CpuSet.of(row.cpu for row in rows if row.run_ns)),
+        "busiest_cpu_ratio": _busiest(rows),
+        "out_of_set_switches": sum(row.out_of_set_switches for row in rows),
+        "out_of_set_ns": sum(row.out_of_set_ns for row in rows),
+        "out_of_set_longest_ns": max((row.out_of_set_longest_ns for row in rows), default=0),
+        "samples": sum(row.samples for row in rows),
+        "out_of_set_samples": sum(row.out_of_set_samples for row in rows),
+        "transitions_count": len(transitions),
+        "transition_switches": sum(row.transition_switches for row in rows),
+        "transition_ns": sum(row.transition_ns for row in rows),
+        "allowed_cpus": str(allowed),
+    }
+
+
+def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: list[Offender]) -> tuple[Outcome, str]:
+    """Judge what was outside: a violation, unless the kernel may have lent the CPUs by then."""
+    lent_ns = hotplug.all_offline_ns(cpus, evidence)
+    if lent_ns is not None and all(one.first_at_ns >= lent_ns for one in named):
+        return (
+            Outcome.UNDECIDED,
+            f"all its CPUs {cpus} went offline: the kernel then lends the parent cgroup's CPUs",
+        )
+    where = CpuSet.of([row.cpu for row in outside] or [one.cpu for one in named])
+    longest_ns = max([row.out_of_set_longest_ns for row in outside] + [one.longest_ns for one in named])
+    text = (
+        f"ran on CPUs {where} outside {cpus}: {sum(row.out_of_set_switches for row in outside)} switches, "
+        f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms"
+    )
+    return Outcome.FAILED, text
 
 
 def _but(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> str:
@@ -158,10 +161,13 @@ RULE = Rule(
             tasks must keep to both sets (ephemeral containers to their own). Tasks that all stay on one CPU of a wider
             set break no promise; `used_cpus` and `busiest_cpu_ratio` report it.
 
+            While all CPUs of a claim are offline the kernel lends it its parent's: what began outside from then on is
+            undecided, what began before stays a failure.
+
             The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""
-            Intervals outside the set: none.
+            Intervals outside the set: none. A CPU's going is dated up to 0.5 s late.
 
             CPU time of the two witnesses may differ by 2 ticks per CPU used (each read of the cgroup may miss one), 1
             us per switch (the two clocks are read at different points of the same switch), 2 %, and the measured steal

@@ -8,7 +8,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import groups
 from validators.alignment import sets_in_force
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "device-numa"
@@ -27,10 +27,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     machine = groups.nodes(evidence)
     places = {place.bdf: place for place in evidence.devices or ()}
     measures: dict[str, Measure] = {"devices_count": len(claim.devices)}
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, claim.name, measures)
     if machine is None:
         return verdict(Outcome.UNDECIDED, "the machine's NUMA nodes are not known")
     sets = _node_sets(claim, evidence, machine)

@@ -11,7 +11,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import exclusive_cpus, noise
 from validators.contradictions import contradictions
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.trust import clean_canary_reported, doubts, summary
 from validators.witness import Witness
 
@@ -23,6 +23,10 @@ JUDGED_BY = tuple(witness for witness in Witness if witness is not Witness.ACTIO
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the evidence as a whole."""
+    return (_judge(claims, evidence),)
+
+
+def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
     coverage = evidence.coverage
     measures: dict[str, Measure] = {
         "switches_judged": coverage.switches_judged,
@@ -49,9 +53,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     if latency_ms is not None:
         measures["positive_control_latency_ms"] = latency_ms
 
-    def verdict(outcome: Outcome, reason: str) -> tuple[Verdict, ...]:
-        return (Verdict(rule=ID, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures),)
-
+    verdict = Judgement(ID, SUBJECT, measures)
     wrong = list(contradictions(evidence))
     wrong += [
         f"the canary that kept its claim was reported ({canary.out_of_set_switches} switches on a wrong CPU)"

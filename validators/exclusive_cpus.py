@@ -9,7 +9,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import foreign, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "exclusive-cpus"
@@ -39,17 +39,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     if strict:
         violations += [*seen.infra, *seen.of(OwnerClass.SYSTEM, OwnerClass.KTHREAD)]
     measures: dict[str, Measure] = {"cpus": str(cpus), "policy": str(claims.policy), **seen.measures()}
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(
-            rule=ID,
-            subject=claim.name,
-            outcome=outcome,
-            reason=reason,
-            measures=measures,
-            offenders=view.sorted_offenders(violations),
-        )
-
+    verdict = Judgement(ID, claim.name, measures, violations)
     if violations:
         return verdict(
             Outcome.FAILED,
@@ -136,6 +126,13 @@ RULE = Rule(
         tolerance=prose("""
             Violations: none. On a CPU that changed hands during the window only intervals after the change count; time
             that cannot be dated makes the verdict undecided.
+
+            On a node that is followed a container's runtime enters the new cgroup before it pins it. That breaks
+            nothing where the container is watched within 27 s (12 s, the longest that `runc init` was seen to sit
+            there, and 15 s, the longest that the node may go unread), and no more than 1.6 s of one CPU was used in the
+            cgroup (the longest that it sat there without load). More than that is a violation, whatever it calls
+            itself. Less of it under a runtime's name, where no container began yet, is excused if the runtime listed
+            that container as created, and undecided if not.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;

@@ -55,14 +55,17 @@ def readings(evidence: Evidence, cgroup: str) -> list[tuple[int, CgroupFiles]]:
     return found if last is None else [*found, (evidence.duration_ns, last)]
 
 
-def deviations(claim: Claim, evidence: Evidence, problem: Problem, cgroup: str = "") -> tuple[Deviation, ...]:
+def deviations(
+    claim: Claim, evidence: Evidence, problem: Problem, cgroup: str = "", *, ends: bool = False
+) -> tuple[Deviation, ...]:
     """Return when the files were not as promised between the two ends of the window.
 
     :param cgroup: another one than the claim's own.
+    :param ends: also where nothing was read in between: the caller does not judge both ends by themselves.
     """
     history = readings(evidence, cgroup or claim.cgroup)
-    if not any(0 < at_ns < evidence.duration_ns for at_ns, _ in history):
-        return ()  # nothing changed in between: both ends are judged by themselves
+    if not ends and not any(0 < at_ns < evidence.duration_ns for at_ns, _ in history):
+        return ()  # nothing changed in between
     transitions = [change for change in evidence.transitions if change.claim == claim.name]
     changes = view.mask_changes(claim.name, transitions)
     found: list[Deviation] = []

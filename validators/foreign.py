@@ -13,13 +13,10 @@ from dataclasses import dataclass, field
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
-from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Offender
-from validators import possession, view
+from validators import being_made, possession, view
 from validators.wording import listed, milliseconds
 
-HELPERS = tuple(f"{kind.program}:[" for kind in RUNTIMES.values() if kind.program)
-"""How threads of runtimes call themselves in a container that does not run yet (``runc:[2:INIT]``)."""
 UNCLAIMED = "(no claim)"
 NO_POD_KNOWN = "tasks without a claim"
 """What system tasks are called where no pods root was given: one of them may be a pod's."""
@@ -130,8 +127,16 @@ def foreign_use(
             # A pool that had the CPU before: its time there is a transition's until the bound, and outside after it.
             alone = alone or any(one.claim == claim.name and row.cpu in one.cpus for one in evidence.giving_back)
             _claimed(found, claim, row, details.get(claim.name, []), changed, had, alone=alone)
+    starts = being_made.Starts(claims, evidence)
     for intruder in sorted(evidence.intruders, key=lambda row: (row.cpu, row.tid, row.owner, row.comm, row.total_ns)):
-        if intruder.cpu in cpus and not _being_made(found, claims, intruder, evidence):
+        if intruder.cpu not in cpus:
+            continue
+        name, doubt = starts.excuse(intruder)
+        if doubt:
+            found.blurred.append(doubt)
+        elif name:
+            _excuse(found, name, intruder.total_ns)
+        else:
             _unclaimed(found, claims, intruder, is_owner)
     return found
 
@@ -199,21 +204,6 @@ def _claimed(
                 switches=max(0, rest),
             )
         )
-
-
-def _being_made(found: ForeignUse, claims: ClaimSet, intruder: Intruder, evidence: Evidence) -> bool:
-    """Take a runtime at work on a followed node: it makes a container's cgroup, enters it, and pins it only then."""
-    if evidence.following is None or intruder.owner is not OwnerClass.FOREIGN_POD:
-        return False
-    claim = view.claim_of_cgroup(claims, intruder.cgroup)
-    added = [t.end_at_ns for t in evidence.transitions if claim and t.claim == claim.name and t.what == "claim-added"]
-    if claim is not None and claim.kind.carries_tasks and any(intruder.first_at_ns <= at_ns for at_ns in added):
-        _excuse(found, claim.name, intruder.total_ns)
-    elif intruder.comm.startswith(HELPERS):
-        _excuse(found, f"{intruder.comm} of a container that is being made", intruder.total_ns)
-    else:
-        return False
-    return True
 
 
 def _unclaimed(found: ForeignUse, claims: ClaimSet, intruder: Intruder, is_owner: Callable[[Claim, int], bool]) -> None:

@@ -8,7 +8,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.placement import HugetlbUse, PageKind
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import groups
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "hugepages"
@@ -36,10 +36,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
             _compare(limit, row, measures, wrong)
     if claim.mems is not None:
         _nodes(claim, evidence, tuple(rows.values()), measures, wrong, missing)
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, claim.name, measures)
     if wrong:
         return verdict(Outcome.FAILED, "; ".join(wrong[:3]))
     if missing:

@@ -10,8 +10,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import file_history, live_layers, picture, view, writers
-from validators.rule import Rule, RuleDoc, prose
+from validators import file_history, hotplug, live_layers, picture, view, writers
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "layers-agree"
@@ -61,16 +61,14 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
     for what, words in sides.items():
         for word in words:
             measures[f"{word.layer}_{'cpus' if what == 'CPUs' else 'mems'}"] = str(word.last)
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, claim.name, measures)
     drift = _drift(claim, evidence, measures)
     if drift:
         return verdict(Outcome.FAILED, drift)
     if all(len(words) < 2 for words in sides.values()):
         return verdict(Outcome.UNDECIDED, "only one layer speaks about it: nothing to compare")
     doubt = ""
+    changes = view.mask_changes(claim.name, evidence.transitions)
     for what, words in sides.items():
         for upper, lower in pairwise(words):
             if _same(upper.last, lower.last, lower.layer):
@@ -78,8 +76,10 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
             text = (
                 f"{upper.layer} and {lower.layer} differ: {what} {upper.last or 'none'} against {lower.last or 'none'}"
             )
-            if view.mask_changes(claim.name, evidence.transitions):
+            if changes and min(upper.last_at_ns, lower.last_at_ns) <= changes[-1].end_at_ns:
                 doubt = doubt or f"{text}; its set changed while the layers were read"
+            elif Layer.CGROUP in (upper.layer, lower.layer) and _by_hotplug(claim, evidence, what, upper, lower):
+                doubt = doubt or f"{text}; CPUs of it went or came"
             elif not _lasting(upper, lower, claims.reconcile_period_s):
                 doubt = doubt or f"{text}; the kubelet may not have reconciled yet"
             else:
@@ -107,15 +107,22 @@ def _drift(claim: Claim, evidence: Evidence, measures: dict[str, Measure]) -> st
                 return f"{what} {said or 'none'} against {found or 'none'}"
         return ""
 
-    offline = CpuSet.of(event.cpu for event in evidence.hotplug)
-    if claim.cpus is not None and claim.cpus & offline:
-        return ""
+    hotplug_ns = None if claim.cpus is None else hotplug.first_change_ns(claim.cpus, evidence)
     for drift in file_history.deviations(claim, evidence, problem):
+        cpus = drift.text.startswith("CPUs")
+        if cpus and hotplug_ns is not None and drift.from_ns >= hotplug_ns:
+            continue  # the kernel may have taken them, and given them back
         if drift.sound_before:
-            files = writers.CPUS if drift.text.startswith("CPUs") else writers.MEMS
+            files = writers.CPUS if cpus else writers.MEMS
             writer = writers.of(claim, evidence, files, measures, seen_ns=drift.from_ns, after_ns=drift.after_ns)
             return f"{Layer.CLAIM} and {Layer.CGROUP} differed {drift.when}: {drift.text}{writer}"
     return ""
+
+
+def _by_hotplug(claim: Claim, evidence: Evidence, what: str, upper: _Word, lower: _Word) -> bool:
+    """Return whether two layers that agreed differ since CPUs of the claim went or came."""
+    changed = what == "CPUs" and claim.cpus is not None and hotplug.first_change_ns(claim.cpus, evidence) is not None
+    return changed and _same(upper.first, lower.first, lower.layer)
 
 
 def _same(upper: CpuSet, lower: CpuSet, layer: Layer) -> bool:
@@ -224,8 +231,9 @@ RULE = Rule(
             With its reconcile period: a difference must last for two of them, between readings that far apart, because
             the kubelet writes cgroups at the end of a period and the layers are read one after the other. A cgroup that
             was right and became wrong while the promise stayed is not late, so it gets no tolerance. A node that is
-            followed has one period and 5 s; a pool that grows late breaks nothing. A claim whose set
-            changed during the window is undecided where layers differ.
+            followed has one period and 5 s; a pool that grows late breaks nothing. Where layers differ and one of them
+            was read last before a change of the claim's set was complete the verdict is undecided. From when on a CPU
+            of the claim went or came (dated up to 0.5 s late) the cgroup's CPUs in between are not compared.
         """),
         source=prose("""
             docs/principles.md, docs/failures.md F1-F7, F13-F15, docs/facts.md K-kubelet-1, "Normal on a healthy node"

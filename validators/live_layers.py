@@ -16,7 +16,7 @@ from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.evidence.following import GivingBack
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import file_history, view, writers
+from validators import file_history, hotplug, view, writers
 from validators.wording import seconds
 
 GUARD_NS = 3 * view.NANOSECONDS
@@ -267,7 +267,7 @@ def _mems(claim: Claim, evidence: Evidence) -> list[Finding]:
 def _online(evidence: Evidence, at_ns: int) -> CpuSet:
     cpus = evidence.environment.cpus_online
     for event in sorted(evidence.hotplug, key=lambda event: event.at_ns):
-        if event.at_ns <= at_ns + GUARD_NS:
+        if event.at_ns <= at_ns + hotplug.LATE_NS:
             cpus = cpus | CpuSet.of([event.cpu]) if event.online else cpus - CpuSet.of([event.cpu])
     return cpus
 

@@ -8,7 +8,7 @@ from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import groups, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "mems-containment"
@@ -41,10 +41,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
     for row in sorted(own, key=lambda row: (row.kind, row.node)):
         if row.node not in mems:
             measures[f"{row.kind}_on_node{row.node}_bytes"] = row.total_bytes
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, claim.name, measures)
     wide = [mask for mask in masks if not mask.mems_allowed <= mems]
     if wide:
         worst = min(wide, key=lambda mask: (mask.first_at_ns, mask.tid, str(mask.mems_allowed)))

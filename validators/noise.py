@@ -8,12 +8,14 @@ with interrupts off: that time counts for the upper bound only.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
-from toolkit.model.interrupts import IrqKind
+from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import groups, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "noise"
@@ -35,70 +37,95 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     return tuple(_judge(cpu, claims, evidence) for cpu in cpus)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lost:
+    """Time that a CPU's owner lost (ns)."""
+
+    counted: tuple[Intruder, ...]
+    irqs: tuple[IrqUse, ...]
+    steal: int
+    standstill: int
+
+    @property
+    def tasks(self) -> int:
+        """Of tasks that count."""
+        return sum(row.total_ns for row in self.counted)
+
+    @property
+    def interrupts(self) -> int:
+        """Of interrupts."""
+        return sum(row.ns for row in self.irqs)
+
+    @property
+    def low(self) -> int:
+        """What was lost at least."""
+        return max(self.tasks, self.interrupts, self.steal)
+
+    @property
+    def high(self) -> int:
+        """What was lost at most."""
+        return self.tasks + self.interrupts + max(self.steal, self.standstill)
+
+
 def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
-    rows = [row for row in evidence.intruders if row.cpu == cpu]
-    irqs = [row for row in evidence.irq_use or () if row.cpu == cpu]
-    counted = [row for row in rows if row.owner in TASKS]
-    measures: dict[str, Measure] = {
-        name: sum(row.total_ns for row in counted if row.owner is owner) for owner, name in TASKS.items()
-    }
-    measures["toolkit_ns"] = sum(row.total_ns for row in rows if row.owner is OwnerClass.TOOLKIT)
-    measures["irqs_observed"] = evidence.irq_use is not None
-    for kind, name in ((IrqKind.HARD, "irq"), (IrqKind.SOFT, "softirq")):
-        if evidence.irq_use is not None:
-            measures[f"{name}_ns"] = sum(row.ns for row in irqs if row.kind is kind)
-            measures[f"{name}_count"] = sum(row.count for row in irqs if row.kind is kind)
-    if irqs:
-        worst = max(irqs, key=lambda row: (row.ns, row.name, row.vector))
-        measures["worst_irq"] = f"{worst.name} ({worst.kind} {worst.vector})"
-    steal = (evidence.steal_by_cpu_ns or {}).get(cpu, 0)
-    if evidence.steal_by_cpu_ns is not None:
-        measures["steal_ns"] = steal
-    tasks = sum(row.total_ns for row in counted)
-    interrupts = sum(row.ns for row in irqs)
-    standstill = (evidence.standstill_by_cpu_ns or {}).get(cpu, 0)
-    if evidence.standstill_by_cpu_ns is not None:
-        measures["standstill_ns"] = standstill
-    low, high = max(tasks, interrupts, steal), tasks + interrupts + max(steal, standstill)
-    seconds = evidence.duration_ns / view.NANOSECONDS
-    measures["noise_low_ns_per_s"] = low / seconds if seconds > 0 else 0.0
-    measures["noise_high_ns_per_s"] = high / seconds if seconds > 0 else 0.0
+    lost = _Lost(
+        counted=tuple(row for row in evidence.intruders if row.cpu == cpu and row.owner in TASKS),
+        irqs=tuple(row for row in evidence.irq_use or () if row.cpu == cpu),
+        steal=(evidence.steal_by_cpu_ns or {}).get(cpu, 0),
+        standstill=(evidence.standstill_by_cpu_ns or {}).get(cpu, 0),
+    )
     budget = claims.noise_budget_ns_per_s
-    if budget is not None:
-        measures["budget_ns_per_s"] = budget
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        offenders = [_offender(row) for row in counted] if outcome is Outcome.FAILED else []
-        return Verdict(
-            rule=ID,
-            subject=f"cpu {cpu}",
-            outcome=outcome,
-            reason=reason,
-            measures=measures,
-            offenders=view.sorted_offenders(offenders),
-        )
-
+    seconds = evidence.duration_ns / view.NANOSECONDS
+    measures = _measures(cpu, lost, budget, seconds, evidence)
+    offenders: list[Offender] = []
+    verdict = Judgement(ID, f"cpu {cpu}", measures, offenders)
     guest = groups.virtual(evidence)
     if guest:
         return verdict(Outcome.SKIPPED, f"{groups.VIRTUAL_MACHINE} ({guest}): its noise is not the hardware's")
-    shown = f"{tasks / 1e6:.3f} ms of tasks, {_shown(interrupts, evidence)}"
-    if standstill:
-        shown += f", {standstill / 1e6:.3f} ms without a timer interrupt"
+    shown = f"{lost.tasks / 1e6:.3f} ms of tasks, {_shown(lost.interrupts, evidence)}"
+    if lost.standstill:
+        shown += f", {lost.standstill / 1e6:.3f} ms without a timer interrupt"
     if evidence.coverage.switches_judged <= 0 or seconds <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
     if budget is None:
         return verdict(Outcome.PASSED, f"{shown} in {seconds:.3g} s (measured only: no budget was set)")
     allowed = budget * seconds
-    if low > allowed:
+    if lost.low > allowed:
+        offenders += map(_offender, lost.counted)
         return verdict(Outcome.FAILED, f"{shown} in {seconds:.3g} s, the budget is {budget} ns a second")
     if evidence.irq_use is None:
         return verdict(Outcome.UNDECIDED, "interrupts were not observed: only tasks are known to be within the budget")
     if cpu in evidence.coverage.cpus_unsampled:
         return verdict(Outcome.UNDECIDED, "it carries no sampler: time in firmware is not known there")
-    if high > allowed:
-        unless = "the CPU was its owner's when it stood still" if standstill else "interrupts hit foreign tasks"
+    if lost.high > allowed:
+        unless = "the CPU was its owner's when it stood still" if lost.standstill else "interrupts hit foreign tasks"
         return verdict(Outcome.UNDECIDED, f"{shown}: within the budget only if {unless}")
     return verdict(Outcome.PASSED, f"{shown} in {seconds:.3g} s, the budget is {budget} ns a second")
+
+
+def _measures(cpu: int, lost: _Lost, budget: int | None, seconds: float, evidence: Evidence) -> dict[str, Measure]:
+    measures: dict[str, Measure] = {
+        name: sum(row.total_ns for row in lost.counted if row.owner is owner) for owner, name in TASKS.items()
+    }
+    own = [row for row in evidence.intruders if row.cpu == cpu and row.owner is OwnerClass.TOOLKIT]
+    measures["toolkit_ns"] = sum(row.total_ns for row in own)
+    measures["irqs_observed"] = evidence.irq_use is not None
+    for kind, name in ((IrqKind.HARD, "irq"), (IrqKind.SOFT, "softirq")):
+        if evidence.irq_use is not None:
+            measures[f"{name}_ns"] = sum(row.ns for row in lost.irqs if row.kind is kind)
+            measures[f"{name}_count"] = sum(row.count for row in lost.irqs if row.kind is kind)
+    if lost.irqs:
+        worst = max(lost.irqs, key=lambda row: (row.ns, row.name, row.vector))
+        measures["worst_irq"] = f"{worst.name} ({worst.kind} {worst.vector})"
+    if evidence.steal_by_cpu_ns is not None:
+        measures["steal_ns"] = lost.steal
+    if evidence.standstill_by_cpu_ns is not None:
+        measures["standstill_ns"] = lost.standstill
+    measures["noise_low_ns_per_s"] = lost.low / seconds if seconds > 0 else 0.0
+    measures["noise_high_ns_per_s"] = lost.high / seconds if seconds > 0 else 0.0
+    if budget is not None:
+        measures["budget_ns_per_s"] = budget
+    return measures
 
 
 def _shown(interrupts_ns: int, evidence: Evidence) -> str:

@@ -6,7 +6,7 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import bandwidth, file_history, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import plural
 
@@ -19,9 +19,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[BandwidthUse]) -> Verdict:
-    def verdict(outcome: Outcome, reason: str, measures: dict[str, Measure] | None = None) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures or {})
-
+    measures: dict[str, Measure] = {}
+    verdict = Judgement(ID, claim.name, measures)
     if claim.quota_us is not None and claim.quota_us >= 0:
         return verdict(Outcome.SKIPPED, "it was promised a quota")
     if claim.quota_us is None and not claim.exclusive:
@@ -29,46 +28,59 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
     # Only exclusive containers are free of their ancestors' quotas: others may share what their pod has.
     wanted = range(view.depth(claim) if claim.exclusive else 1)
     rows = sorted((row for row in levels if row.level in wanted), key=lambda row: row.level)
-    measures: dict[str, Measure] = {
-        "levels_count": len(rows),
-        "nr_throttled": sum(row.nr_throttled or 0 for row in rows),
-        "throttled_ns": sum(row.throttled_ns or 0 for row in rows),
-    }
-    for row in rows:
-        has_quota = row.quota_us is not None and row.quota_us >= 0
-        if row.nr_throttled:
-            total = f"{(row.throttled_ns or 0) / 1e6:.1f} ms in all"
-            return verdict(
-                Outcome.FAILED, f"throttled at {row.cgroup} in {row.nr_throttled} periods, {total}", measures
-            )
-        promised = row.level == 1 and row.quota_us == claim.pod_quota_us
-        if has_quota and (row.level == 0 or not (promised or _pod_shares(claim, claims))):
-            return verdict(
-                Outcome.FAILED, f"{row.cgroup} has a quota of {bandwidth.shown(row.quota_us, row.period_us)}", measures
-            )
-        if has_quota:
-            measures["pod_quota_us"] = row.quota_us or 0
-    drifts = file_history.deviations(claim, evidence, lambda files, _: _has_quota(files))
-    if drifts:
-        return verdict(Outcome.FAILED, f"{claim.cgroup} had {drifts[0].text} {drifts[0].when}", measures)
+    measures["levels_count"] = len(rows)
+    measures["nr_throttled"] = sum(row.nr_throttled or 0 for row in rows)
+    measures["throttled_ns"] = sum(row.throttled_ns or 0 for row in rows)
+    broken = next((text for row in rows if (text := _broken(claim, claims, row))), "") or next(
+        (text for row in rows if (text := _had_quota(claim, claims, evidence, row))), ""
+    )
+    if broken:
+        return verdict(Outcome.FAILED, broken)
+    pod = next((row for row in rows if row.quota_us is not None and row.quota_us >= 0), None)
+    if pod is not None:
+        measures["pod_quota_us"] = pod.quota_us or 0
     unread = [row.cgroup for row in rows if row.quota_us is None or row.nr_throttled is None]
     missing = set(wanted) - {row.level for row in rows}
     if missing or not rows:
-        return verdict(Outcome.UNDECIDED, f"{len(missing)} levels of {claim.cgroup} were not read", measures)
+        return verdict(Outcome.UNDECIDED, f"{len(missing)} levels of {claim.cgroup} were not read")
     if unread:
-        return verdict(Outcome.UNDECIDED, f"{unread[0]} has no bandwidth files (no cpu controller)", measures)
+        return verdict(Outcome.UNDECIDED, f"{unread[0]} has no bandwidth files (no cpu controller)")
     where = plural(len(rows), "level", "levels")
-    pod = next((row for row in rows if row.quota_us is not None and row.quota_us >= 0), None)
     if pod is not None:
         has = f"its pod has {bandwidth.shown(pod.quota_us, pod.period_us)}, as it may"
-        return verdict(Outcome.PASSED, f"no quota of its own, {has}; not throttled on {where}", measures)
-    return verdict(Outcome.PASSED, f"no quota, and not throttled, on {where}", measures)
+        return verdict(Outcome.PASSED, f"no quota of its own, {has}; not throttled on {where}")
+    return verdict(Outcome.PASSED, f"no quota, and not throttled, on {where}")
 
 
-def _has_quota(files: CgroupFiles) -> str:
-    if files.quota_us is None or files.quota_us < 0:
-        return ""
-    return f"a quota of {bandwidth.shown(files.quota_us, files.period_us)}"
+def _broken(claim: Claim, claims: ClaimSet, row: BandwidthUse) -> str:
+    """Return what the counters of a level prove, and its bandwidth when the window opened."""
+    if row.nr_throttled:
+        total = f"{(row.throttled_ns or 0) / 1e6:.1f} ms in all"
+        return f"throttled at {row.cgroup} in {row.nr_throttled} periods, {total}"
+    if _has_quota(row.quota_us) and not _may_have(claim, claims, row.level, row.quota_us):
+        return f"{row.cgroup} has a quota of {bandwidth.shown(row.quota_us, row.period_us)}"
+    return ""
+
+
+def _had_quota(claim: Claim, claims: ClaimSet, evidence: Evidence, row: BandwidthUse) -> str:
+    """Return which quota a level had for a time that it must not have, and when."""
+
+    def problem(files: CgroupFiles, _: object) -> str:
+        if not _has_quota(files.quota_us) or _may_have(claim, claims, row.level, files.quota_us):
+            return ""
+        return f"a quota of {bandwidth.shown(files.quota_us, files.period_us)}"
+
+    drifts = file_history.deviations(claim, evidence, problem, row.cgroup, ends=True)
+    return f"{row.cgroup} had {drifts[0].text} {drifts[0].when}" if drifts else ""
+
+
+def _has_quota(quota_us: int | None) -> bool:
+    return quota_us is not None and quota_us >= 0
+
+
+def _may_have(claim: Claim, claims: ClaimSet, level: int, quota_us: int | None) -> bool:
+    """Return whether a quota is the pod's own, just above the container, and breaks no promise there."""
+    return level == 1 and (quota_us == claim.pod_quota_us or _pod_shares(claim, claims))
 
 
 def _pod_shares(claim: Claim, claims: ClaimSet) -> bool:
@@ -85,12 +97,14 @@ RULE = Rule(
         claim="An exclusive container has no CPU quota and was never throttled, at its own level and every ancestor.",
         how=prose("""
             The bandwidth file and nr_throttled are read for the claim's cgroup and, for an exclusive container, for
-            every cgroup above it. A quota, even one that was removed again, or a throttled period is a failure. A level
-            that was not read makes the verdict undecided.
+            every cgroup above it: at both ends of the window, the file about once a second in between. A quota, even
+            one that was removed again, or a throttled period is a failure at each of these levels. A level that was not
+            read makes the verdict undecided.
 
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share
             the pod's pool (in container scope: the node's pool, where the plan says so); then only throttling fails.
+            That holds for the cgroup just above the container, not for its quality-of-service class.
         """),
         tolerance="None.",
         source=prose("""

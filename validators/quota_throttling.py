@@ -116,11 +116,12 @@ RULE = Rule(
             passed than the promised period allows; more was used than the pool can have held (over the window, in any
             stretch of bins, or at an ancestor); the claim was throttled before the promised quota was used up (each
             throttled period proves a whole quota of usage, however busy the host is); an ancestor with less bandwidth
-            throttled it.
+            throttled it, also one that had less for a time and no quota otherwise.
 
             Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy;
             run delay and steal are reported); the window is so short that half or twice the quota would look the same;
-            a level or a file was not read; periods were throttled beside tasks outside CFS bandwidth (real-time,
+            a level or a file was not read; an ancestor that throttled it had less bandwidth for a time only, and enough
+            (but a quota) at other times; periods were throttled beside tasks outside CFS bandwidth (real-time,
             deadline, sched_ext), whose time is usage but is not drawn from the quota, so that the count of periods
             proves nothing about it.
 

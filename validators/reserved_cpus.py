@@ -5,8 +5,8 @@ from __future__ import annotations
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import foreign, view
-from validators.rule import Rule, RuleDoc, prose
+from validators import foreign
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import listed
 
@@ -16,21 +16,20 @@ SUBJECT = "node"
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the node once."""
+    return (_judge(claims, evidence),)
+
+
+def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
     if not claims.strict_reservation:
-        return (_skipped("the reservation is not strict: shared workloads may run on reserved CPUs"),)
+        return _skipped("the reservation is not strict: shared workloads may run on reserved CPUs")
     if not claims.reserved_cpus:
-        return (_skipped("no CPUs are reserved"),)
+        return _skipped("no CPUs are reserved")
     cpus = claims.reserved_cpus
     seen = foreign.foreign_use(claims, evidence, cpus, lambda claim, cpu: False)
     violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
     measures: dict[str, Measure] = {"reserved_cpus": str(cpus), **seen.measures()}
 
-    def verdict(outcome: Outcome, reason: str) -> tuple[Verdict, ...]:
-        offenders = view.sorted_offenders(violations)
-        return (
-            Verdict(rule=ID, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures, offenders=offenders),
-        )
-
+    verdict = Judgement(ID, SUBJECT, measures, violations)
     if violations:
         names = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in violations})
         return verdict(
@@ -54,7 +53,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 
 def _skipped(reason: str) -> Verdict:
-    return Verdict(rule=ID, subject=SUBJECT, outcome=Outcome.SKIPPED, reason=reason, measures={})
+    return Judgement(ID, SUBJECT)(Outcome.SKIPPED, reason)
 
 
 RULE = Rule(
@@ -71,7 +70,7 @@ RULE = Rule(
         """),
         tolerance=prose("""
             None. Intervals that belong to a container's start or a change of its set (transition) do not
-            count.
+            count, nor does a runtime at work on a node that is followed, as in exclusive-cpus.
         """),
         source=prose("""
             KEP-4540 strict-cpu-reservation; Kubernetes documentation, CPU management policies; docs/failures.md

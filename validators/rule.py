@@ -6,13 +6,14 @@ Source: docs/principles.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.serde import stage_value
-from toolkit.model.verdict import Verdict
+from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from validators import view
 from validators.trust import withhold_passes
 from validators.witness import Witness
 
@@ -50,6 +51,38 @@ def prose(text: str) -> str:
 
 def _none(_claims: ClaimSet) -> frozenset[Witness]:
     return frozenset()
+
+
+class Judgement:
+    """One subject while it is judged: call it with the decision and its reason, get the verdict.
+
+    :param measures: what was found so far; what is added later is in the verdict, too.
+    :param offenders: the same, in any order.
+    :param ending: what every reason ends with.
+    """
+
+    def __init__(
+        self,
+        rule: str,
+        subject: str,
+        measures: Mapping[str, Measure] | None = None,
+        offenders: Sequence[Offender] = (),
+        ending: str = "",
+    ) -> None:
+        self._rule, self._subject, self._ending = rule, subject, ending
+        self._measures: Mapping[str, Measure] = {} if measures is None else measures
+        self._offenders = offenders
+
+    def __call__(self, outcome: Outcome, reason: str) -> Verdict:
+        """Decide."""
+        return Verdict(
+            rule=self._rule,
+            subject=self._subject,
+            outcome=outcome,
+            reason=reason + self._ending,
+            measures=dict(self._measures),
+            offenders=view.sorted_offenders(self._offenders),
+        )
 
 
 @dataclass(frozen=True, slots=True)

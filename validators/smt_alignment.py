@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import foreign, groups, view
 from validators.alignment import judge_asked, not_given, sets_in_force
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import listed, plural
 
@@ -32,27 +34,15 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     sets = sets_in_force(claim, evidence)
     measures: dict[str, Measure] = {"cpus": str(claim.cpus or "")}
     strangers: list[Offender] = []
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(
-            rule=ID,
-            subject=claim.name,
-            outcome=outcome,
-            reason=reason,
-            measures=measures,
-            offenders=view.sorted_offenders(strangers),
-        )
-
+    verdict = Judgement(ID, claim.name, measures, strangers)
     if cores is None:
         return verdict(Outcome.UNDECIDED, "the machine's cores are not known")
     if isinstance(sets, str):
         return verdict(Outcome.UNDECIDED, sets)
     own = claim.cpus or sets[-1][1]
-    threads = CpuSet()
-    for core in cores:
-        if core & own:
-            threads = threads | core
-    measures["cores_count"] = sum(1 for core in cores if core & own)
+    mine = [core for core in cores if core & own]
+    threads = CpuSet.union(mine)
+    measures["cores_count"] = len(mine)
     measures["sibling_cpus"] = str(threads - own)
     seen = foreign.foreign_use(
         claims,
@@ -73,21 +63,30 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         strays = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in strangers})
         spent = foreign.total_ns(strangers) / 1e6
         return verdict(Outcome.FAILED, f"{', '.join(strays[:3])} ran {spent:.3f} ms on threads {threads} of its cores")
-    known = CpuSet.of(cpu for core in cores for cpu in core)
-    for name, cpus in sets:
-        if not cpus <= known:
-            return verdict(Outcome.UNDECIDED, f"the core of CPUs {cpus - known} ({name}) is not known")
-    if evidence.coverage.switches_judged <= 0:
-        return verdict(Outcome.UNDECIDED, "no switch was judged: which tasks ran on its cores is not known")
-    if seen.blurred:
-        return verdict(Outcome.UNDECIDED, seen.blurred[0])
-    if seen.of(OwnerClass.UNKNOWN):
-        return verdict(Outcome.UNDECIDED, f"it is not known whose task {seen.of(OwnerClass.UNKNOWN)[0].comm} is")
+    unknown = _unknown(evidence, cores, sets, seen)
+    if unknown:
+        return verdict(Outcome.UNDECIDED, unknown)
     kind = ("whole core", "whole cores") if whole else ("core of the pod", "cores of the pod")
-    cores_text = plural(sum(1 for core in cores if core & own), *kind)
     excused = seen.excused()
     but = f" but {listed(excused)}" if excused else ""
-    return verdict(Outcome.PASSED, f"CPUs {own} are {cores_text}, where no foreign workload ran{but}")
+    return verdict(Outcome.PASSED, f"CPUs {own} are {plural(len(mine), *kind)}, where no foreign workload ran{but}")
+
+
+def _unknown(
+    evidence: Evidence, cores: Sequence[CpuSet], sets: Sequence[tuple[str, CpuSet]], seen: foreign.ForeignUse
+) -> str:
+    """Return what keeps an innocent claim from passing."""
+    known = CpuSet.union(cores)
+    for name, cpus in sets:
+        if not cpus <= known:
+            return f"the core of CPUs {cpus - known} ({name}) is not known"
+    if evidence.coverage.switches_judged <= 0:
+        return "no switch was judged: which tasks ran on its cores is not known"
+    if seen.blurred:
+        return seen.blurred[0]
+    if seen.of(OwnerClass.UNKNOWN):
+        return f"it is not known whose task {seen.of(OwnerClass.UNKNOWN)[0].comm} is"
+    return ""
 
 
 def _distinct(claim: Claim, evidence: Evidence) -> Verdict:
@@ -95,10 +94,7 @@ def _distinct(claim: Claim, evidence: Evidence) -> Verdict:
     cores = groups.cpu_groups(evidence, groups.CORES)
     sets = sets_in_force(claim, evidence)
     measures: dict[str, Measure] = {"cpus": str(claim.cpus or ""), "preferred": True}
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, claim.name, measures)
     if cores is None:
         return verdict(Outcome.UNDECIDED, "the machine's cores are not known")
     if isinstance(sets, str):
@@ -143,6 +139,7 @@ RULE = Rule(
         """),
         tolerance=prose("""
             None. On a CPU that changed hands during the window, time that cannot be dated makes the verdict undecided.
+            A runtime that makes a container on a node that is followed is judged as in exclusive-cpus.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only;

@@ -8,7 +8,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "transition-window"
@@ -52,17 +52,7 @@ def _judge(
         key = f"{change.what}_longest_ms"
         measures[key] = max(length, float(measures.get(key, 0.0)))
     offenders: list[Offender] = []
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(
-            rule=ID,
-            subject=claim.name,
-            outcome=outcome,
-            reason=reason,
-            measures=measures,
-            offenders=view.sorted_offenders(offenders),
-        )
-
+    verdict = Judgement(ID, claim.name, measures, offenders)
     longest, slowest = windows[0]
     if limit_ms is not None and longest > limit_ms:
         stayed = late.get(slowest, [])

@@ -104,10 +104,14 @@ def is_workload(claim: Claim) -> bool:
     return claim.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
 
 
+def at_or_below(cgroup: str, top: str) -> bool:
+    """Return whether a cgroup is another one or a descendant of it."""
+    return (cgroup.rstrip("/") + "/").startswith(top.rstrip("/") + "/")
+
+
 def claim_of_cgroup(claims: ClaimSet, cgroup: str) -> Claim | None:
     """Return the claim whose cgroup is nearest above ``cgroup``."""
-    path = cgroup.rstrip("/") + "/"
-    found = [claim for claim in claims.claims if path.startswith(claim.cgroup.rstrip("/") + "/")]
+    found = [claim for claim in claims.claims if at_or_below(cgroup, claim.cgroup)]
     return max(found, key=lambda claim: len(claim.cgroup), default=None)
 
 

@@ -13,7 +13,7 @@ from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import view
 from validators.competition import Child, families
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "weight-share"
@@ -38,10 +38,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 def _judge(claim: Claim, tree: dict[str, tuple[Child, ...]], evidence: Evidence) -> Verdict:
     measures: dict[str, Measure] = {}
-
-    def verdict(outcome: Outcome, reason: str) -> Verdict:
-        return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
-
+    verdict = Judgement(ID, claim.name, measures)
     formula = _formula_problem(claim, evidence, measures)
     if formula:
         return verdict(Outcome.FAILED, formula)

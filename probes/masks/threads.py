@@ -23,7 +23,7 @@ from pathlib import Path
 from probes.clocks import Clock
 from probes.subjects import Subject
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model import names
@@ -119,8 +119,9 @@ class ThreadMasks:
         self._hierarchy, self._root = hierarchy, root
         self._proc = str(root / "proc")
         self._patience_ns = patience_ns
-        self._joining: dict[tuple[int, int], int] = {}
-        """By ident and thread: since when it is known outside the claim's v1 cpuset."""
+        self._joining: dict[tuple[int, int], tuple[int | None, int]] = {}
+        """By ident and thread id, of threads between their two joinings: the start time, which tells threads apart that
+        have the id one after the other, and since when it is known outside the claim's v1 cpuset."""
         self.pause_ns = pause_ns
         """The longest pause between two scans in this window."""
         self._start_ns = start_ns
@@ -168,6 +169,7 @@ class ThreadMasks:
     def _scan(self, subject: Subject, stop: Callable[[], bool]) -> bool:
         tids = cgroupfs.tids(self._hierarchy, subject.claim.cgroup)
         gone = 0
+        self._keep_joining(subject, tids)
         for tid in tids:
             if stop():
                 return False
@@ -182,6 +184,8 @@ class ThreadMasks:
                 if not self._joined(subject, tid):
                     continue
                 status = self._read(tid)
+            else:
+                self._joining.pop((subject.ident, tid), None)
             if status is None:
                 gone += 1
                 continue
@@ -257,15 +261,28 @@ class ThreadMasks:
         """Say whether a thread is a member, and its joining complete.
 
         Where the claim has a v1 cpuset a task joins twice. One that is outside the cpuset is looked at again in a later
-        scan: if it is still there when the patience is over, it never joined.
+        scan: if it is still there when the patience is over, it never joined. Whoever was inside meanwhile, or no
+        member, begins anew.
         """
+        key = (subject.ident, tid)
         text = read_control(self._root / f"proc/{tid}/cgroup") or ""
-        if not _inside(text, "", subject.claim.cgroup):
-            return False
-        if subject.cpuset_id is None or _inside(text, "cpuset", subject.claim.cgroup):
-            return True
-        now_ns = time.monotonic_ns()
-        return now_ns - self._joining.setdefault((subject.ident, tid), now_ns) > self._patience_ns
+        member = _inside(text, "", subject.claim.cgroup)
+        if not member or subject.cpuset_id is None or _inside(text, "cpuset", subject.claim.cgroup):
+            self._joining.pop(key, None)
+            return member
+        now_ns, start = time.monotonic_ns(), procfs.start_time(tid, self._root)
+        known = self._joining.get(key)
+        if known is None or known[0] != start:
+            known = self._joining[key] = (start, now_ns)
+        return now_ns - known[1] > self._patience_ns
+
+    def _keep_joining(self, subject: Subject, tids: Iterable[int]) -> None:
+        """Forget the threads that are members no more: one that comes again joins again."""
+        if self._joining:
+            here = frozenset(tids)
+            for ident, tid in tuple(self._joining):
+                if ident == subject.ident and tid not in here:
+                    del self._joining[ident, tid]
 
 
 def _inside(text: str, controller: str, cgroup: str) -> bool:

@@ -140,6 +140,13 @@ static __always_inline void complete_joining(struct cpu_state *st, void *cgroup,
         count_news();
 }
 
+static __always_inline int has_threads(void *task)
+{
+        void *signal = read_kernel(void *, task, OFF_TASK_STRUCT_SIGNAL);
+
+        return read_kernel(u32, signal, OFF_SIGNAL_STRUCT_NR_THREADS) > 1;
+}
+
 /* raw tracepoint cgroup_attach_task(dst_cgrp, path, task, threadgroup) */
 static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, void *task, int threadgroup)
 {
@@ -157,10 +164,14 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         struct claim_root *root = root_of_cgroup(cgroup, 0);
         struct member *m = membership(tid, tgid), fresh = { .ident = root ? root->ident : 0 };
         u32 from = m ? m->ident : 0;
+        int same = from == fresh.ident && from != PODS_IDENT;   /* pods are distinguished */
 
-        if (from == fresh.ident && from != PODS_IDENT)
-                return;                 /* nothing changed: a second attach forgives nothing; pods are distinguished */
-        if (c && c->cpuset_hierarchy && root && root->in_cpuset)
+        if (same && !(threadgroup && has_threads(task)))
+                return;                 /* nothing changed */
+        if (same && m) {                /* for the leader; other threads may come from elsewhere, and nobody says so */
+                fresh.incomplete = m->incomplete;
+                fresh.joined_ns = m->joined_ns;         /* a second attach forgives nothing */
+        } else if (c && c->cpuset_hierarchy && root && root->in_cpuset)
                 fresh.incomplete = !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), fresh.ident);
 
         u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &fresh);
@@ -214,9 +225,7 @@ static __always_inline void handle_exit(void *task)
         if (m && m->incomplete && bpf_ktime_get_ns() - m->joined_ns <= PATIENCE_NS)
                 return;
         if (tid == tgid) {
-                void *signal = read_kernel(void *, task, OFF_TASK_STRUCT_SIGNAL);
-
-                if (read_kernel(u32, signal, OFF_SIGNAL_STRUCT_NR_THREADS) > 1)
+                if (has_threads(task))
                         return;         /* other threads go on, or one of them takes this pid in exec */
                 processes.delete(&tid);
         }

@@ -10,6 +10,7 @@ the kernel's word exists, and waits for it where it may still come:
 - Where cpusets are in a v1 hierarchy, a joining is complete with the later of its two attaches. A cpuset that comes
   within the patience after the identity completes the joining; without it the task is a member from the first.
 - A word forgives only what came just before it, never anything earlier.
+- A process of several threads may be moved to where its leader is already: a word that changes nothing for some.
 
 Source: kernel/cgroup/cgroup.c, ``cgroup_migrate_execute`` and ``cgroup_attach_task``.
 """
@@ -20,7 +21,15 @@ from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, replace
 
-from probes.switches.records import EVENT_COMPLETE, PIECE_INCOMPLETE, PIECE_MEMBER, PIECE_UNANNOUNCED, MoveEvent, Piece
+from probes.switches.records import (
+    EVENT_COMPLETE,
+    PIECE_INCOMPLETE,
+    PIECE_MEMBER,
+    PIECE_UNANNOUNCED,
+    PODS_IDENT,
+    MoveEvent,
+    Piece,
+)
 
 KEEP_NS = 60_000_000_000
 """How long a move is remembered: far longer than any interval between two ticks of the sampler, shorter than thread ids
@@ -175,6 +184,8 @@ def _stays(piece: Piece, steps: list[_Step]) -> list[Stay]:
     for step in later:
         if step.at_ns >= piece.now_ns:
             break
+        if step.ident == ident != PODS_IDENT and not step.completes:
+            continue  # its process was moved to where this thread was already
         stays.append(Stay(ident, cgroup, begin, step.at_ns))
         ident, cgroup, begin = step.ident, step.cgroup or cgroup, step.at_ns
     if ident == piece.cgroup_ident:

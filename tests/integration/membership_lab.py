@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import SOURCE, Planter, wait_for
 from toolkit.host import cgroupfs
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.verdict import Outcome
@@ -136,6 +137,18 @@ class Stays:
     def lost_ns(self, counted: int, died: int = 0) -> int:
         """Return how much of the stays the ledger cannot know, of whose switches it counted so many."""
         return self._perf.lost_ns(counted, switched_out=self.switched_out, died=died)
+
+
+def claim(name: str, path: str, *cpus: int) -> Claim:
+    """Return the claim that a cgroup's tasks stay on these CPUs."""
+    return Claim(name=name, cgroup=path, cpus=CpuSet.of(cpus))
+
+
+def rest(seconds: float) -> None:
+    """Let time pass in short sleeps: the CPU that is needed by others is left, and taken back soon."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.0002)
 
 
 def total(evidence: Evidence, name: str = "db") -> CpuUse:

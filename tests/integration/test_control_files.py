@@ -16,7 +16,7 @@ from tests.integration.apply_support import container, online, request
 from tests.integration.probe_lab import wait_for
 from toolkit.apply import cgroups
 from toolkit.apply import sandbox as apply
-from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import WorkloadKind
@@ -24,6 +24,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from validators.applied import check as applied
 from validators.file_history import GAP_LIMIT_NS
 from validators.layers_agree import check as layers_agree
+from validators.quota_free import check as quota_free
 from validators.quota_throttling import check as quota_throttling
 
 pytestmark = pytest.mark.integration
@@ -93,6 +94,28 @@ def test_what_is_put_back_was_seen(ledger: Ledger) -> None:
     assert "had 40 ms / 100 ms from" in failed(quota_throttling(claims, evidence), "quota")
     assert failed(quota_throttling(claims, evidence), "alone") == ""
     paced(evidence, delay_ns)
+
+
+def test_a_quota_of_the_pod_was_seen(ledger: Ledger) -> None:
+    """An exclusive container's pod is given a quota that is never met, and loses it again: nobody is throttled."""
+    with apply.sandbox(
+        request(container("own", WorkloadKind.PULSE, quota_us=NO_QUOTA)), run_id=f"pod-{os.getpid()}"
+    ) as live:
+        (place,) = [one.cgroup for one in live.value.containers]
+        own = Claim(name="own", cgroup=place, cpus=online(), isolation=Isolation.CONTAINER, quota_us=NO_QUOTA)
+        claims = ClaimSet(claims=(own,))
+        pod = place.rpartition("/")[0]
+        with Observer(claims, ledger=ledger) as observer:
+            observer.open_window()
+            pause(observer)
+            cgroups.set_bandwidth(live.hierarchy, pod, 10_000_000, 100_000, None)
+            pause(observer)
+            cgroups.set_bandwidth(live.hierarchy, pod, NO_QUOTA, 100_000, None)
+            pause(observer)
+            evidence = observer.close_window()
+
+    assert not any(row.nr_throttled for row in evidence.bandwidth)
+    assert f"{pod} had a quota of 10000 ms / 100 ms from" in failed(quota_free(claims, evidence), "own")
 
 
 def test_a_reader_that_cannot_read_leaves_a_gap(ledger: Ledger) -> None:

@@ -5,10 +5,8 @@ Who spins never switches, so nothing cuts its interval but what the ledger knows
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,19 +18,19 @@ from tests.integration.escape_bounds import stolen_since
 from tests.integration.membership_lab import (
     Mover,
     Stays,
+    claim,
     complete,
     consistent,
     home,
     procs,
+    rest,
     switches_on,
     total,
     verdict,
 )
 from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import TaskClock, cgroup, stolen_ns, wait_for
-from toolkit.host import cgroupfs
-from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.claims import ClaimSet
 from toolkit.model.verdict import Outcome
 
 ONLINE = sorted(os.sched_getaffinity(0))
@@ -58,18 +56,8 @@ def beside() -> Iterator[None]:
     os.sched_setaffinity(0, set(ONLINE))
 
 
-def claim(name: str, path: str, *cpus: int) -> Claim:
-    return Claim(name=name, cgroup=path, cpus=CpuSet.of(cpus))
-
-
 def _ran(clock: PerfAccount, since_ns: int) -> bool:
     return clock.read_ns() > since_ns
-
-
-def rest(seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        time.sleep(0.0002)
 
 
 @pytest.mark.parametrize(("count", "inside_s"), [(40, 0.002), (200, 0.0003), (3, 0.1), (1, 0.004)])
@@ -167,57 +155,6 @@ def test_process_is_moved_whole_while_its_threads_spin(observer: Observer, place
     assert {row.cpu for row in evidence.offenders} == {OUT}
     assert int(pid) not in {row.tid for row in evidence.offenders}
     assert len({row.tid for row in evidence.offenders}) == (2 if second == OUT else 1)
-
-
-@contextlib.contextmanager
-def threaded(path: str, *names: str) -> Iterator[list[Path]]:
-    """Make threaded cgroups below a cgroup; they are empty at the end, because who was there was killed."""
-    directories = [cgroupfs.identity_dir(cgroupfs.detect(), path) / name for name in names]
-    for directory in directories:
-        directory.mkdir()
-        (directory / "cgroup.type").write_text("threaded")
-    try:
-        yield directories
-    finally:
-        for directory in directories:
-            wait_for(lambda one=directory: not (one / "cgroup.threads").read_text(), f"{directory} empty")
-            directory.rmdir()
-
-
-def test_single_threads_are_moved_in_a_threaded_subtree(observer: Observer, place: str, mover: Path) -> None:
-    """One thread of a process is moved between two claims' threaded cgroups; its siblings stay where they are."""
-    # The claim about `near` forbids OUT, the one about `far` allows it; the one around both allows everything.
-    observer.remove_claim("db")
-    with (
-        threaded(place, "near", "far") as (near, far),
-        Mover(mover, f"pin {IN} ready thread {{ pin {OUT} forever }} wait") as run,
-    ):
-        observer.add_claim(claim("all", place, *ONLINE))
-        observer.add_claim(claim("db", f"{place}/near", IN))
-        observer.add_claim(claim("far", f"{place}/far", OUT))
-        pid = run.process.pid
-        procs(place).write_text(str(pid))
-        observer.open_window()
-        run.go()
-        tasks = Path(f"/proc/{pid}/task")
-        wait_for(lambda: len(list(tasks.iterdir())) == 2, "its thread")
-        tid = next(int(path.name) for path in tasks.iterdir() if path.name != str(pid))
-        with PerfAccount(tid, OUT, observer) as clock:
-            wait_for(lambda: clock.read_ns() > 10_000_000, "it spins")
-            stays = Stays(clock)
-            for _ in range(40):
-                stays.enter(lambda: (near / "cgroup.threads").write_text(str(tid)))
-                rest(0.002)
-                stays.leave(lambda: (far / "cgroup.threads").write_text(str(tid)))
-                rest(0.001)
-            evidence = observer.close_window()
-            clock.close()
-        for name in ("all", "far"):
-            observer.remove_claim(name)
-    use = total(evidence)
-    complete(evidence)
-    assert stays.account.agrees(use.out_of_set_ns, stays.lost_ns(use.switches)), (use, stays.account)
-    assert {(row.claim, row.tid, row.cpu) for row in evidence.offenders} == {("db", tid, OUT)}
 
 
 def test_moved_in_before_the_claim_was_watched(observer: Observer, place: str, mover: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Following, GivingBack
+from toolkit.model.evidence.following import Following, GivingBack, Making
 from toolkit.model.layers import LayerView
 from toolkit.model.state_files import StateReading
 
@@ -16,7 +16,7 @@ class NodeWord:
 
     :param runtime: what made the containers. :param layers: each claim's CPUs by the words of each layer.
     :param following: how it was followed, where it was read while it works, not made by us.
-    :param giving_back: who held CPUs that were promised away.
+    :param giving_back: who held CPUs that were promised away. :param making: containers that did not run yet.
     """
 
     runtime: Runtime | None = None
@@ -24,6 +24,7 @@ class NodeWord:
     layers: tuple[LayerView, ...] = ()
     following: Following | None = None
     giving_back: tuple[GivingBack, ...] = ()
+    making: tuple[Making, ...] = ()
 
 
 NOTHING = NodeWord()

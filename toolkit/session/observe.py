@@ -214,6 +214,7 @@ class Observation:
             layers=word.layers,
             following=word.following,
             giving_back=word.giving_back,
+            making=word.making,
         )
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Following, GivingBack
+from toolkit.model.evidence.following import Following, GivingBack, Making
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.state_files import StateReading
@@ -42,6 +42,8 @@ class Said:
         self._words: dict[tuple[str, Layer], list[_Word]] = {}
         self._states: deque[tuple[int, StateReading]] = deque(maxlen=MAX_STATES)
         self._back: list[GivingBack] = []
+        self._making: dict[str, Making] = {}
+        """By cgroup, which is no other container's later."""
         self._times: deque[int] = deque(maxlen=MAX_TIMES)
         self._runtime: Runtime | None = None
         self._missing: tuple[str, ...] = ()
@@ -59,6 +61,9 @@ class Said:
                 self._note(view)
             for state in reading.state_files:
                 self._note_state(state, at_ns)
+            for cgroup in reading.making:
+                known = self._making.get(cgroup, Making(cgroup=cgroup, since_ns=at_ns, until_ns=at_ns))
+                self._making[cgroup] = replace(known, until_ns=at_ns)
             self._forget(at_ns)
 
     def failed(self, reason: str) -> None:
@@ -114,6 +119,11 @@ class Said:
                     for one in self._back
                     if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
+                making=tuple(
+                    replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
+                    for one in self._making.values()
+                    if one.since_ns <= end_ns and one.until_ns >= start_ns
+                ),
             )
 
     def _following(self, start_ns: int, end_ns: int) -> Following:
@@ -147,6 +157,7 @@ class Said:
             else:
                 words[:-1] = [word for word in words[:-1] if word.last_ns >= now_ns - KEPT_NS]
         self._back = [one for one in self._back if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
+        self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
 
 
 def _of_window(words: list[_Word], start_ns: int, end_ns: int) -> list[LayerView]:

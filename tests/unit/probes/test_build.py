@@ -38,7 +38,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Evidence, Transition
 
 NOT_OF_WITNESSES = {"canaries", "runtime", "layers", "claim_changes", "state_files", "picture"}
-NOT_OF_WITNESSES |= {"following", "giving_back"}
+NOT_OF_WITNESSES |= {"following", "giving_back", "making"}
 """What the session knows, and no witness."""
 
 

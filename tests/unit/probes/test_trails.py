@@ -86,6 +86,16 @@ def test_a_move_at_the_moment_when_an_interval_begins_belongs_to_it() -> None:
     assert parts(trails, piece(0, 100, 2, (2, 0))) == [(2, 0, 100)]
 
 
+def test_a_process_is_moved_to_where_its_leader_is() -> None:
+    """A word for the thread that was elsewhere; for those that were there already nothing is cut, and nothing counts
+    twice.
+    """
+    trails = trails_of(move(LONG_AGO, 1, 0), move(-50, 2, 1, tid=11, whole=0), move(40, 1, 1))
+
+    assert parts(trails, piece(0, 100, 1, (1, 40), tid=11)) == [(2, 0, 40), (1, 40, 100)]
+    assert parts(trails, piece(0, 100, 1, (1, 40))) == [(1, 0, 100)]
+
+
 def test_the_word_of_a_joining_may_come_after_the_interval() -> None:
     """The kernel moves first and reports afterwards; until the patience is over nobody can say."""
     one = piece(0, 100, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -15,6 +16,8 @@ from toolkit.model.evidence import (
     CpuUse,
     Environment,
     Evidence,
+    Intruder,
+    OwnerClass,
     ThreadMask,
 )
 
@@ -56,6 +59,22 @@ def claim_set(*claims: Claim, **changes: object) -> ClaimSet:
 def use(claim: str, cpu: int, **changes: object) -> CpuUse:
     row = CpuUse(claim=claim, cpu=cpu, switches=1000, run_ns=SECOND, samples=100)
     return replace(row, **changes)  # type: ignore[arg-type]
+
+
+def intruder(owner: OwnerClass, cpu: int = 2, **changes: Any) -> Intruder:
+    """A task without a claim that ran for 5 us on an exclusive CPU."""
+    values: dict[str, Any] = {
+        "cpu": cpu,
+        "tid": 77,
+        "comm": "guest",
+        "owner": owner,
+        "cgroup": "/kubepods/podx/c",
+        "switches": 1,
+        "total_ns": 5_000,
+        "longest_ns": 5_000,
+        "first_at_ns": 1,
+    }
+    return Intruder(**{**values, **changes})
 
 
 def mask(claim: str, allowed: str, **changes: object) -> ThreadMask:

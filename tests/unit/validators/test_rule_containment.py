@@ -121,6 +121,27 @@ def test_all_cpus_offline_is_a_degradation() -> None:
     assert db(replace(found, hotplug=events[:1])).outcome is Outcome.FAILED
 
 
+@pytest.mark.parametrize(("first_at_s", "outcome"), [(1.0, "failed"), (8.4, "failed"), (8.6, "undecided")])
+def test_an_escape_before_its_cpus_went_offline_stays_one(first_at_s: float, outcome: str) -> None:
+    """What began before all of them were gone is no loan of the kernel's; events are dated up to half a second late."""
+    who = Offender(claim="db", tid=7, comm="x", cpu=0, first_at_ns=round(first_at_s * SECOND), total_ns=9, longest_ns=9)
+    events = tuple(HotplugEvent(cpu=cpu, online=False, at_ns=at_s * SECOND) for cpu, at_s in ((2, 5), (3, 9)))
+    found = replace(escape(out_of_set_switches=1, out_of_set_ns=9), offenders=(who,), hotplug=events)
+
+    assert db(found).outcome.value == outcome
+
+
+def test_cpus_that_were_never_offline_together_excuse_nothing() -> None:
+    """One was back before the other went: the claim had a CPU all the time."""
+    told = ((2, False, 1), (2, True, 2), (3, False, 3))
+    events = tuple(HotplugEvent(cpu=cpu, online=online, at_ns=at_s * SECOND) for cpu, online, at_s in told)
+    found = replace(escape(out_of_set_switches=1), hotplug=events)
+
+    assert db(found).outcome is Outcome.FAILED
+    # The other one was offline when the window opened.
+    assert db(replace(found, hotplug=(*events[2:], replace(events[1], at_ns=4 * SECOND)))).outcome is Outcome.UNDECIDED
+
+
 def test_a_cpu_that_belonged_to_it_before_is_fine() -> None:
     """After a planned change of the set, time on a CPU of the old set is legal."""
     change = Transition(

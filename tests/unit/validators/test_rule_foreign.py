@@ -6,26 +6,20 @@ from typing import Any
 
 import pytest
 
-from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, coverage, cpus, evidence, use
+from tests.unit.validators.evidence_builder import (
+    claim_db,
+    claim_set,
+    claim_web,
+    coverage,
+    cpus,
+    evidence,
+    intruder,
+    use,
+)
 from toolkit.model.claims import Claim, ExclusivePolicy, Isolation, SubjectKind
-from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass, Transition
+from toolkit.model.evidence import CpuUse, Evidence, OwnerClass, Transition
 from toolkit.model.verdict import Outcome, Verdict
 from validators import exclusive_cpus, reserved_cpus
-
-
-def intruder(owner: OwnerClass, cpu: int = 2, **changes: Any) -> Intruder:
-    values: dict[str, Any] = {
-        "cpu": cpu,
-        "tid": 77,
-        "comm": "guest",
-        "owner": owner,
-        "cgroup": "/kubepods/podx/c",
-        "switches": 1,
-        "total_ns": 5_000,
-        "longest_ns": 5_000,
-        "first_at_ns": 1,
-    }
-    return Intruder(**{**values, **changes})
 
 
 def with_rows(*rows: CpuUse, **changes: Any) -> Evidence:

@@ -17,7 +17,8 @@ from tests.unit.validators.evidence_builder import (
     use,
 )
 from toolkit.model.claims import Claim, SubjectKind
-from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, HotplugEvent, Transition
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Outcome, Verdict
 from validators.layers_agree import RULE
@@ -145,6 +146,44 @@ def test_a_late_update_is_not_a_fault_yet() -> None:
     assert judged(found(thread_masks=tuple(masks)), period=4.0).outcome is Outcome.UNDECIDED
     assert judged(found(thread_masks=tuple(masks)), period=3.0).outcome is Outcome.FAILED
     assert judged(found(files_before=(db_files(cpus_effective=cpus("1-3")),)), period=4.0).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("changed_at_s", "wrong", "outcome"),
+    [
+        (1, {"cpus_effective": cpus("0-3")}, "failed"),
+        (9, {"cpus_effective": cpus("2")}, "passed"),
+        (9, {"mems_effective": cpus("1")}, "failed"),
+    ],
+    ids=["before the CPU went", "when it went", "memory nodes"],
+)
+def test_a_cpu_that_went_explains_nothing_before_it(changed_at_s: int, wrong: dict[str, CpuSet], outcome: str) -> None:
+    """A cpuset that was widened at 1 s and put back is drift, whatever goes offline at 9 s; so are memory nodes."""
+    rows = (replace(db_files(), at_ns=changed_at_s * SECOND, **wrong), db_files(at_ns=changed_at_s * SECOND + 1))
+    gone = HotplugEvent(cpu=3, online=False, at_ns=9 * SECOND)
+    value = found(files_during=rows, hotplug=(gone,))
+
+    assert judged(value, claim_db(mems=cpus("0"))).outcome.value == outcome
+
+
+def test_a_cgroup_without_a_cpu_that_went_is_undecided() -> None:
+    """The kernel grants what is online: nobody's wrong write, as far as the layers know."""
+    after = (db_files(cpus_effective=cpus("2")),)
+    gone = HotplugEvent(cpu=3, online=False, at_ns=9 * SECOND)
+
+    assert judged(found(files_after=after, hotplug=(gone,))).outcome is Outcome.UNDECIDED
+    assert judged(found(files_after=after)).outcome is Outcome.FAILED
+
+
+def test_layers_read_after_a_change_must_agree() -> None:
+    """A change that was complete before both were read last is no excuse for them."""
+    change = Transition(
+        claim="db", what="cpus", start_at_ns=1, end_at_ns=SECOND, cpus_before=cpus("1-3"), cpus_after=cpus("2-3")
+    )
+    early, late = (found(said(Layer.CHECKPOINT, "1-3", at_s=at_s), transitions=(change,)) for at_s in (0.5, 1.5))
+
+    assert judged(early).outcome is Outcome.UNDECIDED
+    assert judged(late).outcome is Outcome.FAILED
 
 
 def test_a_planned_change_blurs_a_difference() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.validators.evidence_builder import (
+    SECOND,
+    WINDOW_NS,
     claim_db,
     claim_set,
     claim_web,
@@ -230,3 +232,48 @@ def test_offline_cpus_are_a_degradation() -> None:
 
     assert files(claim_db(), before=db_files(), after=short, hotplug=(event,)).outcome is Outcome.UNDECIDED
     assert files(claim_db(), before=db_files(), after=short).outcome is Outcome.FAILED
+
+
+def gone(*told: tuple[int, int]) -> tuple[HotplugEvent, ...]:
+    return tuple(HotplugEvent(cpu=cpu, online=False, at_ns=at_s * SECOND) for cpu, at_s in told)
+
+
+@pytest.mark.parametrize(("first_at_s", "outcome"), [(1, "failed"), (9, "undecided")])
+def test_a_wide_mask_before_the_cpus_went_offline_stays_one(first_at_s: int, outcome: str) -> None:
+    """Only from when on all of them are gone may the kernel have lent the parent's CPUs."""
+    wide = mask("db", "0-3", first_at_ns=first_at_s * SECOND)
+
+    assert masks(wide, hotplug=gone((2, 5), (3, 9))).outcome.value == outcome
+
+
+@pytest.mark.parametrize(
+    ("readings", "outcome"),
+    [
+        ([(1, "0-3"), (5, "2-3"), (9, "2")], "failed"),
+        ([(1, "0-3")], "failed"),
+        ([(9, "2")], "undecided"),
+    ],
+    ids=["put back", "until the end", "by the hotplug"],
+)
+def test_a_write_before_a_cpu_went_offline_stays_one(readings: list[tuple[int, str]], outcome: str) -> None:
+    """A widened cpuset at 1 s is not explained by a CPU that goes at 9 s."""
+    rows = tuple(db_files(at_ns=at_s * SECOND, cpus_effective=cpus(found)) for at_s, found in readings)
+    verdict = files(claim_db(), before=db_files(), after=rows[-1], files_during=rows, hotplug=gone((3, 9)))
+
+    assert verdict.outcome.value == outcome
+    assert ("was 0-3, promised 2-3" in verdict.reason) == (outcome == "failed")
+
+
+def test_offline_cpus_do_not_explain_a_quota() -> None:
+    """A reading in which both are wrong is not excused by the one that may be."""
+    rows = (db_files(at_ns=9 * SECOND, cpus_effective=cpus("2"), quota_us=5_000),)
+    back = db_files(at_ns=WINDOW_NS)
+    found = files(
+        claim_db(),
+        before=db_files(),
+        after=back,
+        files_during=(*rows, db_files(at_ns=9 * SECOND + 1)),
+        hotplug=gone((3, 9)),
+    )
+
+    assert found.outcome is Outcome.FAILED

@@ -13,6 +13,7 @@ from tests.unit.validators.evidence_builder import (
     claim_set,
     claim_web,
     evidence,
+    files,
     use,
     web_bandwidth,
 )
@@ -172,6 +173,37 @@ def test_an_ancestor_with_less_fails() -> None:
 
     assert verdict.outcome is Outcome.FAILED
     assert "/kubepods/podb allows only 0.25" in verdict.reason
+
+
+@pytest.mark.parametrize("demand", [2.0, None])
+@pytest.mark.parametrize(
+    ("quotas", "throttled", "outcome"),
+    [
+        ((-1, 20_000, -1), 30, "failed"),
+        ((100_000, 20_000, 100_000), 30, "undecided"),
+        ((-1, 20_000, -1), 0, "passed"),
+        ((-1, 60_000, -1), 30, "passed"),
+        ((30_000, 20_000, 30_000), 30, "failed"),
+    ],
+    ids=["given and removed", "lowered and restored", "never met", "enough all the time", "too little all the time"],
+)
+def test_an_ancestor_with_less_for_a_time(
+    demand: float | None, quotas: tuple[int, int, int], throttled: int, outcome: str
+) -> None:
+    """It held the container back while it had less than the container was promised: the file says it, and its counter.
+
+    Where the load is known to be greater than the quota, what it got says at least that something was wrong.
+    """
+    pod = replace(POD, quota_us=quotas[0], usage_ns=3_000 * MS, nr_throttled=throttled)
+    own = used(3_000, nr_periods=90, nr_throttled=0)
+    first, *later = [
+        files("/kubepods/podb", quota_us=quota_us, period_us=100_000, at_ns=at_s * SECOND)
+        for at_s, quota_us in zip((0, 2, 8), quotas, strict=True)
+    ]
+    found = levels(own, pod, files_before=(first,), files_during=tuple(later), files_after=(later[-1],))
+
+    expected = "undecided" if outcome == "passed" and demand else outcome
+    assert web(found, demand_cpus=demand).outcome.value == expected
 
 
 def test_an_ancestor_that_exceeds_its_own_quota_fails() -> None:

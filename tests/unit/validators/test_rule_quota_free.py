@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.validators.evidence_builder import (
+    SECOND,
     WINDOW_NS,
     bandwidth,
     claim_db,
     claim_set,
     coverage,
     evidence,
+    files,
 )
 from toolkit.model.claims import Claim, Isolation
+from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
 from validators import quota_free
 
@@ -62,6 +66,67 @@ def test_a_pod_level_quota_is_healthy() -> None:
         free(claim_db(), side, pod={"quota_us": 400_000, "nr_periods": 9, "nr_throttled": 1}).outcome is Outcome.FAILED
     )
     assert free(claim_db(), side, own={"quota_us": 400_000}).outcome is Outcome.FAILED
+
+
+def test_a_pods_quota_is_the_pods_alone() -> None:
+    """Pod-level resources excuse a quota of the pod's cgroup, not one of the quality-of-service class above it."""
+    side = claim_db(name="side", cgroup="/kubepods/poda/side", isolation=Isolation.POD)
+
+    assert free(claim_db(), side, root={"quota_us": 400_000}).outcome is Outcome.FAILED
+
+
+def changed(cgroup: str, *readings: tuple[int, int]) -> Evidence:
+    """A cgroup without quota when the window opens, then with each of these quotas from this second on."""
+    first = files(cgroup, quota_us=-1, period_us=100_000)
+    rows = tuple(replace(first, at_ns=at_s * SECOND, quota_us=quota_us) for at_s, quota_us in readings)
+    last = replace(first, at_ns=WINDOW_NS, quota_us=readings[-1][1])
+    found = evidence()
+    return evidence(
+        files_before=(*found.files_before, first),
+        files_after=(*found.files_after, last),
+        files_during=rows,
+        coverage=coverage(file_readings=9, file_gap_ns=SECOND),
+    )
+
+
+@pytest.mark.parametrize("cgroup", ["/kubepods/poda", "/kubepods"])
+@pytest.mark.parametrize(
+    ("readings", "when"),
+    [(((2, 200_000),), "from 2.0 s to the end"), (((2, 200_000), (8, -1)), "from 2.0 s to 8.0 s")],
+    ids=["stays", "removed"],
+)
+def test_an_ancestor_that_was_given_a_quota_fails(
+    cgroup: str, readings: tuple[tuple[int, int], ...], when: str
+) -> None:
+    """A quota that is never met throttles nobody: the control file says it, at each level, also if it was removed."""
+    verdict = quota_free.RULE(claim_set(), changed(cgroup, *readings))[0]
+
+    assert verdict.outcome is Outcome.FAILED
+    assert verdict.reason == f"{cgroup} had a quota of 200 ms / 100 ms {when}"
+
+
+def test_an_ancestor_with_a_quota_at_the_end_fails() -> None:
+    """Written between the last reading and the end of the window."""
+    found = replace(changed("/kubepods/poda", (9, 200_000)), files_during=())
+
+    assert quota_free.RULE(claim_set(), found)[0].outcome is Outcome.FAILED
+
+
+def test_a_pod_that_may_have_a_quota_may_change_it_if_nobody_said_which() -> None:
+    """A pod that shares keeps a quota of any size; one whose quota the plan states keeps that one."""
+    found = changed("/kubepods/poda", (2, 200_000), (8, -1))
+    side = claim_db(name="side", cgroup="/kubepods/poda/side", isolation=Isolation.POD)
+
+    assert quota_free.RULE(claim_set(claim_db(), side), found)[0].outcome is Outcome.PASSED
+    assert quota_free.RULE(claim_set(claim_db(pod_quota_us=200_000)), found)[0].outcome is Outcome.PASSED
+    assert quota_free.RULE(claim_set(claim_db(pod_quota_us=400_000)), found)[0].outcome is Outcome.FAILED
+
+
+def test_shared_containers_ancestors_may_be_given_a_quota() -> None:
+    """Only the own level of a container that shares its CPUs was promised anything."""
+    found = changed("/kubepods/poda", (2, 200_000))
+
+    assert quota_free.RULE(claim_set(claim_db(isolation=Isolation.HOST)), found)[0].outcome is Outcome.PASSED
 
 
 def test_a_pod_quota_that_the_plan_states_is_healthy() -> None:

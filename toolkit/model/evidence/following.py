@@ -28,6 +28,19 @@ class GivingBack:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """A container that the runtime had created and that did not run yet, by the cgroup that it gets.
+
+    :param since_ns: of the first reading that said so, :param until_ns: of the last; since the window opened.
+    """
+
+    cgroup: str
+    since_ns: int
+    until_ns: int
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
     """How the source of the claims was followed in a window.
 
@@ -51,3 +64,4 @@ class FollowEvidence:
 
     following: Following | None = None
     giving_back: tuple[GivingBack, ...] = ()
+    making: tuple[Making, ...] = ()

@@ -41,6 +41,8 @@ SLACK_S = 5.0
 TURNS = 10
 """Readings in which every container's status is asked for once, whatever it says."""
 RUNNING = ("running", "")
+CREATED = "created"
+"""Its runtime may sit in its cgroup already, before it is pinned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,7 @@ class KubeletSource:
         return SourceReading(
             claims=replace(found.claims, claims=(*claims, *beside)),
             giving_back=giving_back,
+            making=tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise)),
             give_back_s=found.settings.reconcile_s + SLACK_S,
             layers=tuple(_views(running, reading, time.monotonic_ns(), silent=self._held.silent)),
             state_files=() if self._held.silent else _states(reading, found),
@@ -201,6 +204,11 @@ def _runs(promise: Promise, reading: NodeReading) -> bool:
         # Without the runtime's word a cgroup is all there is; with it, one that it does not list is being made.
         return reading.containers is None
     return runtime.state in RUNNING
+
+
+def _is_made(promise: Promise) -> bool:
+    runtime = promise.subject.runtime
+    return runtime is not None and runtime.state == CREATED
 
 
 def _views(running: Sequence[Promise], reading: NodeReading, at_ns: int, *, silent: bool) -> list[LayerView]:

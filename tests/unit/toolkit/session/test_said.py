@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer, LayerView
@@ -45,6 +47,19 @@ def test_a_set_is_given_back_once_from_its_first_sight_on() -> None:
     (one,) = said.word(5 * SECOND, 30 * SECOND).giving_back
     assert one.until_ns == 9 * SECOND
     assert said.word(15 * SECOND, SECOND).giving_back == ()
+
+
+def test_a_container_in_the_making_is_told_while_it_is_one() -> None:
+    """Created by 4 s, running by 8 s: of the windows in which a reading said so, with the times of the readings."""
+    said = Said("kubelet")
+    for at_s in range(2, 13, 2):
+        making = ("/kubepods/podx/c",) if 4 <= at_s < 8 else ()
+        said.read(replace(reading(at_s, "0-3"), making=making), at_s * SECOND)
+
+    (one,) = said.word(3 * SECOND, 2 * SECOND).making
+    assert (one.cgroup, one.since_ns, one.until_ns) == ("/kubepods/podx/c", SECOND, 2 * SECOND)
+    assert said.word(5 * SECOND, 5 * SECOND).making[0].since_ns == -SECOND
+    assert said.word(7 * SECOND, 5 * SECOND).making == ()
 
 
 def test_a_claim_that_ended_says_nothing_of_its_next_life() -> None:

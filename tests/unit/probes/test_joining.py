@@ -1,0 +1,91 @@
+"""Threads that are read between their two joinings: a member of the v2 cgroup, not yet of the claim's v1 cpuset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from probes.masks.threads import ThreadMasks
+from probes.subjects import Subject
+from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+
+TID = 7
+CLAIM = Claim(name="a", cgroup="/a", cpus=CpuSet.parse("0"))
+HYBRID = Subject(claim=CLAIM, cgroup_id=1, slot=0, ident=1, cpus=CpuSet.parse("0"), since_ns=0, cpuset_id=9)
+
+
+class Tree:
+    """A thread in a cgroup, beside a /proc. Patience is none: who is met twice in one joining never joined."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "cgroup/a").mkdir(parents=True)
+        (root / f"proc/{TID}").mkdir(parents=True)
+        hierarchy = Hierarchy(mode=Mode.V2, unified=root / "cgroup", root=root)
+        self.masks = ThreadMasks(hierarchy, root, 0, 0, 0)
+        self.began(100)
+
+    def began(self, ticks: int) -> None:
+        """Let another thread have the id."""
+        (self.root / f"proc/{TID}/stat").write_text(f"{TID} (x) R {'0 ' * 18}{ticks} 0\n")
+
+    def between(self) -> None:
+        """Joined the identity, not the cpuset: the mask is wide."""
+        self._thread("0-1", "/")
+
+    def complete(self) -> None:
+        """Joined both."""
+        self._thread("0", "/a")
+
+    def escaped(self) -> None:
+        """Joined both, with a wide mask."""
+        self._thread("0-1", "/a")
+
+    def elsewhere(self) -> None:
+        """No member any more."""
+        (self.root / "cgroup/a/cgroup.threads").write_text("")
+
+    def _thread(self, cpus: str, cpuset: str) -> None:
+        (self.root / "cgroup/a/cgroup.threads").write_text(f"{TID}\n")
+        (self.root / f"proc/{TID}/status").write_text(f"Name:\tx\nTgid:\t{TID}\nCpus_allowed_list:\t{cpus}\n")
+        (self.root / f"proc/{TID}/cgroup").write_text(f"4:cpuset:{cpuset}\n0::/a\n")
+
+    def scan(self) -> None:
+        """Read it once."""
+        self.masks.scan_all([HYBRID], lambda: False)
+
+    def wide(self) -> int:
+        """Return how often it was read with a wide mask, and that was kept."""
+        return sum(mask.times_seen for mask in self.masks.values() if not mask.cpus_allowed <= HYBRID.cpus)
+
+
+def test_a_thread_that_never_joins_is_read(tmp_path: Path) -> None:
+    """It is still between the two when the patience is over."""
+    tree = Tree(tmp_path)
+    for _ in range(2):
+        tree.between()
+        tree.scan()
+    assert tree.wide() == 1
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [Tree.complete, Tree.escaped, Tree.elsewhere, lambda tree: tree.began(200)],
+    ids=["complete", "escaped", "elsewhere", "another thread"],
+)
+def test_each_joining_has_its_own_patience(tmp_path: Path, meanwhile: Callable[[Tree], None]) -> None:
+    """A thread id that was met in one joining and is met again in another has not been joining all that time."""
+    tree = Tree(tmp_path)
+    tree.between()
+    tree.scan()
+    meanwhile(tree)
+    if meanwhile in (Tree.complete, Tree.escaped, Tree.elsewhere):
+        tree.scan()
+    seen = tree.wide()
+    tree.between()
+    tree.scan()
+    assert tree.wide() == seen

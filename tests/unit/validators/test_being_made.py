@@ -1,0 +1,100 @@
+"""A container that is being made on a node that is followed: who is excused on other pods' CPUs, and for how much."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.validators.evidence_builder import SECOND, claim_db, claim_set, cpus, evidence, intruder, use
+from tests.unit.validators.machine_builder import with_topology
+from toolkit.model.claims import Alignment, Claim
+from toolkit.model.evidence import Intruder, OwnerClass, Transition
+from toolkit.model.evidence.following import Following, Making
+from toolkit.model.verdict import Outcome
+from validators import being_made, exclusive_cpus, reserved_cpus, smt_alignment
+
+NEW = Claim(name="new", pod="new", cgroup="/kubepods/podn/c", cpus=cpus("1"))
+FOLLOWED = {"following": Following(source="kubelet")}
+
+
+def began(at_s: float, name: str = "new") -> Transition:
+    at_ns = round(at_s * SECOND)
+    return Transition(claim=name, what="claim-added", start_at_ns=at_ns, end_at_ns=at_ns, cpus_after=cpus("1"))
+
+
+def starting(*rows: Intruder, **changes: Any) -> tuple[str, ...]:
+    """How the three rules about foreign tasks come out about CPU 2, on a node that is followed."""
+    found = evidence(cpu_use=(use("db", 2), use("new", 1)), intruders=rows, **FOLLOWED, **changes)
+    whole = claim_db(alignments=(Alignment.SMT,))
+    claims = claim_set(whole, NEW, reserved_cpus=cpus("2"), strict_reservation=True)
+    whole_cores = with_topology(found, core_cpus=["0,1", "2,3"])
+    verdicts = [rule.check(claims, whole_cores)[0] for rule in (exclusive_cpus.RULE, smt_alignment.RULE)]
+    free = claim_set(NEW, reserved_cpus=cpus("2"), strict_reservation=True)
+    alone = replace(found, cpu_use=(use("new", 1),))
+    return tuple(verdict.outcome.value for verdict in (*verdicts, reserved_cpus.RULE.check(free, alone)[0]))
+
+
+def init(at_s: float = 1, ms: float = 20, cgroup: str = "/kubepods/podn/c", **changes: Any) -> Intruder:
+    row = {"comm": "runc:[2:INIT]", "cgroup": cgroup, "first_at_ns": round(at_s * SECOND), **changes}
+    return intruder(OwnerClass.FOREIGN_POD, **{"total_ns": round(ms * 1e6), **row})
+
+
+def test_a_container_that_is_being_made_breaks_nothing() -> None:
+    """Its runtime sits in the new cgroup unpinned; soon after the container is there. Under any name of its threads."""
+    assert starting(init(1), init(1.1, tid=78, comm="exe"), transitions=(began(3),)) == ("passed",) * 3
+
+
+def test_a_name_alone_excuses_nobody() -> None:
+    """Nine seconds under a runtime's name, where no container begins: no start needs that."""
+    assert starting(init(0, 9_000, "/kubepods/podx/c", comm="runc:[x")) == ("failed",) * 3
+    many = [init(0, 1_000, "/kubepods/podx/c", tid=tid) for tid in (77, 78)]
+    assert starting(*many) == ("failed",) * 3
+
+
+@pytest.mark.parametrize(
+    ("row", "transitions"),
+    [
+        (init(1, 1_700), (began(3),)),
+        (init(4), (began(3),)),
+        (init(1), ()),
+        (init(1), (began(1.2, "other"),)),
+        (init(1, comm="guest", cgroup="/kubepods/podx/c"), (began(3),)),
+    ],
+    ids=["too long", "after it began", "it never began", "another began", "another name elsewhere"],
+)
+def test_a_start_excuses_itself_alone(row: Intruder, transitions: tuple[Transition, ...]) -> None:
+    """The container of this very cgroup, later, within the time that a start takes."""
+    assert starting(row, transitions=transitions) == ("failed",) * 3
+
+
+def test_a_start_that_takes_too_long_is_none() -> None:
+    """The runtime had entered longer before than any was seen to."""
+    patience_s = being_made.PATIENCE_NS / SECOND
+    for at_s, outcome in ((1, "failed"), (3, "passed")):
+        changes = {"duration_ns": 60 * SECOND, "transitions": (began(patience_s + 2),)}
+        assert starting(init(at_s), **changes) == (outcome,) * 3
+
+
+def test_a_start_whose_container_was_not_seen_is_undecided() -> None:
+    """The window ended too early, or the container ended before it was watched; or it was no runtime."""
+    assert starting(init(9.9, cgroup="/kubepods/podx/c")) == ("undecided",) * 3
+
+
+def test_a_container_that_the_runtime_is_making_is_known_before_it_is_watched() -> None:
+    """The runtime lists it as created when the window ends: that excuses its runtime, and nobody else there."""
+    making = (Making(cgroup="/kubepods/podx/c", since_ns=9 * SECOND, until_ns=9 * SECOND),)
+    for changes, outcome in (
+        ({}, "passed"),
+        ({"ms": 1_700}, "failed"),
+        ({"comm": "guest"}, "failed"),
+        ({"cgroup": "/kubepods/podx/d"}, "undecided"),
+    ):
+        assert starting(init(**{"at_s": 9.5, "cgroup": "/kubepods/podx/c", **changes}), making=making) == (outcome,) * 3
+
+
+def test_without_a_node_that_is_followed_no_start_is_expected() -> None:
+    """Claims of a file are complete before the window opens: whoever is elsewhere in the pods' tree is foreign."""
+    found = evidence(intruders=(init(1),), transitions=(began(3),))
+    assert exclusive_cpus.RULE(claim_set(claim_db(), NEW), found)[0].outcome is Outcome.FAILED

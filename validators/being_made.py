@@ -1,0 +1,66 @@
+"""A container that is being made on a node that is followed: its runtime enters the new cgroup, and pins it only then.
+
+Whoever does that is a foreign pod's task by its place until the container is watched. What it may do is bounded by the
+container that appears, and by how long a runtime sits there unpinned; its name alone proves nothing, because any task
+can call itself so. Source: docs/facts.md, "Normal on a healthy node".
+"""
+
+from __future__ import annotations
+
+from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from toolkit.model.runtimes import RUNTIMES
+from validators import view
+from validators.trust import FOLLOW_GAP_NS
+from validators.wording import milliseconds
+
+HELPERS = tuple(f"{kind.program}:[" for kind in RUNTIMES.values() if kind.program)
+"""How threads of runtimes call themselves in a container that does not run yet (``runc:[2:INIT]``)."""
+INIT_NS = 1_600_000_000
+"""The most CPU time that a runtime may spend on a CPU in a new cgroup: ``runc init`` sat there unpinned for 0.3 to
+1.6 s on a kubelet's node. Under load it once was 12 s, most of which it waited for a CPU: no start needs more of it."""
+PINNED_NS = 12_000_000_000
+"""The longest time that a runtime was seen to sit there, waiting included."""
+PATIENCE_NS = PINNED_NS + FOLLOW_GAP_NS
+"""From its first time on the CPU until the container is watched: until the runtime has made it, and until the node is
+read again. A node that is read more seldom leaves everything undecided."""
+
+
+class Starts:
+    """The containers that may be in the making in a window."""
+
+    def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
+        self._claims, self._evidence = claims, evidence
+        self._spent_ns: dict[tuple[str, int], int] = {}
+        """By cgroup and CPU: time of all foreign pods' tasks together; one start has that much."""
+        if evidence.following is not None:
+            for row in evidence.intruders:
+                if row.owner is OwnerClass.FOREIGN_POD:
+                    place = (row.cgroup, row.cpu)
+                    self._spent_ns[place] = self._spent_ns.get(place, 0) + row.total_ns
+
+    def excuse(self, intruder: Intruder) -> tuple[str, str]:
+        """Return what an intruder's time is called where it breaks no promise, and why it is not known whether it does.
+
+        Both are empty for a task that is no runtime at work.
+        """
+        spent_ns = self._spent_ns.get((intruder.cgroup, intruder.cpu))
+        if intruder.owner is not OwnerClass.FOREIGN_POD or spent_ns is None or spent_ns > INIT_NS:
+            return "", ""
+        claim = view.claim_of_cgroup(self._claims, intruder.cgroup)
+        if claim is not None and claim.kind.carries_tasks:
+            return claim.name if self._begins(claim.name, intruder.first_at_ns) else "", ""
+        if not intruder.comm.startswith(HELPERS):
+            return "", ""
+        if any(
+            view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.since_ns - intruder.first_at_ns) <= PATIENCE_NS
+            for one in self._evidence.making
+        ):
+            return f"{intruder.comm} of a container that is being made", ""
+        spent = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}"
+        return "", f"{spent}, where no container was seen to begin: it is not known whether one was being made"
+
+    def _begins(self, name: str, since_ns: int) -> bool:
+        """Return whether a claim began to be watched soon after."""
+        begun = [t.end_at_ns for t in self._evidence.transitions if t.claim == name and t.what == "claim-added"]
+        return any(0 <= at_ns - since_ns <= PATIENCE_NS for at_ns in begun)
