@@ -20,8 +20,6 @@ class Transition:
     cpus_before: CpuSet | None = None
     cpus_after: CpuSet | None = None
     cause: str = "toolkit"
-    held_at_ns: int | None = None
-    """When the last task had left the old set, where that was followed."""
 
 
 @stage_value
