@@ -219,7 +219,8 @@ RULE = Rule(
 
             A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
             the time of the readings that differed, and who wrote the file last before them, where the kernel reports
-            that. A value that could not be read is undecided. Readings more than 3 s apart leave the rule undecided.
+            that. A value that could not be read is undecided. Readings more than 3 s apart leave the rule undecided; so
+            do control files that are written to each time while they are read.
 
             CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
             kubelet asked for and when.
