@@ -49,6 +49,13 @@ class Blindness:
                     return
             self._notes.append(_Note(text, kinds, start_ns, end_ns))
 
+    def end(self, text: str, at_ns: int) -> None:
+        """Note that what was noted without an end is seen again from this moment on."""
+        with self._lock:
+            for note in self._notes:
+                if note.text == text and note.end_ns is None:
+                    note.end_ns = at_ns
+
     def within(self, start_ns: int, end_ns: int) -> tuple[BlindSpot, ...]:
         """Return what concerns a window, with times since it opened."""
         with self._lock:

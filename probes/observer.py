@@ -28,7 +28,7 @@ from probes.window import Window
 from probes.windows import Windows
 from probes.witness import Witness
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroup_mounts, cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -74,7 +74,9 @@ class Observer(Windows):
                 stack.enter_context(loaded.attached(self.ledger))
             stack.enter_context(self.ledger.lent())
             self.witnesses = tuple(make(self) for make in self._composition)
-            self.publish_node()
+            self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
+            if self.claims.pods_root is not None:
+                self.watch_pods(self.claims.pods_root)
             self._watch()
             for claim in self.claims.claims:
                 self.add_claim(claim)

@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 
 from probes.blindness import Blindness
-from probes.subjects import Subject
+from probes.subjects import PodsRoot, Subject
 from probes.switches.ledger import Ledger
 from probes.switches.members import record_members
 from probes.switches.published import Bound, Published
 from probes.switches.records import PODS_IDENT
 from probes.switches.trails import Trails
 from toolkit.errors import InputError
-from toolkit.host import cgroup_mounts, cgroupfs
+from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model.blind_spots import Witness
@@ -39,23 +39,23 @@ class State:
         self.published = Published()
         self.subjects: dict[str, Subject] = {}
         self.names: dict[int, str] = {}
+        self.pods: PodsRoot | None = None
         self.lock = threading.RLock()
         self.sampled = CpuSet()
         self.watched = CpuSet()
         self.blindness = Blindness()
 
-    def publish_node(self) -> None:
-        """Say which hierarchy the cpusets are in, and below which cgroup everything without a claim is a pod's."""
-        self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
-        pods = self.claims.pods_root
-        if pods is None or self.hierarchy.unified is None:
+    def publish_pods(self, pods: PodsRoot) -> None:
+        """Put the cgroup that all pods are in under nobody's claim, if it exists: everything below it is a pod's."""
+        try:
+            pods.cgroup_id = cgroupfs.cgroup_id(self.hierarchy, pods.path)
+        except InputError:
             return
-        directory = cgroupfs.identity_dir(self.hierarchy, pods)
-        if directory.is_dir():
-            self.ledger.add_pods_root(directory.stat().st_ino, cgroupfs.cpuset_id(self.hierarchy, pods))
-            tids = cgroupfs.tids(self.hierarchy, pods)
-            if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
-                self.ledger.members_lost += 1
+        pods.cpuset_id = cgroupfs.cpuset_id(self.hierarchy, pods.path)
+        self.ledger.add_pods_root(pods.cgroup_id, pods.cpuset_id)
+        tids = cgroupfs.tids(self.hierarchy, pods.path)
+        if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
+            self.ledger.members_lost += 1
 
     def publish(self, subject: Subject, cpus: CpuSet, grace: CpuSet = EMPTY, grace_until_ns: int = 0) -> None:
         """Let a claim's tasks be held to these CPUs from now on; parameters as for ``Ledger.publish``."""
@@ -91,6 +91,10 @@ class State:
         :param start_ns, end_ns: CLOCK_MONOTONIC; it concerns the windows of that time. ``None``: all.
         """
         self.blindness.note(what, witnesses, start_ns, end_ns)
+
+    def sighted(self, what: str) -> None:
+        """Note that what was noted without an end is seen again."""
+        self.blindness.end(what, time.monotonic_ns())
 
     def require(self, name: str) -> Subject:
         """Return a watched claim."""

@@ -75,6 +75,21 @@ class Subject:
         return self.claim.cpus is not None and self.claim.isolation is not Isolation.HOST
 
 
+@dataclass(slots=True)
+class PodsRoot:
+    """The cgroup that all pods are in, by its path; it may not exist yet, or be made anew."""
+
+    path: str
+    cgroup_id: int | None = None
+    """Of the present one, or of the last one that was seen."""
+    cpuset_id: int | None = None
+    """Its number in the v1 hierarchy of the cpuset controller, where it has one there."""
+    events: int = 0
+    """Events of its cgroup that have been taken note of."""
+    checked_ns: int = 0
+    """When it was last looked at."""
+
+
 def check_place(claim: Claim) -> None:
     """Refuse a claim about a cgroup that the ledger cannot distinguish from others.
 

@@ -6,18 +6,20 @@ Stands on :mod:`probes.state`. The witnesses get this object.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from probes.state import State
-from probes.subjects import Subject, Violation
+from probes.subjects import PodsRoot, Subject, Violation
 from probes.switches.ledger import Ledger
+from probes.switches.records import PODS_IDENT
 from probes.window import Window
 from probes.witness import Witness
 from toolkit.model.claims import ClaimSet
-from toolkit.model.evidence import Transition
 
 Kind = TypeVar("Kind", bound=Witness[Any])
 
@@ -98,10 +100,29 @@ class Windows(State):
             if self.window is not None and name in self.subjects:
                 self.window.last_look(self.subjects[name])
 
-    def record_transition(self, transition: Transition) -> None:
-        """Add a transition that somebody else saw (times relative to the window)."""
-        if self.window is not None:
-            self.window.transitions.append(transition)
+    def watch_pods(self, path: str) -> None:
+        """Let everything below a cgroup that is under no claim be a foreign pod's from now on, in place of another.
+
+        It need not exist yet: what is made under its name later counts from its first task on.
+        """
+        with self.lock:
+            if self.pods is not None:
+                for witness in self.witnesses:
+                    witness.unclaiming_pods(self.pods)
+                if self.pods.cgroup_id is not None:
+                    self.ledger.remove_root(self.pods.cgroup_id, PODS_IDENT)
+            self.claims = replace(self.claims, pods_root=path)
+            self.pods = pods = PodsRoot(path=path, checked_ns=time.monotonic_ns())
+            for witness in self.witnesses:
+                witness.claiming_pods(pods)
+            self.publish_pods(pods)
+            self.verify_pods()  # it may have been made anew since its id was read
+
+    def verify_pods(self) -> None:
+        """Let every witness make sure that what it knows of the cgroup of all pods is still so; under the lock."""
+        if self.pods is not None:
+            for witness in self.witnesses:
+                witness.verify_pods(self.pods)
 
     def _window(self) -> Window:
         if self.window is None:

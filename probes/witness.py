@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from probes.programs import Side
 from probes.readings import Moment, Reading
-from probes.subjects import Subject
+from probes.subjects import PodsRoot, Subject
 from toolkit.model.evidence import Transition
 
 E = TypeVar("E")
@@ -145,6 +145,15 @@ class Witness(Generic[E]):
 
     def verify(self, subject: Subject) -> None:
         """Make sure that what is known of a claim's cgroup is still so."""
+
+    def claiming_pods(self, pods: PodsRoot) -> None:
+        """Learn of the cgroup that all pods are in, just before it is published."""
+
+    def unclaiming_pods(self, pods: PodsRoot) -> None:
+        """Forget it just before another takes its place."""
+
+    def verify_pods(self, pods: PodsRoot) -> None:
+        """Make sure that what is known of it is still so."""
 
     def look(self) -> None:
         """Take note of what the kernel has reported until now: a window ends, or a claim goes."""

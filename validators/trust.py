@@ -135,10 +135,16 @@ def _files(evidence: Evidence) -> list[str]:
 
 
 def _followed(evidence: Evidence) -> list[str]:
+    """A source that does not answer: who came, who went and what was promised since then is not known."""
     following = evidence.following
-    if following is None or following.gap_ns <= FOLLOW_GAP_NS:
+    if following is None:
         return []
-    return [f"the {following.source} was not read for {following.gap_ns / 1e9:.1f} s: what changed is not known"]
+    why = f" ({summary(following.missing)})" if following.unanswered and following.missing else ""
+    if following.unanswered and not following.readings:
+        return [f"{following.source} did not answer in all of the window{why}: what changed is not known"]
+    if following.gap_ns <= FOLLOW_GAP_NS:
+        return []
+    return [f"{following.source} was not read for {following.gap_ns / 1e9:.1f} s{why}: what changed is not known"]
 
 
 def _loss(evidence: Evidence) -> list[str]:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroups.bpf.c - a claimed cgroup is deleted, or made (again) under its name.
+ * cgroups.bpf.c - a claimed cgroup, or that of all pods, is deleted, or made (again) under its name.
  *
  * Both tracepoints fire under the kernel's cgroup lock: one event at a time, and a new cgroup is reported before its
  * directory is activated, hence before any task can be in it. Ids are never used twice and answers for a new id cannot
@@ -8,14 +8,15 @@
  * tasks of the old cgroup go on being the claim's.
  *
  * Maps:
- *   claimed_paths  hash: key struct claimed_path, value struct claimed, MAX_CLAIMS entries; written by user space alone, which
- *                  gets the error; events beyond CGROUP_EVENTS of a name are counted, not dated.
+ *   claimed_paths  hash: key struct claimed_path, value struct claimed, MAX_CLAIMS + 1 entries (each claim's, and that of all
+ *                  pods); written by user space alone, which gets the error; events beyond CGROUP_EVENTS of a name are
+ *                  counted, not dated.
  *   path_buffer    per CPU: key 0, value struct claimed_path, 1 entry; room for a path under the kernel's lock; cannot be full.
  *   path_events    key 0, value count of all events (u64), 1 entry; cannot be full.
  */
 #include "cgroups/cgroups.h"
 
-BPF_TABLE("hash", struct claimed_path, struct claimed, claimed_paths, MAX_CLAIMS);
+BPF_TABLE("hash", struct claimed_path, struct claimed, claimed_paths, MAX_CLAIMS + 1);
 BPF_PERCPU_ARRAY(path_buffer, struct claimed_path, 1);
 BPF_ARRAY(path_events, u64, 1);         /* of all claims together: one look says whether there is any news */
 

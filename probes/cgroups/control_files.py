@@ -3,6 +3,9 @@
 Only bytes are compared; where they differ the cgroup is read anew, and kept if its values differ from the reading
 before. A cgroup that is gone says nothing: whether it exists is the affair of :mod:`probes.cgroups.identity`.
 
+One that is written to each time while it is read has no reading of one moment. It is counted, and where it is one value
+that never stands still, what was read of it was there all the same.
+
 Source: Documentation/filesystems/sysfs.rst (kernfs files have no modification time to go by).
 """
 
@@ -22,7 +25,12 @@ from toolkit.model.evidence import CgroupFiles
 MAX_CHANGES = 10_000
 """Readings kept in one window; more are counted."""
 ATTEMPTS = 5
-"""A cgroup that is written to each time while it is read is left to the next round."""
+"""Who writes once has done so after two of them."""
+TOGETHER = (
+    {"cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"},
+    {"cpuset.mems", "cpuset.mems.effective", "cpuset.effective_mems"},
+)
+"""Files that one write changes, each judged by itself."""
 _Raw = tuple[bytes | None, ...]
 
 
@@ -39,6 +47,7 @@ class ControlFiles:
         self._beat_ns = at_ns
         self._gap_ns = 0
         self._end_ns: int | None = None
+        self._unsettled: dict[str, int] = {}
         self.readings = 0
         self.dropped = 0
         """Readings that differed and were not kept: too many."""
@@ -60,6 +69,7 @@ class ControlFiles:
         raw = self._bytes(cgroup)
         if raw == self._raw.get(cgroup) or not any(raw):
             return
+        changing: set[str] = set()
         for _ in range(ATTEMPTS):
             found = read_whole(self._hierarchy, cgroup)
             before, raw = raw, self._bytes(cgroup)
@@ -67,6 +77,13 @@ class ControlFiles:
                 self._raw[cgroup] = raw
                 self.note(found)
                 return
+            files = zip(self._paths[cgroup], before, raw, strict=True)
+            changing.update(os.path.basename(path) for path, one, other in files if one != other)  # noqa: PTH119
+        if len(changing) == 1 or any(changing <= files for files in TOGETHER):
+            self.note(found)  # all else stood still: this was so at a moment
+        with self._lock:
+            if self._end_ns is None:
+                self._unsettled[cgroup] = self._unsettled.get(cgroup, 0) + 1
 
     def _bytes(self, cgroup: str) -> _Raw:
         return tuple(_read(path) for path in self._paths[cgroup])
@@ -91,6 +108,11 @@ class ControlFiles:
         """Note that the window has ended."""
         with self._lock:
             self._end_ns = at_ns
+
+    def unsettled(self) -> dict[str, int]:
+        """Return the cgroups that were written to each time while they were read, with how often that was so."""
+        with self._lock:
+            return dict(self._unsettled)
 
     def last(self, cgroup: str) -> CgroupFiles | None:
         """Return the last reading in which the cgroup existed."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from probes.cgroups.bandwidth import bandwidth_use
+from probes.cgroups.bandwidth import bandwidth_use, lineage
 from probes.cgroups.lives import Account
 from probes.readings import Frame, Part, Reading, Readings, Watched
 from probes.switches.decoder import SwitchReading
@@ -13,6 +13,8 @@ from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import CgroupFiles
 from toolkit.model.evidence.cgroups import BandwidthCoverage, BandwidthEvidence, FileCoverage, FileEvidence
+
+MAX_CLAIMS_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,7 @@ class FileReading(Reading):
     :param during: what differed from the reading before, times since the window opened.
     :param gap_ns: the longest time between two readings.
     :param dropped: readings that differed and were not kept.
+    :param unsettled: cgroups that were written to each time while they were read, with how often that was so.
     """
 
     before: Mapping[str, CgroupFiles] = field(default_factory=dict)
@@ -31,11 +34,11 @@ class FileReading(Reading):
     readings: int = 0
     gap_ns: int = 0
     dropped: int = 0
+    unsettled: Mapping[str, int] = field(default_factory=dict)
 
     def decode(self, readings: Readings) -> Part:
         """Return the files, and how closely they were followed."""
         others = {other.claim.cgroup for other in readings.frame.others}
-        text = f"{self.dropped} changes of control files were not kept: too many"
         return Part(
             evidence=FileEvidence(
                 files_before=tuple(found for cgroup, found in self.before.items() if cgroup not in others),
@@ -43,8 +46,19 @@ class FileReading(Reading):
                 files_during=tuple(found for found in self.during if found.cgroup not in others),
             ),
             coverage=FileCoverage(file_readings=self.readings, file_gap_ns=self.gap_ns),
-            spots=(BlindSpot(text=text, witnesses=(Witness.FILES,)),) if self.dropped else (),
+            spots=tuple(self._spots(readings.frame)),
         )
+
+    def _spots(self, frame: Frame) -> Iterator[BlindSpot]:
+        if self.dropped:
+            text = f"{self.dropped} changes of control files were not kept: too many"
+            yield BlindSpot(text=text, witnesses=(Witness.FILES,))
+        for cgroup, times in self.unsettled.items():
+            text = f"control files of {cgroup} never stood still while they were read ({times} times)"
+            about = [subject.name for subject in frame.claims.values() if cgroup in lineage(subject.claim.cgroup)]
+            # Of a cgroup above many claims it is the node's.
+            for claim in about if len(about) <= MAX_CLAIMS_NAMED else [None]:
+                yield BlindSpot(text=text, witnesses=(Witness.FILES,), claim=claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,7 @@ class FileReader:
         if window is None or window.closed:
             return
         with windows.lock:
+            windows.verify_pods()
             subjects = list(windows.subjects.values())
         cgroups = dict.fromkeys(level for subject in subjects for level in lineage(subject.claim.cgroup))
         self._read_files(window, cgroups)

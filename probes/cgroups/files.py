@@ -57,6 +57,7 @@ class FileWatch(Watch[FileEdge]):
             readings=files.readings,
             gap_ns=files.gap_ns(moment.at_ns),
             dropped=files.dropped,
+            unsettled=files.unsettled(),
         )
 
     def _note(self, found: FileEdge) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import time
 
 from probes.cgroups.claimed_paths import ClaimedPaths
-from probes.subjects import Subject
+from probes.cgroups.pods_root import PodsIdentity
+from probes.subjects import PodsRoot, Subject
 from probes.windows import Windows
 from probes.witness import Witness
 from toolkit.errors import InputError
@@ -30,6 +31,7 @@ class Identities(Witness[None]):
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._names = windows.ledger.side(ClaimedPaths)
+        self._pods = PodsIdentity(windows, self._names)
         self._count = 0
 
     def claiming(self, subject: Subject) -> None:
@@ -41,12 +43,26 @@ class Identities(Witness[None]):
         """Let the name be nobody's."""
         self._names.forget(subject.claim.cgroup)
 
+    def claiming_pods(self, pods: PodsRoot) -> None:
+        """Let a new cgroup of its name be that of all pods at once."""
+        self._pods.claim(pods)
+
+    def unclaiming_pods(self, pods: PodsRoot) -> None:
+        """Let the name be nobody's."""
+        self._pods.forget(pods)
+
+    def verify_pods(self, pods: PodsRoot) -> None:
+        """Compare the number of the cgroup that all pods are in with the known one."""
+        self._pods.verify(pods)
+
     def look(self) -> None:
         """Take note of what the kernel side reported since the last look: one load where that is nothing."""
         count = self._names.count()
         if count == self._count:
             return
         self._count = count
+        if self._windows.pods is not None:
+            self._pods.follow(self._windows.pods)
         for subject in self._windows.subjects.values():
             self.follow(subject)
 

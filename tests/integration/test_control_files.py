@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +18,8 @@ from tests.integration.apply_support import container, online, request
 from tests.integration.probe_lab import wait_for
 from toolkit.apply import cgroups
 from toolkit.apply import sandbox as apply
+from toolkit.host import cgroupfs
+from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -116,6 +120,44 @@ def test_a_quota_of_the_pod_was_seen(ledger: Ledger) -> None:
 
     assert not any(row.nr_throttled for row in evidence.bandwidth)
     assert f"{pod} had a quota of 10000 ms / 100 ms from" in failed(quota_free(claims, evidence), "own")
+
+
+WRITER = """import itertools, os, sys
+file = os.open(sys.argv[1], os.O_WRONLY)
+for more in itertools.cycle(range(1, 9000)):
+    os.pwrite(file, sys.argv[2].format(quota=int(sys.argv[3]) + more).encode(), 0)
+"""
+
+
+def test_a_quota_that_never_stands_still_is_seen(ledger: Ledger) -> None:
+    """It is rewritten without a pause and put back before the window closes: failed, and a blind spot says why more
+    may have happened.
+    """
+    spinner = container("quota", WorkloadKind.PULSE, quota_us=QUOTA_US, period_us=100_000)
+    with apply.sandbox(request(spinner), run_id=f"restless-{os.getpid()}") as live:
+        place = live.value.containers[0].cgroup
+        claims = ClaimSet(claims=(Claim(name="quota", cgroup=place, quota_us=QUOTA_US),))
+        v2 = live.hierarchy.is_v2("cpu")
+        name = "cpu.max" if v2 else "cpu.cfs_quota_us"
+        (file,) = [path for path in cgroupfs.control_paths(live.hierarchy, place) if path.endswith(f"/{name}")]
+        text = "{quota} 100000" if v2 else "{quota}"
+        with Observer(claims, ledger=ledger) as observer:
+            observer.open_window()
+            pause(observer)
+            with subprocess.Popen([sys.executable, "-c", WRITER, file, text, str(QUOTA_US)]) as writer:
+                try:
+                    files = observer._window().watch(FileWatch).files
+                    wait_for(lambda: place in files.unsettled(), "a reading without a moment of rest", 60)
+                    pause(observer)
+                finally:
+                    writer.kill()
+            live.set_bandwidth("quota", QUOTA_US)
+            pause(observer)
+            evidence = observer.close_window()
+
+    assert "the quota was 2" in failed(applied(claims, evidence), "quota")
+    (spot,) = [spot for spot in evidence.coverage.blindness if "never stood still" in spot.text]
+    assert (spot.claim, spot.witnesses) == ("quota", (Witness.FILES,))
 
 
 def test_a_reader_that_cannot_read_leaves_a_gap(ledger: Ledger) -> None:

@@ -114,3 +114,40 @@ def test_metrics_of_the_first_window_know_who_is_there_now(tmp_path: Path) -> No
                 process.terminate()
                 process.wait(60)
     assert not list(tmp_path.glob("runs/*/window-*")), "it was the first window all the time"
+
+
+def judged(folder: Path) -> list[dict[tuple[str, str], dict[str, Any]]]:
+    """Return the verdicts of every window that has ended, by rule and subject."""
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("runs/*/window-*/result.json"))]
+    return [{(one["rule"], one["subject"]): one for one in result["verdicts"]} for result in found]
+
+
+def test_a_tool_that_does_not_answer_any_more_passes_nothing(tmp_path: Path) -> None:
+    """As long as it cannot be asked every window is undecided, with the reason; when it answers again they pass."""
+    file, asked = tmp_path / "inspected", ("cpuset-containment", "one")
+    with pulsing(ONLINE, "one") as places:
+        file.write_text(json.dumps([container("one", places["one"], ONLINE)]))
+        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--window", "3"]
+        with (tmp_path / "said").open("wb") as said:
+            process = subprocess.Popen([*command, "--output", tmp_path / "runs"], stdout=said, stderr=said)
+
+            def ended(outcome: str) -> None:
+                after = len(judged(tmp_path))
+
+                def came() -> bool:
+                    windows = judged(tmp_path)[after:]
+                    return any(window[asked]["outcome"] == outcome for window in windows)
+
+                wait_for(came, f"a window {outcome}", 90)
+
+            try:
+                ended("passed")
+                file.rename(tmp_path / "away")
+                ended("undecided")
+                (tmp_path / "away").rename(file)
+                ended("passed")
+            finally:
+                process.terminate()
+                process.wait(60)
+    reasons = [window[asked]["reason"] for window in judged(tmp_path) if window[asked]["outcome"] == "undecided"]
+    assert any("podman did not answer in all of the window" in reason for reason in reasons)

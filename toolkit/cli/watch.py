@@ -100,7 +100,8 @@ def command(
     --kubelet` prints them), and are followed: containers that appear are judged from then on, those that are gone end,
     one that restarts is the same subject in its new cgroup, and a shared pool that shrinks or grows changes the claim.
     With --podman, --docker, --systemd or --slurm they are what that tool says (as `pinproof claims` prints it), and are
-    followed in the same way. Instead of asking the tool, a file of what it printed can be given.
+    followed in the same way. Instead of asking the tool, a file of what it printed can be given. A window in which the
+    source does not answer passes nothing, nor does one with a container that cannot be watched: both are undecided.
 
     The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
     passed, else with details) and saved. What goes wrong in one window does not affect the others.

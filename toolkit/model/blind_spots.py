@@ -41,7 +41,7 @@ BLINDED_BY = {
     "seen; switches missing; a control that was missed; threads of pods that the kernel hides from its tracepoints",
     Witness.MASKS: "a thread of the claim that was not read for longer than stated (the observer was stopped or "
     "starved, or could not read /proc); masks that were discarded",
-    Witness.FILES: "control files that were not read",
+    Witness.FILES: "control files that were not read, or never stood still while they were",
     Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts",
     Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved",
     Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",
@@ -51,7 +51,8 @@ BLINDED_BY = {
 """What leaves each witness doubtful, for people."""
 BLINDED_ALL = (
     "CPUs that came or went; hotplug events that were lost or cannot be received; a thread of the observer that "
-    "ended or met an error; evidence that contradicts itself"
+    "ended or met an error; evidence that contradicts itself; a source of claims that is followed and did not answer, "
+    "or named a subject that could not be watched"
 )
 """What leaves all of them doubtful."""
 

@@ -14,12 +14,14 @@ from dataclasses import replace
 from types import TracebackType
 
 from toolkit.errors import InputError, PinproofError
+from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.node_word import NodeWord
 from toolkit.session.observe import Observation
 from toolkit.session.said import Said
+from toolkit.session.unwatched import Unwatched
 from toolkit.sources.changes import Changes
 from toolkit.sources.live_source import LiveSource, SourceReading
 
@@ -38,6 +40,7 @@ class Follower:
     def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
         self._source, self._report = source, report
         self._said = Said(source.name)
+        self._unwatched = Unwatched(report)
         self._base = ClaimSet(claims=())
         self._present: dict[str, Claim] = {}
         self._beside: tuple[Claim, ...] = ()
@@ -68,6 +71,7 @@ class Follower:
         return replace(self._base, claims=tuple(named.values()))
 
     def __enter__(self) -> Follower:
+        self._said.begin(time.monotonic_ns())
         self._report(f"following {len(self._present)} subjects of the {self._source.name}")
         self._thread = threading.Thread(target=self._follow, name="pinproof-follow", daemon=True)
         self._thread.start()
@@ -112,15 +116,26 @@ class Follower:
         changed = [name for name in self._present if name in wanted and wanted[name] != self._present[name]]
         for name in sorted(changed, key=lambda one: len(wanted[one].cpus or ()) - len(self._present[one].cpus or ())):
             self._change(opened, wanted[name])
-        for name in [name for name in wanted if name not in self._present]:
-            self._begin(opened, wanted[name])
+        refused = {name: self._begin(opened, wanted[name]) for name in wanted if name not in self._present}
+        why = {part.part: part.reason for part in reading.left_out}
+        self._unwatched.are(why | {name: reason for name, reason in refused.items() if reason}, opened.observer)
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
-        self._base = replace(reading.claims, claims=(), pods_root=self._base.pods_root)
+        self._base = replace(reading.claims, claims=(), pods_root=self._root(opened, reading))
         self._publish()
         self._give_back(opened, reading)
 
-    def _end(self, opened: Observation, name: str, *, restarts: bool) -> None:
-        opened.observer.remove_claim(name)
+    def _root(self, opened: Observation, reading: SourceReading) -> str | None:
+        """Return where all pods are: published when it is known first, and kept while nothing says it."""
+        before, now = self._base.pods_root, reading.claims.pods_root
+        if now is None or now == before:
+            return before
+        opened.observer.watch_pods(now)
+        self._report(f"pods are in {now}")
+        return now
+
+    def _end(self, opened: Observation, name: str, *, restarts: bool = False) -> None:
+        if name in opened.observer.subjects:
+            opened.observer.remove_claim(name)
         del self._present[name]
         self._giving_back.pop(name, None)
         self._late.discard(name)
@@ -128,24 +143,32 @@ class Follower:
         if not restarts:
             self._report(f"{name} ended")
 
-    def _begin(self, opened: Observation, claim: Claim) -> None:
+    def _begin(self, opened: Observation, claim: Claim) -> str:
+        """Watch a claim from now on; returns why that cannot be. Empty: it is watched, or has vanished meanwhile."""
+        reason = self._add(opened, claim)
+        if reason is None:
+            opened.promise(claim)
+            self._present[claim.name] = claim
+            self._report(f"{claim.name} began")
+        return reason or ""
+
+    def _add(self, opened: Observation, claim: Claim) -> str | None:
+        """Add a claim; ``None``: done, else why not. Its cgroup has vanished: that is no reason worth a word."""
         try:
             opened.observer.add_claim(claim)
         except InputError as error:
-            # It vanished meanwhile, or there is no room for more. The first is no news.
-            if "more than" in str(error):
-                opened.observer.blind(f"{claim.name} is not watched: {error}")
-            return
-        opened.promise(claim)
-        self._present[claim.name] = claim
-        self._report(f"{claim.name} began")
+            return f"{error.found}; expected {error.expected}" if _is_there(opened, claim) else ""
+        return None
 
     def _change(self, opened: Observation, claim: Claim) -> None:
         before = self._present[claim.name]
         if claim.cpus is None or before.cpus is None or claim.isolation is not before.isolation:
             if (claim.cpus, claim.isolation) != (before.cpus, before.isolation):
                 opened.observer.remove_claim(claim.name)
-                opened.observer.add_claim(claim)
+                if self._add(opened, claim) is not None:
+                    # What it did until now stays in the window; `look` tries again where its cgroup exists.
+                    self._end(opened, claim.name)
+                    return
         elif claim.cpus != before.cpus:
             with opened.observer.changing(claim.name, claim.cpus, BY):
                 pass  # whoever changed it has written it
@@ -196,8 +219,15 @@ class Follower:
                 try:
                     reading = self._source.read()
                 except (PinproofError, OSError) as error:
-                    self._said.failed(str(error))
+                    self._said.failed(str(error), time.monotonic_ns())
                     continue
                 self._said.read(reading, time.monotonic_ns())
                 with self._lock:
                     self._latest = reading
+
+
+def _is_there(opened: Observation, claim: Claim) -> bool:
+    try:
+        return cgroupfs.exists(opened.observer.hierarchy, claim.cgroup)
+    except (InputError, OSError):
+        return True  # no path of a cgroup: nobody can watch it, and that is said

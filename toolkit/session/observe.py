@@ -171,14 +171,13 @@ class Observation:
             return
         try:
             self._pair, self._environment = self._renew()
+            for claim in self._pair.claims:
+                if claim.name in self.observer.subjects:
+                    self.observer.remove_claim(claim.name)
+                self.observer.add_claim(claim)
         except PinproofError as error:
             now_ns = time.monotonic_ns()
             self.observer.blind(f"no new controls: {error}", *EVERY_WITNESS, start_ns=now_ns, end_ns=now_ns)
-            return
-        for claim in self._pair.claims:
-            if claim.name in self.observer.subjects:
-                self.observer.remove_claim(claim.name)
-            self.observer.add_claim(claim)
 
     def _planted_so_far(self) -> dict[str, int]:
         # Read before the window ends, as the first reading comes after it began: the canaries run on while evidence is
@@ -264,7 +263,7 @@ def observation(
         ) as observer:
             watched = observer.subjects
             for claim in claims.claims if window.lenient else ():
-                with suppress(InputError):
+                with suppress(InputError):  # who follows says at its first look what is not watched
                     observer.add_claim(claim)
             yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, window.word)
 

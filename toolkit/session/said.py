@@ -33,6 +33,15 @@ class _Word:
     last_ns: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """The source was asked. ``answered``: it said who runs, and what was promised."""
+
+    at_ns: int
+    answered: bool
+    missing: tuple[str, ...]
+
+
 class Said:
     """:param source: its name."""
 
@@ -44,17 +53,22 @@ class Said:
         self._back: list[GivingBack] = []
         self._making: dict[str, Making] = {}
         """By cgroup, which is no other container's later."""
-        self._times: deque[int] = deque(maxlen=MAX_TIMES)
+        self._attempts: deque[_Attempt] = deque(maxlen=MAX_TIMES)
+        self._began_ns = 0
         self._runtime: Runtime | None = None
-        self._missing: tuple[str, ...] = ()
         self._slack_ns = 0
+
+    def begin(self, at_ns: int) -> None:
+        """Note that it is followed from now on: what lies before is in no window, however long ago it was read."""
+        with self._lock:
+            self._began_ns = at_ns
 
     def read(self, reading: SourceReading, at_ns: int) -> None:
         """Write down a reading."""
         with self._lock:
-            self._times.append(at_ns)
+            missing = tuple(f"{part.part}: {part.reason}" for part in reading.missing)
+            self._attempts.append(_Attempt(at_ns=at_ns, answered=reading.complete, missing=missing))
             self._runtime = reading.runtime
-            self._missing = tuple(f"{part.part}: {part.reason}" for part in reading.missing)
             period_s = reading.claims.reconcile_period_s or 0.0
             self._slack_ns = max(0, int((reading.give_back_s - period_s) * 1e9))
             for view in reading.layers:
@@ -66,10 +80,11 @@ class Said:
                 self._making[cgroup] = replace(known, until_ns=at_ns)
             self._forget(at_ns)
 
-    def failed(self, reason: str) -> None:
+    def failed(self, reason: str, at_ns: int) -> None:
         """Note that it could not be read."""
         with self._lock:
-            self._missing = (f"{self._source}: {reason}",)
+            missing = (f"{self._source}: {reason}",)
+            self._attempts.append(_Attempt(at_ns=at_ns, answered=False, missing=missing))
 
     def gives_back(self, claim: str, cpus: CpuSet, at_ns: int, within_s: float) -> int:
         """Note CPUs that must be given back from now on; returns until when (CLOCK_MONOTONIC)."""
@@ -127,14 +142,19 @@ class Said:
             )
 
     def _following(self, start_ns: int, end_ns: int) -> Following:
-        times = [at_ns for at_ns in self._times if start_ns <= at_ns <= end_ns]
-        edges = [start_ns, *times, end_ns]
+        known = [attempt for attempt in self._attempts if attempt.at_ns <= end_ns]
+        inside = [attempt for attempt in known if attempt.at_ns >= start_ns]
+        times = [attempt.at_ns for attempt in inside if attempt.answered]
+        before_ns = max((one.at_ns for one in known if one.answered and one.at_ns < start_ns), default=start_ns)
+        edges = [min(start_ns, max(before_ns, self._began_ns)), *times, end_ns]
+        vain = [attempt for attempt in inside or known[-1:] if not attempt.answered]
         return Following(
             source=self._source,
             readings=len(times),
+            unanswered=len(vain),
             gap_ns=max(last - first for first, last in pairwise(edges)),
             slack_ns=self._slack_ns,
-            missing=self._missing,
+            missing=tuple(dict.fromkeys(line for attempt in (*vain, *known[-1:]) for line in attempt.missing)),
         )
 
     def _note(self, view: LayerView) -> None:

@@ -45,7 +45,7 @@ class FollowedTool:
         except InputError as error:
             if self._last is None:
                 raise
-            missing = (*self._last.missing, MissingPart(part=self.name, reason=str(error)))
+            missing = (MissingPart(part=self.name, reason=str(error)), *self._last.missing)
             return replace(self._last, missing=missing, complete=False)
         running = tuple(claim for claim in reading.claims.claims if is_there(hierarchy, claim.cgroup))
         if self._last is None:

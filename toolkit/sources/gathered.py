@@ -32,7 +32,9 @@ class Gathering:
         self._claims: dict[str, Claim] = {}
         self._cgroups: set[str] = set()
         self._missing: dict[tuple[str, str], None] = {}
+        self._left_out: dict[str, str] = {}
         self.complete = True
+        """Whether everybody who was listed could be asked for: who is missing has ended."""
 
     def missing(self, part: str, reason: str) -> None:
         """Say what was not read and what that costs; once."""
@@ -49,6 +51,8 @@ class Gathering:
             check_claims(ClaimSet(claims=(claim,)), claim.name)
         except InputError as error:
             self.missing(claim.name, f"{error.found}: left out")
+            if claim.cgroup not in self._cgroups:
+                self._left_out[claim.name] = error.found
             return
         self._claims[claim.name] = claim
         self._cgroups.add(claim.cgroup)
@@ -57,7 +61,8 @@ class Gathering:
         """Return everything together. Exclusive sets that overlap are no error here, but shared CPUs; both are said."""
         claims = ClaimSet(claims=tuple(self._claims.values()))
         missing = tuple(MissingPart(part=part, reason=reason) for part, reason in self._missing)
-        return SourceReading(claims=claims, missing=missing, complete=self.complete)
+        left_out = tuple(MissingPart(part=name, reason=reason) for name, reason in self._left_out.items())
+        return SourceReading(claims=claims, missing=missing, left_out=left_out, complete=self.complete)
 
     def cpus(self, text: str, part: str, what: str) -> CpuSet | None:
         """Read a list of ids, with commas or spaces; ``None``: none was asked for, or nonsense, which is said."""

@@ -33,8 +33,9 @@ class SourceReading:
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
     :param runtime: what made the containers; ``None``: not known.
     :param missing: what could not be read, and why.
+    :param left_out: what runs, or may run, and has no claim, and why: nobody judges it.
     :param complete: whether a subject that is not listed is gone. ``False``: the source could not ask; only a cgroup
-        that does not exist ends a claim.
+        that does not exist ends a claim, and what rests on its word is in doubt until it answers again.
     """
 
     claims: ClaimSet
@@ -45,6 +46,7 @@ class SourceReading:
     state_files: tuple[StateReading, ...] = ()
     runtime: Runtime | None = None
     missing: tuple[MissingPart, ...] = ()
+    left_out: tuple[MissingPart, ...] = ()
     complete: bool = True
 
 

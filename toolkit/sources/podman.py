@@ -57,6 +57,7 @@ def ask(gathering: Gathering) -> tuple[Inspected, ...]:
                 found += inspected(output_of((*command, name)), "podman inspect")
             except InputError as error:
                 gathering.missing(name[:12], f"{error.found}: it ended meanwhile, or its limits are not known")
+                gathering.complete = False  # which of the two the next reading shows
         return tuple(found)
 
 

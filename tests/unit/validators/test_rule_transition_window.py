@@ -57,9 +57,15 @@ def test_the_slowest_counts() -> None:
     assert verdict.measures["cpus_longest_ms"] == 5.0
 
 
-def test_the_last_task_that_left_counts() -> None:
-    """The files were written in 5 ms, the last task left after 30."""
-    assert judged(found(replace(SHRINK, held_at_ns=1_030 * MS))).measures["longest_ms"] == 30.0
+def test_time_outside_in_a_window_with_a_change_is_undecided() -> None:
+    """A change that did not hold, or an escape: that is not known. Without a change of its set that is no question."""
+    row = replace(use("db", 0), out_of_set_switches=1, out_of_set_ns=MS)
+    verdict = judged(found(SHRINK, cpu_use=(row,)))
+
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "when that held is not known" in verdict.reason
+    made = replace(SHRINK, what="restart", cpus_before=None, cpus_after=None)
+    assert "when that held" not in judged(found(made, cpu_use=(row,))).reason
 
 
 def test_a_thread_that_keeps_the_old_set_fails() -> None:

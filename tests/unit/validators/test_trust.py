@@ -20,8 +20,10 @@ from tests.unit.validators.evidence_builder import (
 from tests.unit.validators.trust_builder import CLAIMS, LOSSES, by_key, health, healthy
 from toolkit.errors import InputError
 from toolkit.model.evidence import Canary
+from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, worst
 from validators.registry import RULES, judge, rule_named
+from validators.trust import FOLLOW_GAP_NS
 from validators.witness import Witness
 
 
@@ -41,6 +43,20 @@ def test_each_loss_leaves_nothing_passed_that_rests_on_switches(loss: dict[str, 
 
     assert worst(verdict.outcome for verdict in verdicts) is Outcome.UNDECIDED
     assert all(verdict.outcome is not Outcome.PASSED for verdict in verdicts if verdict.rule in resting)
+
+
+@pytest.mark.parametrize(
+    "found", [{"readings": 2, "gap_ns": FOLLOW_GAP_NS}, {"readings": 1, "unanswered": 5, "gap_ns": FOLLOW_GAP_NS}]
+)
+def test_a_source_that_answered_in_time_is_believed(found: dict[str, int]) -> None:
+    """Also where it was asked in vain for a while."""
+    assert health(following=Following(source="kubelet", **found)).outcome is Outcome.PASSED
+
+
+def test_a_source_that_did_not_answer_is_named_with_its_reason() -> None:
+    """The reason of every verdict that it takes away."""
+    found = Following(source="docker", unanswered=3, gap_ns=1, missing=("docker: connection refused",))
+    assert "docker did not answer in all of the window (docker: connection refused)" in health(following=found).reason
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ from tests.unit.validators.evidence_builder import (
     use,
 )
 from toolkit.model.evidence import Evidence, HotplugEvent
+from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, Verdict
 from validators import evidence_health
+from validators.trust import FOLLOW_GAP_NS
 
 CLAIMS = claim_set(reserved_cpus=cpus("1"), strict_reservation=True)
 CLAIMS = replace(CLAIMS, claims=(CLAIMS.claims[0], claim_web(cpus=cpus("0"), demand_cpus=1.0)))
@@ -64,4 +66,7 @@ LOSSES: list[dict[str, Any]] = [
     {"canaries": (POSITIVE, replace(CLEAN, run_ns=0))},
     {"hotplug": (HotplugEvent(cpu=3, online=False, at_ns=5),)},
     {"duration_ns": 0, "bandwidth": (), "cpu_use": ()},
+    {"following": Following(source="docker", unanswered=1, gap_ns=1, missing=("docker: refused",))},
+    {"following": Following(source="docker", readings=9, unanswered=8, gap_ns=FOLLOW_GAP_NS + 1)},
+    {"following": Following(source="docker", readings=2, gap_ns=FOLLOW_GAP_NS + 1)},
 ]

@@ -44,14 +44,16 @@ class Making:
 class Following:
     """How the source of the claims was followed in a window.
 
-    :param source: ``kubelet``, ... :param readings: how often it was read.
-    :param gap_ns: the longest time from one reading to the next, the ends of the window counted as readings.
+    :param source: ``kubelet``, ... :param readings: how often it was read and said who runs.
+    :param unanswered: how often it was asked in vain; where it was not asked at all, the last time before.
+    :param gap_ns: the longest time without such a reading: from the last one before the window, to the window's end.
     :param slack_ns: beyond the reconcile period, until a change that is late counts as missed.
-    :param missing: what could not be read at the last reading, a line each.
+    :param missing: what could not be read at the last reading and when it was asked in vain, a line each.
     """
 
     source: str
     readings: int = 0
+    unanswered: int = 0
     gap_ns: int = 0
     slack_ns: int = 0
     missing: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ class Transition:
     cpus_after: CpuSet | None = None
     cause: str = "toolkit"
     held_at_ns: int | None = None
-    """When the last task had left the old set, where that was followed."""
+    """Nothing writes it, and no rule asks for it: runs that were saved with this key can still be read."""
 
 
 @stage_value

@@ -23,7 +23,7 @@ from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.settings import Settings, settings
-from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, pod_documents, subjects
+from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, pod_documents, root_of, subjects
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
@@ -69,13 +69,16 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     maker = _Maker(reading, known, cpu, memory)
     promises = tuple(maker.promise(subject) for subject in subjects(reading))
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
-    paths = sorted({path for path in merged_tree(reading) if place_of(path) is not None})
-    places = [place for place in map(place_of, [*paths, *(p.subject.cgroup for p in promises)]) if place is not None]
+    paths = [*sorted(merged_tree(reading)), *(promise.subject.cgroup for promise in promises)]
+    # Where pods are, if there is one: a driver that was used before may have left its root behind. A node without
+    # pods has its root all the same.
+    roots = [place.root for place in map(place_of, paths) if place is not None]
+    roots = roots or [root for root in map(root_of, paths) if root is not None]
     claims = ClaimSet(
         claims=own + maker.pod_claims(promises),
         reserved_cpus=known.reserved,
         strict_reservation=known.strict and bool(known.reserved),
-        pods_root=from_text(places[0].root) if places else None,
+        pods_root=from_text(roots[0]) if roots else None,
         reconcile_period_s=known.reconcile_s,
     )
     missing = [

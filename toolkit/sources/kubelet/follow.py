@@ -108,7 +108,8 @@ class KubeletSource:
             layers=tuple(_views(running, reading, time.monotonic_ns(), silent=self._held.silent)),
             state_files=() if self._held.silent else _states(reading, found),
             missing=found.missing,
-            complete=reading.containers is not None and reading.cgroups is not None,
+            # A node on which nothing runs may have no cgroup for it.
+            complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
         )
 
     def signs(self) -> Sequence[Path]:

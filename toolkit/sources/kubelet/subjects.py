@@ -71,13 +71,20 @@ class Place:
         return f"conmon-{self.id}" if "conmon" in self.prefix else self.id
 
 
-def place_of(path: str) -> Place | None:
-    """Return the pod, and the container if it is one's own cgroup; ``None``: neither, or below a container."""
+def root_of(path: str) -> str | None:
+    """Return the cgroup of all pods in which a path lies, or which it is; ``None``: it has nothing to do with pods."""
     parts = path.strip("/").split("/")
     start = next((i for i, part in enumerate(parts) if ROOT.fullmatch(part)), None)
-    if start is None:
+    return None if start is None else "/" + "/".join(parts[: start + 1])
+
+
+def place_of(path: str) -> Place | None:
+    """Return the pod, and the container if it is one's own cgroup; ``None``: neither, or below a container."""
+    root = root_of(path)
+    if root is None:
         return None
-    root = "/" + "/".join(parts[: start + 1])
+    parts = path.strip("/").split("/")
+    start = root.count("/") - 1
     for index in range(start + 1, min(len(parts), start + 3)):
         found = _POD_SLICE.fullmatch(parts[index])
         uid = found["uid"].replace("_", "-") if found else ""

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence.following import Following
 from toolkit.model.layers import Layer, LayerView
+from toolkit.model.node_reading import MissingPart
 from toolkit.session.said import Said
 from toolkit.sources.live_source import SourceReading
 
@@ -69,3 +71,47 @@ def test_a_claim_that_ended_says_nothing_of_its_next_life() -> None:
     said.ended("be/main", 2 * SECOND)
 
     assert said.word(0, 5 * SECOND).layers == ()
+
+
+def following(said: Said, start_s: int, duration_s: int) -> Following:
+    found = said.word(start_s * SECOND, duration_s * SECOND).following
+    assert found is not None
+    return found
+
+
+def test_only_an_answer_counts_as_a_reading() -> None:
+    """Asked every 2 s, in vain from 8 s on: the gap grows over the ends of windows, and each window says why."""
+    said = Said("docker")
+    said.begin(0)
+    dead = replace(reading(0, "0-3"), complete=False, missing=(MissingPart(part="docker", reason="refused"),))
+    for at_s in range(2, 41, 2):
+        said.read(reading(at_s, "0-3") if at_s < 8 else dead, at_s * SECOND)
+
+    found = [following(said, start_s, 10) for start_s in (0, 10, 20)]
+
+    assert [(one.readings, one.unanswered, one.gap_ns // SECOND) for one in found] == [
+        (3, 2, 4),
+        (0, 6, 14),
+        (0, 6, 24),
+    ]
+    assert [one.missing for one in found] == [("docker: refused",)] * 3
+
+
+def test_a_window_without_an_attempt_is_as_the_last_one_before() -> None:
+    """Windows shorter than the time between two readings: an answer holds, and so does a failure."""
+    said = Said("kubelet")
+    said.begin(0)
+    said.read(reading(1, "0-3"), SECOND)
+    assert (following(said, 2, 1).unanswered, following(said, 2, 1).gap_ns) == (0, 2 * SECOND)
+    said.failed("hangs", 4 * SECOND)
+    assert (following(said, 5, 1).readings, following(said, 5, 1).unanswered) == (0, 1)
+    assert following(said, 2, 1).unanswered == 0, "what came after a window is not of it"
+
+
+def test_what_lies_before_the_watch_is_no_gap() -> None:
+    """Read first, then programs are compiled for a minute, then the first window opens."""
+    said = Said("kubelet")
+    said.read(reading(1, "0-3"), SECOND)
+    said.begin(60 * SECOND)
+    said.read(reading(62, "0-3"), 62 * SECOND)
+    assert following(said, 60, 5).gap_ns == 3 * SECOND

@@ -1,0 +1,156 @@
+"""Control files that are written to while they are read: what may be believed, and what is a blind spot."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from probes.build import build
+from probes.cgroups import control_files
+from probes.cgroups.control_files import ATTEMPTS, ControlFiles
+from probes.cgroups.decoder import MAX_CLAIMS_NAMED
+from probes.readings import Readings
+from tests.unit.probes.readings import FILES, FRAME, but
+from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.model.blind_spots import Witness
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles
+
+READ = control_files.read_whole
+FILES_OF = {
+    "cpuset.cpus": "0-1",
+    "cpuset.cpus.effective": "0-1",
+    "cpuset.mems": "0",
+    "cpuset.mems.effective": "0",
+    "cpu.max": "50000 100000",
+    "cpu.weight": "100",
+    "memory.max": "max",
+}
+
+
+class Tree:
+    """One cgroup of files. :param writes: done each time when its files have just been read."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = root / "a"
+        self.folder.mkdir()
+        (root / "cgroup.controllers").write_text("cpuset cpu memory\n")
+        for name, text in FILES_OF.items():
+            (self.folder / name).write_text(text + "\n")
+        self.hierarchy = Hierarchy(root=root, mode=Mode.V2, unified=root)
+        self.writes: Callable[[], None] = lambda: None
+        self.first = READ(self.hierarchy, "/a")
+
+        def read(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:
+            found = READ(hierarchy, cgroup)
+            self.writes()
+            return found
+
+        monkeypatch.setattr(control_files, "read_whole", read)
+        self.files = ControlFiles(self.hierarchy, {"/a": self.first}, 0)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text + "\n")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    return Tree(tmp_path, monkeypatch)
+
+
+def test_a_value_that_never_stands_still_is_seen(tree: Tree) -> None:
+    """One file is written all the time: each reading of it was true at its moment, and the cgroup is a blind spot."""
+    numbers = itertools.count(50_002)
+    tree.writes = lambda: tree.write("cpu.max", f"{next(numbers)} 100000")
+    tree.write("cpu.max", "50001 100000")
+    for _ in range(3):
+        tree.files.read(["/a"])
+
+    quotas = [row.quota_us for row in tree.files.changes(0)]
+    assert len(quotas) == 3
+    assert all(quota is not None and quota > 50_000 for quota in quotas)
+    assert tree.files.unsettled() == {"/a": 3}
+
+
+def test_a_set_and_what_is_granted_of_it_change_together(tree: Tree) -> None:
+    """One write changes two files, each judged by itself."""
+    sets = itertools.cycle(("0", "0-1"))
+
+    def write() -> None:
+        cpus = next(sets)
+        for name in ("cpuset.cpus", "cpuset.cpus.effective"):
+            tree.write(name, cpus)
+
+    tree.writes = write
+    write()
+    tree.files.read(["/a"])
+    assert [row.cpus for row in tree.files.changes(0)] != []
+    assert tree.files.unsettled() == {"/a": 1}
+
+
+def test_values_of_several_moments_are_no_reading(tree: Tree) -> None:
+    """Two values that never stand still: what was read of both together may never have been so."""
+    numbers = itertools.count(1000)
+
+    def write() -> None:
+        tree.write("cpu.max", f"{next(numbers)} 100000")
+        tree.write("memory.max", str(next(numbers) * 4096))
+
+    tree.writes = write
+    write()
+    tree.files.read(["/a"])
+    assert tree.files.changes(0) == ()
+    assert tree.files.unsettled() == {"/a": 1}
+
+
+def test_who_writes_once_leaves_nothing_unseen(tree: Tree) -> None:
+    """However late in the reading: what is kept is what it became."""
+    left = iter(range(ATTEMPTS - 1))
+
+    def write() -> None:
+        if next(left, None) is not None:
+            tree.write("cpu.max", f"{60_000 + len(list(tree.folder.iterdir()))} 100000")
+
+    tree.writes = write
+    tree.write("cpu.max", "70000 100000")
+    tree.files.read(["/a"])
+    (row,) = tree.files.changes(0)
+    assert row.quota_us == 60_000 + len(FILES_OF)
+    assert tree.files.unsettled() == {}
+
+
+def test_a_window_that_has_ended_is_not_blind_by_what_comes_after(tree: Tree) -> None:
+    """The next one is."""
+    numbers = itertools.count(50_002)
+    tree.writes = lambda: tree.write("cpu.max", f"{next(numbers)} 100000")
+    tree.write("cpu.max", "50001 100000")
+    tree.files.end(1)
+    tree.files.read(["/a"])
+    assert (tree.files.unsettled(), tree.files.changes(0)) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "claims", "about"),
+    [("/pods/db", 1, ["db"]), ("/pods", 3, ["c0", "c1", "c2"]), ("/pods", MAX_CLAIMS_NAMED + 1, [None]), ("/x", 1, [])],
+)
+def test_whose_blind_spot_it_is(cgroup: str, claims: int, about: list[str | None]) -> None:
+    """Of the claims below it, each by name as long as they are few."""
+    names = ["db"] if claims == 1 else [f"c{number}" for number in range(claims)]
+    one = FRAME.subjects[0]
+    subjects = tuple(
+        replace(one, cpus=CpuSet.of([0]), claim=replace(one.claim, name=name, cgroup=f"/pods/{name}")) for name in names
+    )
+    frame = replace(FRAME, subjects=subjects, others=())
+    spots = list(replace(FILES, unsettled={cgroup: 2})._spots(frame))
+    assert [spot.claim for spot in spots] == about
+    assert all(spot.witnesses == (Witness.FILES,) and cgroup in spot.text for spot in spots)
+
+
+def test_it_is_in_the_coverage() -> None:
+    """Of a window's evidence."""
+    evidence = build(Readings(FRAME, but(replace(FILES, unsettled={"/pods/db": 2}))))
+    assert any("never stood still" in spot for spot in evidence.coverage.blind_spots)

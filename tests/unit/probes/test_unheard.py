@@ -1,0 +1,205 @@
+"""What the observer was told and could not take in: threads that end, rings that cannot be read, moves that are too
+many. Each is a doubt of its window, up to the verdicts, and of no other.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from probes.build import build
+from probes.edge import Edge
+from probes.loops import Loop
+from probes.options import ObserveOptions
+from probes.readings import Moment, Readings
+from probes.ringbuf import BUSY, Rings
+from probes.switches import trails, witness
+from probes.switches.decoder import SwitchEdge, SwitchReading
+from probes.switches.ledger import Ledger
+from probes.switches.records import EVENT_MOVE, MoveEvent
+from probes.switches.watch import SwitchWatch
+from probes.switches.witness import Switches
+from probes.window import Window
+from probes.windows import Windows
+from tests.unit.probes.readings import FRAME, SWITCHES, but
+from tests.unit.probes.ring_memory import Kernel
+from tests.unit.validators.evidence_builder import coverage
+from tests.unit.validators.trust_builder import CLAIMS, healthy
+from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot
+from toolkit.model.blind_spots import Witness as Kind
+from toolkit.model.claims import ClaimSet
+from toolkit.model.verdict import Outcome, worst
+from validators.registry import judge
+
+DEADLINE_S = 20.0
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def windows() -> Windows:
+    """What an observer's parts share, on programs that are not loaded: only their ring is there."""
+    made = Windows(ClaimSet(claims=()), Path("/"), Ledger(Path("/"), ObserveOptions(), ()), None)
+    made.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
+    return made
+
+
+def window_of(windows: Windows, switches: Switches, start_ns: int, end_ns: int, counted_ns: int) -> Window:
+    """Return a window that has ended and is being finished."""
+    edges = [Edge(Moment(at_ns=at_ns), {}) for at_ns in (start_ns, end_ns)]
+    window = Window(state=windows, number=1, first=edges[0], started_at="", last=edges[1], counted_ns=counted_ns)
+    window.watches[switches] = switches.begin(window, SwitchEdge())
+    windows.closing = window
+    return window
+
+
+def verdict(spots: tuple[BlindSpot, ...]) -> Outcome:
+    """Judge evidence that is healthy but for these spots."""
+    return worst(one.outcome for one in judge(CLAIMS, healthy(coverage=coverage(blindness=spots))))
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        time.sleep(0.001)
+
+
+class _Ends(BaseException):
+    """As an interpreter that shuts down, or a greenlet's kill: no error of ours."""
+
+
+def test_a_thread_that_ends_is_a_doubt_of_everything_from_then_on(windows: Windows) -> None:
+    """Nobody is there any more who could say when: all windows that come are undecided."""
+
+    def work(_stopped: Callable[[], bool]) -> float:
+        raise _Ends("gone")
+
+    with Loop(windows, "t", work, EVERY_WITNESS) as loop:
+        loop._thread.join(DEADLINE_S)
+        assert not loop._thread.is_alive()
+    later = time.monotonic_ns() + 3600 * SECOND
+    (spot,) = windows.blindness.within(later, later + SECOND)
+    assert "a thread of the observer ended early: gone" in spot.text
+    assert verdict((spot,)) is Outcome.UNDECIDED
+
+
+def test_a_thread_that_meets_an_error_goes_on_and_taints_its_window(windows: Windows) -> None:
+    """One error: the windows before and after it are whole."""
+    before, rounds, done = time.monotonic_ns(), [0], threading.Event()
+
+    def work(_stopped: Callable[[], bool]) -> float:
+        rounds[0] += 1
+        if rounds[0] == 2:
+            raise OSError("no such thing")
+        if rounds[0] > 3:
+            done.set()
+        return 0.001
+
+    with Loop(windows, "t", work, (Kind.SWITCHES,)):
+        assert done.wait(DEADLINE_S), "it goes on"
+    after = time.monotonic_ns()
+    (spot,) = windows.blindness.within(before, after)
+    assert (spot.text, spot.witnesses) == ("the observer met an error: no such thing", (Kind.SWITCHES,))
+    assert windows.blindness.within(before - SECOND, before - 1) == ()
+    assert windows.blindness.within(after, after + SECOND) == ()
+    assert verdict((spot,)) is Outcome.UNDECIDED
+
+
+@contextmanager
+def hearing(windows: Windows, ring: Kernel) -> Iterator[None]:
+    """Listen to a ring as the observer's thread does."""
+    rings = Rings({})
+    rings._rings.append(ring.ring)
+    windows.ledger._rings = rings
+
+    def work(_stopped: Callable[[], bool]) -> float:
+        windows.ledger.poll(1)
+        return 0.0
+
+    with Loop(windows, "t", work, EVERY_WITNESS):
+        yield
+
+
+def test_a_ring_that_cannot_be_read_is_a_doubt_of_its_window_alone(
+    windows: Windows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CPU stands still in the middle of a record: what it sent is unread when the patience is over."""
+    monkeypatch.setattr(witness, "EVENTS_S", 0.05)
+    ring, switches = Kernel(), Switches(windows)
+    ring.send(b"unfinished", BUSY)
+    now = time.monotonic_ns()
+    window = window_of(windows, switches, now - SECOND, now, now)
+    with hearing(windows, ring):
+        switches.wait_for(window)
+
+    (spot,) = windows.blindness.within(window.start_ns, window.end_ns)
+    assert "events were still unread" in spot.text
+    assert windows.blindness.within(window.end_ns, window.end_ns + SECOND) == ()
+    assert verdict((spot,)) is Outcome.UNDECIDED
+
+
+def test_the_patience_begins_when_the_counting_has_ended(windows: Windows) -> None:
+    """Counting took ten minutes: what was heard after the window's end but before that end is not all of it.
+
+    The deadline is not over either: what comes in time leaves no doubt.
+    """
+    ring, switches = Kernel(), Switches(windows)
+    now = time.monotonic_ns()
+    window = window_of(windows, switches, now - 601 * SECOND, now - 600 * SECOND, now)
+    windows.ledger.heard_ns = now - SECOND
+    busy = ring.send(b"unfinished", BUSY)
+    waiting = threading.Thread(target=switches.wait_for, args=(window,))
+    with hearing(windows, ring):
+        waiting.start()
+        until(lambda: ring.ring.held_up, "the ring was looked at")
+        assert waiting.is_alive(), "it was heard after the window's end, not after its counting's"
+        ring.poke(busy, struct.pack("=I", len(b"unfinished")))
+        waiting.join(DEADLINE_S)
+
+    assert not waiting.is_alive()
+    assert windows.ledger.heard_ns > now
+    assert windows.blindness.within(window.start_ns, window.end_ns) == ()
+
+
+def test_moves_that_had_to_be_forgotten_leave_the_window_undecided(
+    windows: Windows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than are remembered: how many is in the coverage of that window, not of the next."""
+    monkeypatch.setattr(trails, "MAX_MOVES", 100)
+    ledger, switches = windows.ledger, Switches(windows)
+    now = time.monotonic_ns()
+
+    def storm(count: int) -> None:
+        for number in range(count):
+            event = MoveEvent(EVENT_MOVE, 1, now + number, now + number, 9, number, number, 0, 0, 1, 0)
+            switches.event(MoveEvent.LAYOUT.pack(*(getattr(event, name) for name in MoveEvent.__slots__)))
+
+    class Empty:
+        def items(self) -> tuple[()]:
+            return ()
+
+    ledger.offenders = ledger.intruders = Empty()  # type: ignore[assignment]
+    window = window_of(windows, switches, now, now + SECOND, now)
+    storm(100)
+    whole = window.watch(SwitchWatch).read(SwitchEdge(), Moment(at_ns=now + SECOND))
+    storm(7)
+    torn = window.watch(SwitchWatch).read(SwitchEdge(), Moment(at_ns=now + SECOND))
+    next_one = window_of(windows, switches, now, now + SECOND, now)
+    after = next_one.watch(SwitchWatch).read(SwitchEdge(), Moment(at_ns=now + SECOND))
+
+    assert [one.dropped for one in (whole, torn, after)] == [0, 7, 0]
+    assert (lost(whole), lost(torn)) == (0, 7)
+    assert worst(one.outcome for one in judge(CLAIMS, healthy(coverage=coverage(map_full=7)))) is Outcome.UNDECIDED
+
+
+def lost(reading: SwitchReading) -> int:
+    """Return what the coverage says of a window in which only this was not kept."""
+    return build(Readings(FRAME, but(replace(SWITCHES, dropped=reading.dropped)))).coverage.map_full

@@ -1,0 +1,58 @@
+"""Where all pods are: known on a node without a pod, too, and where they are if a node has two such cgroups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.cpu.state import CpuState
+from toolkit.model.cpuset import CpuSet
+from toolkit.sources.kubelet.bundle import reading_of
+from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet.follow import KubeletSource
+from toolkit.sources.kubelet.places import Places
+from toolkit.sources.kubelet.subjects import place_of, root_of
+
+SLICE = "kubepods.slice"
+POD = f"{SLICE}/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
+
+
+@pytest.mark.parametrize(
+    ("paths", "root"),
+    [
+        (("kubepods",), "/kubepods"),
+        ((SLICE, f"{SLICE}/kubepods-burstable.slice"), f"/{SLICE}"),
+        (("kubelet/kubepods/burstable",), "/kubelet/kubepods"),
+        (("kubepods", SLICE, POD), f"/{SLICE}"),
+        (("system.slice",), None),
+        ((), None),
+    ],
+)
+@pytest.mark.parametrize("mount", ["", "cpuset/"])
+def test_of_the_cgroups_that_a_node_has(paths: tuple[str, ...], root: str | None, mount: str) -> None:
+    """With or without a pod, below any directory; a root that another driver left behind is not where the pods are."""
+    files = {f"cgroup/{mount}{path}/cpuset.cpus": b"0-3\n" for path in paths}
+    assert node_claims(reading_of(files)).claims.pods_root == root
+
+
+def test_a_path_says_which_root_it_is_in() -> None:
+    """The root itself is no pod's place."""
+    assert (root_of("/a/kubepods/pod1/c"), root_of("/kubepods"), root_of("/a")) == ("/a/kubepods", "/kubepods", None)
+    place = place_of("/a/kubepods/pod1/c")
+    assert place is not None
+    assert (place.root, place.pod, place_of("/kubepods")) == ("/a/kubepods", "/a/kubepods/pod1", None)
+
+
+def test_a_live_node_without_a_pod(tmp_path: Path) -> None:
+    """Followed from its first reading on."""
+    (tmp_path / "var/lib/kubelet").mkdir(parents=True)
+    state = CpuState(policy_name="static", default=CpuSet.parse("0-3"), entries={})
+    (tmp_path / "var/lib/kubelet/cpu_manager_state").write_text(write_cpu_checkpoint(state, pod_level=False))
+    (tmp_path / "sys/fs/cgroup/kubepods").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/kubepods/cpuset.cpus").write_text("0-3\n")
+
+    reading = KubeletSource(Places(root=tmp_path)).read()
+
+    assert (reading.claims.pods_root, reading.claims.claims) == ("/kubepods", ())
