@@ -35,6 +35,7 @@ from toolkit.report.plan_text import render
 from toolkit.scenario_file import load_scenario
 from toolkit.session.cpu_roles import roles_of_plan
 from toolkit.session.isolation import findings
+from toolkit.session.kubelet_defects import KUBELET_DEFECT, kubelet_defects
 from toolkit.session.plan_findings import plan_findings
 from toolkit.session.planning import plan_scenario
 from toolkit.sources.kubelet.configuration import merge
@@ -159,6 +160,7 @@ def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path
 def _examined(work: _Planned, root: Path | None) -> _Planned:
     """Add the findings about the plan, and about the machine below ``root`` for whoever owns CPUs by the plan."""
     found = plan_findings(work.plan, work.topology)
+    found += kubelet_defects(work.scenario, work.topology, work.plan)
     if root is not None and any(c.assigned for pod in work.plan.pods for c in pod.containers):
         found += findings(read_isolation(SysTree(root), work.topology), roles_of_plan(work.plan))
     return replace(work, found=found)
@@ -175,6 +177,8 @@ def _show(work: _Planned, changes: Sequence[str]) -> None:
     click.echo(f"{picture}\n")
     for finding in work.found:
         say(f"{finding_text(finding)}\n")
+    if any(finding.id == KUBELET_DEFECT for finding in work.found):
+        say("Where a kubelet-defect is named, the kubelet decides what was found there, and not the table above.\n")
     say(STATEMENT)
 
 
