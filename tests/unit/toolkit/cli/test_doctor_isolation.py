@@ -144,6 +144,40 @@ def test_options_against_the_machine(root: Path, old: str, new: str, name: str, 
     assert exit_code == code
 
 
+ALPHA = "featureGates: {CPUManagerPolicyAlphaOptions: true}\n"
+CLOSEST = 'topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}\n'
+ALIGNED = "topologyManagerPolicy: best-effort\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "idle"),
+    [
+        (CLOSEST, {"prefer-closest-numa-nodes": "policy is none"}),
+        (ALIGNED + CLOSEST, {"prefer-closest-numa-nodes": "equally close"}),
+        (
+            ALIGNED + 'topologyManagerPolicyOptions: {max-allowable-numa-nodes: "9"}\n',
+            {"max-allowable-numa-nodes": "up to 8"},
+        ),
+        (ALPHA + 'cpuManagerPolicyOptions: {distribute-cpus-across-cores: "true"}\n', {}),
+        (
+            ALPHA + 'cpuManagerPolicyOptions: {align-by-socket: "true"}\n',
+            {"align-by-socket": "number of sockets is 1"},
+        ),
+    ],
+    ids=["no policy", "one node", "few nodes", "cores with siblings", "one socket"],
+)
+def test_options_that_change_nothing_here(root: Path, more: str, idle: dict[str, str]) -> None:
+    """Options of both managers are held against the machine, and against the Topology Manager's policy."""
+    old = [line for line in KUBELET.splitlines(keepends=True) if "Options" not in line or "Options" not in more]
+    (root.parent / "kubelet.yaml").write_text("".join(old) + more)
+    config = ("--kubelet-config", root.parent / "kubelet.yaml")
+    ended = pinproof("doctor", "--isolation", "--sysroot", root, *config, "--json")
+    found = [one for one in json.loads(ended.stdout)["findings"] if one["id"] == "option-without-effect"]
+
+    assert [one["value"] for one in found] == list(idle)
+    assert all(idle[one["value"]] in one["breaks"] for one in found)
+
+
 def test_cpus_can_be_named_without_a_kubelet(root: Path) -> None:
     """``--exclusive`` says which CPUs must be free of others; offline ones are refused."""
     write(root, {"proc/irq/24/effective_affinity_list": "5"})
