@@ -16,6 +16,7 @@ from toolkit.model.plan import ContainerRole, Plan, PodPlan
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 
+RESERVED_OWNED = "reserved-cpus-owned"
 _REMEDY = "Bring the offline siblings online (or take all siblings offline), and plan again."
 
 
@@ -37,7 +38,7 @@ def _owners(plan: Plan) -> Iterator[Finding]:
         yield from _inside(pod)
         if everything & plan.reserved_cpus:
             text = f"The reserved CPUs {everything & plan.reserved_cpus} are the pod's: system tasks run there, too."
-            yield _found("reserved-cpus-owned", pod.name, everything, text)
+            yield _found(RESERVED_OWNED, pod.name, everything, text)
         shared = everything & plan.default_cpus
         if shared:
             text = f"CPUs {shared} are in the shared pool, too: other pods run there."

@@ -44,6 +44,11 @@ class Planned:
         return self.topology.online
 
     @property
+    def plans(self) -> tuple[Plan, ...]:
+        """All plans that there are, in the order of time."""
+        return tuple(plan for plan in (self.before, self.plan, self.resized) if plan is not None)
+
+    @property
     def admissions(self) -> tuple[tuple[str, bool, str, str], ...]:
         """What became of every pod: name, admitted, reason, message."""
         pods = {pod.name: pod for part in (self.before, self.plan) if part is not None for pod in part.pods}
