@@ -70,9 +70,13 @@ def misplanned(scenario: Scenario, topology: Topology) -> str | None:
     machine = machine_of(topology)
     if not machine.irregular:
         return None
-    work = plan_all(scenario, topology)
     threads = machine.cpus_per_core
     average = f"the kubelet takes each core of this machine for one of {threads} thread{'' if threads == 1 else 's'}"
+    try:
+        work = plan_all(scenario, topology)
+    except InputError as error:
+        # Decisions beside the kubelet's (DRA claims) name CPUs, and it chooses others here.
+        return f"{average}: {error}"
     for name, admitted, reason, _ in work.admissions:
         wanted = scenario.rejected_pods.get(name)
         # An empty reason is any.
