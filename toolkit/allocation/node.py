@@ -78,7 +78,7 @@ class Node:
         self.cpu_policy = managers.cpu
         self.topology = managers.topology
         self.allocatable = node_allocatable(machine, managers.reservation)
-        """What the node has for pods, CPU and memory."""
+        """What the node has for pods: CPU, memory, huge pages."""
         self._devices = tuple(devices)
         self.devices = DeviceManager(self._devices, [node.id for node in machine.nodes])
         pod_level = self.gates.pod_level_managers

@@ -50,7 +50,7 @@ def plan(
     """
     node = start_node(config, machine, devices=devices, quirks=quirks)
     if cpu_plugins:
-        _plug_in(node, cpu_plugins)
+        _plug_in(node, cpu_plugins, quirks=quirks)
     seen: set[str] = set()
     results = []
     for pod in pods:
@@ -61,11 +61,11 @@ def plan(
     return plan_of(node, results)
 
 
-def _plug_in(node: Node, names: Mapping[str, Mapping[str, Any]]) -> None:
+def _plug_in(node: Node, names: Mapping[str, Mapping[str, Any]], *, quirks: bool) -> None:
     if not isinstance(node.cpu_policy, StaticPolicy):
         raise InputError("CPU plugins", f"cpuManagerPolicy {node.cpu_policy.name}", "cpuManagerPolicy static")
     plugins = [load_plugin(name, node.machine, settings) for name, settings in names.items()]
-    node.cpu_policy = PluginPolicy.around(node.cpu_policy, [*plugins, StaticPlugin()])
+    node.cpu_policy = PluginPolicy.around(node.cpu_policy, [*plugins, StaticPlugin(quirks=quirks)])
 
 
 def plan_of(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> Plan:

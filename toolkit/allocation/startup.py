@@ -22,7 +22,7 @@ from toolkit.model import feature_gates as gates
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.go_text import GoError, parse_cpu_list, quote
 from toolkit.model.node_config import NodeConfig
-from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, is_memory_resource
+from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, hugepages_resource, is_memory_resource
 from toolkit.model.quantity import ZERO, Family, Quantity
 
 _RESERVABLE = frozenset({CPU, MEMORY, "ephemeral-storage", "pid"})
@@ -113,8 +113,14 @@ def node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]) -> d
 
 
 def _capacity(machine: Machine) -> dict[str, Quantity]:
-    total = sum(node.memory_bytes for node in machine.nodes)
-    return {CPU: Quantity.of(machine.num_cpus), MEMORY: Quantity.of(total, Family.BINARY_SI)}
+    """Return what the machine has: CPUs, memory, and huge pages of each size that a node knows, be it without any."""
+    amounts = {MEMORY: sum(node.memory_bytes for node in machine.nodes)}
+    for node in machine.nodes:
+        for page_bytes, pages in node.hugepages.items():
+            name = hugepages_resource(page_bytes)
+            amounts[name] = amounts.get(name, 0) + page_bytes * pages
+    in_bytes = {name: Quantity.of(amount, Family.BINARY_SI) for name, amount in amounts.items()}
+    return {CPU: Quantity.of(machine.num_cpus), **in_bytes}
 
 
 def _validate(config: NodeConfig) -> None:
@@ -168,7 +174,7 @@ def _reserved_memory_problems(config: NodeConfig) -> list[str]:
 def _parse_reserved(given: Mapping[str, str], flag: str) -> dict[str, Quantity]:
     found = {}
     for name, text in sorted(given.items()):
-        # Reserved hugepages are no capacity of the node; they are read and have no effect.
+        # A page size that the machine lacks is no resource of it: what is reserved of it has no effect.
         if name not in _RESERVABLE and not name.startswith(HUGEPAGES_PREFIX):
             raise StartupError("config-parse", f"{flag} value failed to parse: cannot reserve {quote(name)} resource")
         try:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from probes.observer import Violation
 from toolkit.cli.common import say_line
-from toolkit.model.claims import ClaimSet
-from toolkit.model.evidence import Evidence
 from toolkit.report.counters import Look
 from toolkit.report.live_lines import Pending
+from toolkit.session.record import Record
+from validators import layers_agree
 
 EVERY_S = 10.0
 
@@ -21,16 +21,16 @@ class LiveLines:
     """Called with each violation, then :meth:`tick` again and again, and :meth:`ended` with each window."""
 
     def __init__(self) -> None:
-        self._said_s: dict[tuple[str, int], float] = {}
+        self._said_s: dict[str, float] = {}
         self._next_s = time.monotonic() + EVERY_S
         self._pending = Pending()
         self._goes_on = False
         """Whether something was reported, or counted, since the last lines."""
 
     def __call__(self, violation: Violation) -> None:
-        """Report a subject on a CPU at once, unless it was reported a moment ago; the next lines sum up."""
+        """Report a subject at once, unless it was reported a moment ago; the next lines sum up."""
         self._goes_on = True
-        now_s, key = time.monotonic(), (violation.claim, violation.cpu)
+        now_s, key = time.monotonic(), violation.claim
         if now_s - self._said_s.get(key, float("-inf")) < EVERY_S:
             return
         self._said_s[key] = now_s
@@ -49,9 +49,10 @@ class LiveLines:
         for line in lines:
             told(line)
 
-    def ended(self, claims: ClaimSet, evidence: Evidence) -> None:
+    def ended(self, record: Record) -> None:
         """Take the rest of a window that has ended."""
-        self._pending.ended(claims, evidence)
+        layers = [verdict for verdict in record.result.verdicts if verdict.rule == layers_agree.ID]
+        self._pending.ended(record.claims, record.evidence, layers)
 
 
 def told(text: str) -> None:

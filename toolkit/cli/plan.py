@@ -33,9 +33,8 @@ from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.plan_difference import difference_table, plan_difference
 from toolkit.report.plan_text import render
 from toolkit.scenario_file import load_scenario
-from toolkit.session.cpu_roles import roles_of_plan
-from toolkit.session.isolation import findings
-from toolkit.session.plan_findings import plan_findings
+from toolkit.session.kubelet_defects import KUBELET_DEFECT
+from toolkit.session.plan_examined import examined
 from toolkit.session.planning import plan_scenario
 from toolkit.sources.kubelet.configuration import merge
 from toolkit.sources.kubelet.question import ask
@@ -46,17 +45,29 @@ PATH = click.Path(path_type=Path)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planned:
-    """One scenario with its plan. :param after: the plan with the changes of ``--diff``.
+    """One scenario with its plan. :param changed, after: scenario and plan with the changes of ``--diff``.
 
-    :param found: what is wrong with the plan, or on the machine beside it.
+    :param found, found_after: what is wrong with either plan, its options, or on the machine beside it.
     """
 
     scenario: Scenario
     topology: Topology
     plan: Plan
+    changed: Scenario | None = None
     after: Plan | None = None
     warnings: tuple[str, ...] = ()
     found: tuple[Finding, ...] = ()
+    found_after: tuple[Finding, ...] = ()
+
+    @property
+    def appear(self) -> list[Finding]:
+        """What is found with the changes only."""
+        return [finding for finding in self.found_after if finding not in self.found]
+
+    @property
+    def vanish(self) -> list[Finding]:
+        """What is found without the changes only."""
+        return [finding for finding in self.found if finding not in self.found_after]
 
 
 @click.command("plan", short_help="Compute an allocation and explain it.")
@@ -153,29 +164,41 @@ def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path
         after = plan_scenario(changed, topology)
     except InputError as error:
         raise InputError("--diff", str(error)) from None
-    return _Planned(scenario=scenario, topology=topology, plan=plan, after=after)
+    return _Planned(scenario=scenario, topology=topology, plan=plan, changed=changed, after=after)
 
 
 def _examined(work: _Planned, root: Path | None) -> _Planned:
-    """Add the findings about the plan, and about the machine below ``root`` for whoever owns CPUs by the plan."""
-    found = plan_findings(work.plan, work.topology)
-    if root is not None and any(c.assigned for pod in work.plan.pods for c in pod.containers):
-        found += findings(read_isolation(SysTree(root), work.topology), roles_of_plan(work.plan))
-    return replace(work, found=found)
+    """Add the findings. :param root: where the machine's own files are, if they are known."""
+    facts = None if root is None else read_isolation(SysTree(root), work.topology)
+    work = replace(work, found=examined(work.scenario, work.topology, work.plan, facts))
+    if work.changed is None or work.after is None:
+        return work
+    return replace(work, found_after=examined(work.changed, work.topology, work.after, facts))
 
 
 def _show(work: _Planned, changes: Sequence[str]) -> None:
     say(f"{work.scenario.name}: {printable(work.scenario.title)}\n")
     if work.after is not None:
-        say(f"With {', '.join(changes)}:\n\n{difference_table(plan_difference(work.plan, work.after))}\n\n{STATEMENT}")
+        say(f"With {', '.join(changes)}:\n\n{difference_table(plan_difference(work.plan, work.after))}\n")
+        _show_findings(work.appear, "These findings appear:")
+        _show_findings(work.vanish, "These findings vanish:")
+        say(STATEMENT)
         return
     say(f"{render(work.plan)}\n")
     # Has colours; the names in it are DNS labels.
     picture = text_picture(work.topology, owners(work.plan, work.topology.online), colour=sys.stdout.isatty())
     click.echo(f"{picture}\n")
-    for finding in work.found:
-        say(f"{finding_text(finding)}\n")
+    _show_findings(work.found)
     say(STATEMENT)
+
+
+def _show_findings(found: Sequence[Finding], title: str = "") -> None:
+    if found and title:
+        say(f"{title}\n")
+    for finding in found:
+        say(f"{finding_text(finding)}\n")
+    if any(finding.id == KUBELET_DEFECT for finding in found):
+        say("Where a kubelet-defect is named, the kubelet decides what was found there, and not the table above.\n")
 
 
 def _data(work: _Planned, changes: Sequence[str]) -> dict[str, Any]:
@@ -187,4 +210,6 @@ def _data(work: _Planned, changes: Sequence[str]) -> dict[str, Any]:
     if work.after is not None:
         data |= {"diff": list(changes), "after": to_data(work.after)}
         data["differences"] = plan_difference(work.plan, work.after)
+        for what, found in (("findings_appear", work.appear), ("findings_vanish", work.vanish)):
+            data[what] = [to_data(finding) for finding in found]
     return data

@@ -149,7 +149,7 @@ def command(
                         bar.to(min(duration, passed))
 
                 for judged in windows.windows(tick):
-                    lines.ended(judged.record.claims, judged.record.evidence)
+                    lines.ended(judged.record)
                     codes.append(_print_window(judged, rotation.save, verbose=verbose, as_json=as_json))
                     codes = [worse(*codes)]
         if not judged.alone:

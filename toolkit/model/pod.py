@@ -11,13 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from toolkit.model.plan import ContainerRole, QosClass
-from toolkit.model.quantity import ZERO, Quantity
+from toolkit.model.quantity import ZERO, Family, Quantity
 
 CPU = "cpu"
 MEMORY = "memory"
 HUGEPAGES_PREFIX = "hugepages-"
 
 ResourceList = Mapping[str, Quantity]
+
+
+def hugepages_resource(page_bytes: int) -> str:
+    """Return the resource name of a page size: ``hugepages-2Mi``."""
+    return f"{HUGEPAGES_PREFIX}{Quantity.of(page_bytes, Family.BINARY_SI)}"
 
 
 def is_memory_resource(name: str) -> bool:

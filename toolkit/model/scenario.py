@@ -43,6 +43,7 @@ class Requirements:
     numa_nodes: int = 1
     sockets: int = 1
     threads_per_core: int = 1
+    """Threads of each of the ``cores``; others may have less."""
     l3_groups: int = 1
     """L3 groups in the smallest socket."""
     max_numa_nodes: int | None = None

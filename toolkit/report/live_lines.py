@@ -1,35 +1,58 @@
 """Lines for people while a watch goes on: one per subject and cause, never an end of reporting. Pure but for its sums.
 
-What a line says is a difference of the counters, so it is complete whatever the kernel reported at once.
+What a line says is a difference of the counters, so it is complete whatever the kernel reported at once. The causes:
+threads outside their CPUs, system tasks and tasks of other pods on exclusive CPUs, layers of the node that differ
+(drift), a pool that still has CPUs that are exclusive now.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from toolkit.model.claims import ClaimSet, ExclusivePolicy
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.text import count
 
 TOP = 3
-"""System tasks that are named on a line."""
+"""Tasks that are named on a line."""
 FLOOR_NS = 1_000_000
-"""System tasks that ran for less on a CPU, together, are not worth a line."""
-Place = tuple[str, int]
-"""A claim and a CPU outside its set."""
+"""System tasks that ran for less on a claim's CPUs, together, are not worth a line."""
+
+
+@dataclass(slots=True)
+class _Outside:
+    """What a claim ran outside its set: on which CPUs, which threads."""
+
+    ns: int = 0
+    switches: int = 0
+    cpus: set[int] = field(default_factory=set)
+    threads: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Visitors:
+    """Tasks of one class on the CPUs that a claim owns, by their names."""
+
+    cpus: set[int] = field(default_factory=set)
+    tasks_ns: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
 class Pending:
     """What has happened since the last lines; of a window that is open only what a look has shown."""
 
-    outside_ns: Counter[Place] = field(default_factory=Counter)
-    switches: Counter[Place] = field(default_factory=Counter)
-    threads: dict[Place, set[int]] = field(default_factory=lambda: defaultdict(set))
-    visitors_ns: dict[tuple[int, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """By exclusive CPU and owner: system tasks."""
-    _seen: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    outside: dict[str, _Outside] = field(default_factory=lambda: defaultdict(_Outside))
+    visitors: dict[tuple[str, OwnerClass], _Visitors] = field(default_factory=lambda: defaultdict(_Visitors))
+    differ: dict[str, str] = field(default_factory=dict)
+    """Subject -> how its layers differ, by the last window that says so."""
+    late: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Subject of the pool -> exclusive CPUs that it still had, and for how many milliseconds at the most."""
+    _seen: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """Claim and CPU -> what of it was taken."""
     _window_ns: int = -1
 
     def look(self, evidence: Evidence) -> bool:
@@ -43,21 +66,26 @@ class Pending:
             if now > old:
                 new = True
                 self._seen[place] = now
-                self.outside_ns[place] += max(0, now[0] - old[0])
-                self.switches[place] += max(0, now[1] - old[1])
+                found = self.outside[row.claim]
+                found.ns += max(0, now[0] - old[0])
+                found.switches += max(0, now[1] - old[1])
+                found.cpus.add(row.cpu)
         for one in evidence.offenders:
-            if (one.claim, one.cpu) in self.outside_ns:
-                self.threads[one.claim, one.cpu].add(one.tid)
+            if one.claim in self.outside and one.cpu in self.outside[one.claim].cpus:
+                self.outside[one.claim].threads.add(one.tid)
         return new
 
-    def ended(self, claims: ClaimSet, evidence: Evidence) -> None:
-        """Take the rest of a window that has ended, and the system tasks that ran on exclusive CPUs in it.
+    def ended(self, claims: ClaimSet, evidence: Evidence, layers: Iterable[Verdict] = ()) -> None:
+        """Take the rest of a window that has ended, and what ran on exclusive CPUs in it.
 
-        With policy ``strict-isolation`` these are violations, which verdicts name.
+        With policy ``strict-isolation`` system tasks are violations, which verdicts name.
+
+        :param layers: verdicts about the layers of the node.
         """
         self.look(evidence)
-        if claims.policy is not ExclusivePolicy.K8S:
-            return
+        named = {OwnerClass.FOREIGN_POD}
+        if claims.policy is ExclusivePolicy.K8S:
+            named.add(OwnerClass.SYSTEM)
         owners = {
             cpu: claim.name
             for claim in claims.claims
@@ -65,24 +93,43 @@ class Pending:
             for cpu in claim.cpus
         }
         for row in evidence.intruders:
-            if row.cpu in owners and row.owner is OwnerClass.SYSTEM:
-                self.visitors_ns[row.cpu, owners[row.cpu]][row.comm] += row.total_ns
+            if row.cpu in owners and row.owner in named:
+                found = self.visitors[owners[row.cpu], row.owner]
+                found.cpus.add(row.cpu)
+                found.tasks_ns[row.comm] += row.total_ns
+        for verdict in layers:
+            if verdict.outcome is Outcome.FAILED:
+                self.differ[verdict.subject] = verdict.reason
+            elif "overlap_cpus" in verdict.measures:
+                lasted_ms = float(verdict.measures.get("overlap_ms", 0))
+                _, known_ms = self.late.get(verdict.subject, ("", 0.0))
+                self.late[verdict.subject] = str(verdict.measures["overlap_cpus"]), max(lasted_ms, known_ms)
 
     def lines(self) -> tuple[str, ...]:
-        """Return the lines, and begin anew: ``be/main: 41 threads on CPU 1, 12 ms outside its CPUs``."""
+        """Return the lines, and begin anew: ``be/main: 41 threads on CPUs 1,3-5, 12 ms outside its CPUs``."""
         found = []
-        for place, ns in sorted(self.outside_ns.items()):
-            claim, cpu = place
-            threads = len(self.threads.get(place, ()))
-            who = count(threads, "thread") if threads else count(self.switches[place], "switch", "switches")
-            found.append(f"{claim}: {who} on CPU {cpu}, {ns / 1e6:.3g} ms outside its CPUs")
-        for (cpu, owner), tasks in sorted(self.visitors_ns.items()):
-            if tasks.total() < FLOOR_NS:
+        for claim, outside in sorted(self.outside.items()):
+            threads = len(outside.threads)
+            who = count(threads, "thread") if threads else count(outside.switches, "switch", "switches")
+            found.append(f"{claim}: {who} on {_on(outside.cpus)}, {outside.ns / 1e6:.3g} ms outside its CPUs")
+        for (owner, kind), visitors in sorted(self.visitors.items()):
+            if kind is OwnerClass.SYSTEM and visitors.tasks_ns.total() < FLOOR_NS:
                 continue
-            ranked = sorted(tasks.items(), key=lambda entry: (-entry[1], entry[0]))
-            named = ", ".join(f"{comm} {ns / 1e6:.3g} ms" for comm, ns in ranked[:TOP])
-            more = f" and {len(ranked) - TOP} more" if len(ranked) > TOP else ""
-            found.append(f"{owner}: system tasks on its CPU {cpu}: {named}{more}")
-        for sums in (self.outside_ns, self.switches, self.threads, self.visitors_ns):
+            who = "system tasks" if kind is OwnerClass.SYSTEM else "tasks of other pods"
+            found.append(f"{owner}: {who} on its {_on(visitors.cpus)}: {_named(visitors.tasks_ns)}")
+        found += [f"{subject}: {reason}" for subject, reason in sorted(self.differ.items())]
+        for subject, (cpus, lasted_ms) in sorted(self.late.items()):
+            found.append(f"{subject}: its pool still had CPUs {cpus}, exclusive to others, for {lasted_ms / 1e3:.3g} s")
+        for sums in (self.outside, self.visitors, self.differ, self.late):
             sums.clear()
         return tuple(found)
+
+
+def _on(cpus: set[int]) -> str:
+    return f"CPU{'s' if len(cpus) > 1 else ''} {CpuSet.of(cpus)}"
+
+
+def _named(tasks_ns: Counter[str]) -> str:
+    ranked = sorted(tasks_ns.items(), key=lambda entry: (-entry[1], entry[0]))
+    named = ", ".join(f"{comm} {ns / 1e6:.3g} ms" for comm, ns in ranked[:TOP])
+    return f"{named} and {len(ranked) - TOP} more" if len(ranked) > TOP else named

@@ -11,6 +11,7 @@ from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import Plan
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
+from toolkit.session.option_findings import option_findings
 from toolkit.session.planning import machine_of
 
 
@@ -52,7 +53,7 @@ def roles_of_kubelet(config: NodeConfig, topology: Topology, source: str) -> tup
         return CpuRoles(exclusive=CpuSet(), pool=pool, reserved=CpuSet(), source=source), (_no_policy(source),)
     reserved = node.machine.cpus - allocatable
     roles = CpuRoles(exclusive=allocatable, pool=node.cpu_state.default, reserved=reserved, source=source)
-    return roles, _options(config, node, node.cpu_policy, roles)
+    return roles, option_findings(node, node.cpu_policy, roles)
 
 
 def _no_policy(source: str) -> Finding:
@@ -64,45 +65,3 @@ def _no_policy(source: str) -> Finding:
         breaks="No container ever owns a CPU.",
         remedy="Set cpuManagerPolicy: static, and reserve CPUs.",
     )
-
-
-def _options(config: NodeConfig, node: Node, policy: StaticPolicy, roles: CpuRoles) -> tuple[Finding, ...]:
-    machine = node.machine
-    matters = [(option.name, *option.matters(machine)) for option in policy.options.on if option.matters is not None]
-    found = [
-        Finding(
-            id="option-without-effect",
-            outcome=Outcome.SKIPPED,
-            path="cpuManagerPolicyOptions",
-            value=name,
-            breaks=f"The option changes nothing here: number of {what} is 1.",
-            remedy="None is needed; expect nothing from it on this machine.",
-        )
-        for name, what, count in matters
-        if count == 1
-    ]
-    split = [mask for mask in machine.core_masks.values() if mask & roles.reserved.mask and mask & ~roles.reserved.mask]
-    if split:
-        siblings = CpuSet(sum(split)) - roles.reserved
-        found.append(
-            Finding(
-                id="reserved-half-core",
-                outcome=Outcome.UNDECIDED,
-                path="reservedSystemCPUs",
-                value=str(roles.reserved),
-                breaks=f"CPUs {siblings} share their core with reserved CPUs: system tasks slow them down.",
-                remedy="Reserve whole cores.",
-            )
-        )
-    if roles.pool & roles.reserved:
-        found.append(
-            Finding(
-                id="reserved-cpus-shared",
-                outcome=Outcome.UNDECIDED,
-                path="cpuManagerPolicyOptions strict-cpu-reservation",
-                value=config.cpu_manager_policy_options.get("strict-cpu-reservation", "not set"),
-                breaks=f"Pods of the shared pool run on the reserved CPUs {roles.pool & roles.reserved}.",
-                remedy='Set strict-cpu-reservation: "true" to keep them for the system.',
-            )
-        )
-    return tuple(found)

@@ -1,16 +1,22 @@
-"""Which scenarios fit a machine, and what it lacks for the others: counted as the kubelet counts. Pure."""
+"""Which scenarios fit a machine, and what it lacks for the others: counted as the kubelet counts. Pure.
+
+But for threads of a core, which are counted core by core: the kubelet's number of them is an average.
+"""
 
 from __future__ import annotations
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
 from toolkit.errors import InputError
+from toolkit.model.isolation import Finding
 from toolkit.model.node_config import read_settings
+from toolkit.model.plan import Plan
 from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import Requirements, Scenario, Tier
 from toolkit.model.topology import Topology
 from toolkit.session.deciders import homeless as homeless
-from toolkit.session.planning import machine_of
+from toolkit.session.plan_findings import RESERVED_OWNED, plan_findings
+from toolkit.session.planning import machine_of, plan_all
 
 
 def unmet(requires: Requirements, topology: Topology) -> str | None:
@@ -19,12 +25,14 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
         return f"the kubelet's hardware discovery fails on this machine: {topology.kubelet.error}"
     machine = machine_of(topology)
     sockets, caches = machine.socket_masks.values(), machine.uncore_masks.values()
+    threads = requires.threads_per_core
+    with_threads = sum(mask.bit_count() >= threads for mask in machine.core_masks.values())
+    cores = "cores" if threads == 1 else f"cores of {threads} threads"
     has = {
         "CPUs": (machine.num_cpus, requires.cpus),
-        "cores": (machine.num_cores, requires.cores),
+        cores: (with_threads, requires.cores),
         "NUMA nodes with CPUs": (machine.num_numa, requires.numa_nodes),
         "sockets": (machine.num_sockets, requires.sockets),
-        "threads per core": (machine.cpus_per_core, requires.threads_per_core),
         "L3 groups per socket": (
             min((sum(1 for cache in caches if not cache & ~socket) for socket in sockets), default=0),
             requires.l3_groups,
@@ -53,6 +61,38 @@ def unstartable(scenario: Scenario, topology: Topology) -> str | None:
     return None
 
 
+def misplanned(scenario: Scenario, topology: Topology) -> str | None:
+    """Return what keeps a scenario from showing anything where cores differ; ``None``: it shows what it is for.
+
+    The kubelet takes all cores for the average one. So it admits what it refuses elsewhere, and breaks guarantees: what
+    would be judged is the kubelet's arithmetic, which needs no run.
+    """
+    machine = machine_of(topology)
+    if not machine.irregular:
+        return None
+    threads = machine.cpus_per_core
+    average = f"the kubelet takes each core of this machine for one of {threads} thread{'' if threads == 1 else 's'}"
+    try:
+        work = plan_all(scenario, topology)
+    except InputError as error:
+        # Decisions beside the kubelet's (DRA claims) name CPUs, and it chooses others here.
+        return f"{average}: {error}"
+    for name, admitted, reason, _ in work.admissions:
+        wanted = scenario.rejected_pods.get(name)
+        # An empty reason is any.
+        if admitted is not (wanted is None) or (wanted and reason != wanted):
+            decided = "admits" if admitted else f"refuses ({reason})"
+            expected = "admitted" if wanted is None else f"refused ({wanted or 'for any reason'})"
+            return f"{average}, and {decided} pod {name}, which is to be {expected}"
+    broken = [found for plan in work.plans for found in plan_findings(plan, topology) if _judged(found, plan)]
+    return f"{average}: {broken[0].id}, {broken[0].path}: {broken[0].breaks}" if broken else None
+
+
+def _judged(found: Finding, plan: Plan) -> bool:
+    """Whether a rule fails because of a finding: reserved CPUs are promised under strict reservation only."""
+    return found.id != RESERVED_OWNED or plan.strict_reservation
+
+
 def unsupported(scenario: Scenario, runtime: str) -> str | None:
     """Return what a runtime cannot do for a scenario; ``None`` if it can do everything."""
     if scenario.restarts and not RUNTIMES[runtime].keeps_cgroup:
@@ -64,6 +104,7 @@ def why_not(scenario: Scenario, topology: Topology, runtime: str = CGROUPFS, *, 
     """Return why a scenario is not run here; ``None`` if it is. :param full: not only the core of the catalogue."""
     lacking = unmet(scenario.requires, topology) or homeless(scenario, topology)
     lacking = lacking or unstartable(scenario, topology) or unsupported(scenario, runtime)
+    lacking = lacking or misplanned(scenario, topology)
     if lacking is None and not full and scenario.tier is not Tier.CORE:
         return "not in the core of the catalogue: --full runs it"
     return lacking

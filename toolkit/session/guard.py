@@ -82,7 +82,10 @@ def occupants(root: Path = Path("/")) -> tuple[Occupant, ...]:
 
 
 def _promised(root: Path, arguments: tuple[str, ...] | None) -> CpuSet | None:
-    """Return the CPUs that the kubelet's state file gives to containers; ``None``: it cannot be read."""
+    """Return the CPUs that the kubelet's state file gives to containers; ``None``: it says nothing that can be trusted.
+
+    Of another policy than ``static`` it has no entries, whoever else may have given CPUs to pods (NRI, DRA).
+    """
     try:
         folder = read_flags(arguments or ()).root_directory
     except InputError:
@@ -91,7 +94,7 @@ def _promised(root: Path, arguments: tuple[str, ...] | None) -> CpuSet | None:
     if data is None:
         return None
     state = cpu_state_file(data.decode("utf-8", "replace"))
-    if state.problem:
+    if state.problem or not state.checksum_ok or state.policy != "static":
         return None
     try:
         return CpuSet.union(CpuSet.parse(entry.cpus) for entry in (*state.entries, *state.pods))

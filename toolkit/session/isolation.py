@@ -7,16 +7,14 @@ Source: docs/failures.md F20, F34, F35; docs/facts.md K13, K17; docs/isolation.m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import CpuRoles, Finding, IsolationFacts
 from toolkit.model.names import printable
 from toolkit.model.verdict import Outcome
+from toolkit.session.kernel_defects import kernel_findings
 
-_SLICE_EXPIRY = ((4, 18), (5, 4))
-"""From 512ac999d275 (4.18) to de53fd7aedb1 (5.4); stable 4.14.154, 4.19.84 and 5.3.9 have the second one, too."""
 _NAMED = 4
 
 
@@ -167,17 +165,4 @@ def _kubepods(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
 
 
 def _kernel(facts: IsolationFacts, _roles: CpuRoles) -> Iterator[Finding]:
-    match = re.match(r"(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?", facts.kernel, re.ASCII)
-    if match is None:
-        return
-    version, patch = (int(match[1]), int(match[2])), int(match[3] or 0)
-    mended = (version == (4, 19) and patch >= 84) or (version == (5, 3) and patch >= 9)
-    if _SLICE_EXPIRY[0] <= version < _SLICE_EXPIRY[1] and not mended:
-        yield _finding(
-            "kernel-quota-slices",
-            Outcome.UNDECIDED,
-            ("/proc/sys/kernel/osrelease", facts.kernel),
-            "Slices of quota expire unused: containers below their CPU limit are throttled (512ac999d275).",
-            "Use 5.4 or later, or a kernel with de53fd7aedb1 (4.19.84, 5.3.9; distributions may carry it under a "
-            "lower number).",
-        )
+    yield from kernel_findings(facts.kernel)

@@ -9,7 +9,7 @@ An amount is ``=`` and terms with ``+`` or ``-`` between them; a term is a numbe
 ``numa-cores``  the same, counting whole free cores only
 ``socket``      the same of a socket
 ``l3``          the same of an L3 group (uncore cache)
-``core``        threads of a core
+``core``        threads of a core; where cores differ, of that with the most
 ``numa-memory`` bytes of the NUMA node with the most memory that is not reserved
 ==============  =====================================================================
 
@@ -66,7 +66,7 @@ def _values(config: NodeConfig, machine: Machine) -> dict[str, int]:
         "numa-cores": max((mask & whole).bit_count() for mask in machine.numa_masks.values()),
         "socket": most(machine.socket_masks.values()),
         "l3": most(machine.uncore_masks.values()),
-        "core": machine.cpus_per_core,
+        "core": max(mask.bit_count() for mask in machine.core_masks.values()),
         "numa-memory": max(memory, default=0),
     }
 

@@ -1,4 +1,4 @@
-"""What is wrong with a plan, named: CPUs with two owners, half cores under full-pcpus-only. Pure.
+"""What is wrong with a plan, named: CPUs with two owners, reserved CPUs of a pod, half cores of full-pcpus-only. Pure.
 
 Pods that the API accepts get neither on a regular machine; where siblings are offline a kubelet can do both.
 Source: docs/simulate-format.md ("quirks"); kubernetes v1.36.2 ``pkg/kubelet/cm/cpumanager/policy_static.go``.
@@ -7,14 +7,16 @@ Source: docs/simulate-format.md ("quirks"); kubernetes v1.36.2 ``pkg/kubelet/cm/
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
-from toolkit.model.claims import Alignment
+from toolkit.model.claims import Alignment, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import Finding
-from toolkit.model.plan import ContainerRole, Plan
+from toolkit.model.plan import ContainerRole, Plan, PodPlan
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 
+RESERVED_OWNED = "reserved-cpus-owned"
 _REMEDY = "Bring the offline siblings online (or take all siblings offline), and plan again."
 
 
@@ -33,6 +35,10 @@ def _owners(plan: Plan) -> Iterator[Finding]:
                 text = f"CPUs {outside} are outside its pod's {pod.cpus}."
                 yield _found("cpu-outside-its-pod", f"{pod.name}/{container.name}", container.assigned, text)
         everything = owned | (pod.cpus or CpuSet())
+        yield from _inside(pod)
+        if everything & plan.reserved_cpus:
+            text = f"The reserved CPUs {everything & plan.reserved_cpus} are the pod's: system tasks run there, too."
+            yield _found(RESERVED_OWNED, pod.name, everything, text)
         shared = everything & plan.default_cpus
         if shared:
             text = f"CPUs {shared} are in the shared pool, too: other pods run there."
@@ -42,6 +48,20 @@ def _owners(plan: Plan) -> Iterator[Finding]:
                 text = f"CPUs {cpus & everything} belong to pod {other}, too."
                 yield _found("cpu-with-two-owners", pod.name, everything, text)
         taken[pod.name] = everything
+
+
+def _inside(pod: PodPlan) -> Iterator[Finding]:
+    """Yield what two exclusive containers of one pod both own; what an init container had is used again."""
+    own = [
+        one
+        for one in pod.containers
+        if one.isolation is Isolation.CONTAINER and one.assigned and one.role is not ContainerRole.INIT
+    ]
+    for one, other in combinations(own, 2):
+        both = (one.assigned or CpuSet()) & (other.assigned or CpuSet())
+        if both:
+            text = f"CPUs {both} belong to container {other.name}, too."
+            yield _found("cpu-with-two-owners", f"{pod.name}/{one.name}", one.assigned, text)
 
 
 def _half_cores(plan: Plan, topology: Topology) -> Iterator[Finding]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import start_node
+from toolkit.allocation.node import Node, start_node
 from toolkit.allocation.planner import plan, plan_of
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import NodeConfig, read_settings
+from toolkit.model.node_config import read_settings
 from toolkit.model.plan import Plan
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
@@ -44,6 +44,11 @@ class Planned:
         return self.topology.online
 
     @property
+    def plans(self) -> tuple[Plan, ...]:
+        """All plans that there are, in the order of time."""
+        return tuple(plan for plan in (self.before, self.plan, self.resized) if plan is not None)
+
+    @property
     def admissions(self) -> tuple[tuple[str, bool, str, str], ...]:
         """What became of every pod: name, admitted, reason, message."""
         pods = {pod.name: pod for part in (self.before, self.plan) if part is not None for pod in part.pods}
@@ -60,19 +65,21 @@ def machine_of(topology: Topology) -> Machine:
     return Machine.from_topology(topology.kubelet)
 
 
-def plan_scenario(scenario: Scenario, topology: Topology) -> Plan:
+def plan_scenario(scenario: Scenario, topology: Topology, *, quirks: bool = False) -> Plan:
     """Compute what the kubelet would decide for the scenario on this machine, once all pods are there and resized.
 
+    :param quirks: reproduce defects of the real kubelet.
+    :raises KubeletPanic: the real kubelet crashes; only with ``quirks``.
     :raises InputError: a pod or the configuration is wrong, or no kubelet would start with it.
     """
-    work = plan_all(scenario, topology)
+    work = plan_all(scenario, topology, quirks=quirks)
     return work.resized or work.plan
 
 
-def plan_all(scenario: Scenario, topology: Topology) -> Planned:
+def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) -> Planned:
     """Compute the plan, and where pods or containers depart also the one of before.
 
-    :raises InputError: as :func:`plan_scenario`.
+    :raises InputError: as :func:`plan_scenario`. :raises KubeletPanic: likewise.
     """
     where = f"scenario {scenario.name}"
     config = read_settings(scenario.kubelet, f"{where}: kubelet")
@@ -85,19 +92,18 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
             raise InputError(where, "resizes and departures", "one of them")
         changed = resolve(scenario.resizes, config, machine, f"{where}: resizes")
         wanted = [read_pod(pod, f"{where}: resize {i}") for i, pod in enumerate(changed)]
-        first, after, answers = plan_resizes(scenario, pods, wanted, config, machine)
+        first, after, answers = plan_resizes(scenario, pods, wanted, start_node(config, machine, quirks=quirks))
         return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
     if not scenario.departures:
         devices = devices_of(scenario, topology, where)
-        made = plan(pods, config, machine, devices=devices, cpu_plugins=scenario.cpu_plugins)
+        made = plan(pods, config, machine, devices=devices, cpu_plugins=scenario.cpu_plugins, quirks=quirks)
         return Planned(scenario=scenario, topology=topology, plan=decided_beside(made, scenario))
-    before, after = _with_departures(pods, set(scenario.departures), config, machine)
+    before, after = _with_departures(pods, set(scenario.departures), start_node(config, machine, quirks=quirks))
     return Planned(scenario=scenario, topology=topology, plan=after, before=before)
 
 
-def _with_departures(pods: list[Pod], departures: set[str], config: NodeConfig, machine: Machine) -> tuple[Plan, Plan]:
+def _with_departures(pods: list[Pod], departures: set[str], node: Node) -> tuple[Plan, Plan]:
     """Admit pods up to the last that loses something, let go what departs, admit the others."""
-    node = start_node(config, machine)
     leaving = {name.partition("/")[0] for name in departures}
     count = max(i for i, pod in enumerate(pods) if pod.name in leaving) + 1
     first = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods[:count]]

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import start_node
+from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of
 from toolkit.allocation.resize import ResizeStatus, resize
 from toolkit.apply import cgroups
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
-from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.pod import Pod
 from toolkit.model.scenario import Scenario
@@ -35,13 +33,13 @@ class Answer:
 
 
 def plan_resizes(
-    scenario: Scenario, pods: list[Pod], wanted: list[Pod], config: NodeConfig, machine: Machine
+    scenario: Scenario, pods: list[Pod], wanted: list[Pod], node: Node
 ) -> tuple[Plan, Plan, tuple[Answer, ...]]:
     """Admit the pods, then ask for the resizes one after the other; return the plan before, after, and the answers.
 
-    :raises InputError: no kubelet starts, or a resize changes what is promised for a whole window.
+    :param node: freshly started.
+    :raises InputError: a resize changes what is promised for a whole window.
     """
-    node = start_node(config, machine)
     results = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods]
     before = plan_of(node, results)
     created = {

@@ -225,7 +225,7 @@ def test_controls_with_the_same_fault_share_a_run() -> None:
         (Requirements(cpus=2), None),
         (Requirements(cpus=3), "3 CPUs (this machine has 2)"),
         (Requirements(numa_nodes=2, sockets=2), "2 NUMA nodes with CPUs"),
-        (Requirements(threads_per_core=2), "2 threads per core"),
+        (Requirements(threads_per_core=2), "1 cores of 2 threads (this machine has 0)"),
         (Requirements(memory_mib=8192), "8192 MiB of memory"),
         (Requirements(hugepages_2mib=2), "2 huge pages of 2 MiB"),
         (Requirements(max_numa_nodes=1), None),

@@ -7,7 +7,8 @@ by exactly that.
 
 On irregular machines a core (or socket) whose *free* CPUs happen to be as many as the average core has is taken with
 all its CPUs, also those that are not free. So a reserved CPU can be given away, and a CPU of another pod given out
-twice. The caller says which CPUs must not be taken that way (``foreign``); the real component protects none.
+twice. The caller says which CPUs must not be taken that way (``foreign``: those of other pods, and, where a pod's own
+CPUs are divided, all others); the real component protects none.
 With ``quirks`` another defect is reproduced: where a unit appears twice in an order (caches that span NUMA nodes),
 taking it twice counts twice.
 

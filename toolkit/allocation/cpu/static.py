@@ -188,11 +188,12 @@ class StaticPolicy:
             raise unexpected_shortage(error, state) from None
 
     def take_part(self, available: CpuSet, count: int) -> CpuSet:
-        """Choose CPUs out of those of a pod.
+        """Choose CPUs out of those of a pod, and none outside: an irregular core must not bring one along.
 
         :raises CpuShortageError: there are not enough.
         """
-        return take_cpus(self.machine, available, count, self.options, quirks=self.quirks)
+        outside = self.machine.cpus - available if self.machine.irregular else EMPTY
+        return take_cpus(self.machine, available, count, self.options, foreign=outside, quirks=self.quirks)
 
     def check_alignment(self, state: CpuState, count: int) -> None:
         """Refuse what the options do not give.

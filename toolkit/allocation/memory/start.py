@@ -14,8 +14,8 @@ from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.state import WORD, Block, MemoryState, MemoryTable, NodeState
 from toolkit.model.go_text import quote
 from toolkit.model.node_config import MemoryReservation
-from toolkit.model.pod import HUGEPAGES_PREFIX, MEMORY, is_memory_resource
-from toolkit.model.quantity import ZERO, Family, Quantity
+from toolkit.model.pod import MEMORY, hugepages_resource, is_memory_resource
+from toolkit.model.quantity import ZERO, Quantity
 
 STATIC = "Static"
 NONE = "None"
@@ -73,7 +73,7 @@ def empty_machine(machine: Machine, reserved: Reserved) -> dict[int, NodeState]:
         kept = reserved.get(node.id, {})
         memory, huge_total = {}, 0
         for page_bytes, pages in node.hugepages.items():
-            name = f"{HUGEPAGES_PREFIX}{Quantity.of(page_bytes, Family.BINARY_SI)}"
+            name = hugepages_resource(page_bytes)
             memory[name] = _table(pages * page_bytes, kept.get(name, 0), 0)
             huge_total += pages * page_bytes
         memory[MEMORY] = _table(node.memory_bytes, kept.get(MEMORY, 0), huge_total)

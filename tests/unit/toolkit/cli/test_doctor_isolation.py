@@ -112,8 +112,6 @@ def test_each_thing_that_breaks_isolation_is_found(
     "files",
     [
         {"proc/88/comm": "irqbalance", "etc/sysconfig/irqbalance": "IRQBALANCE_BANNED_CPULIST=2-7"},
-        {"proc/sys/kernel/osrelease": "4.19.84"},
-        {"proc/sys/kernel/osrelease": "5.4.0"},
         {"proc/irq/24/effective_affinity_list": "garbage", "proc/irq/24/smp_affinity_list": "0"},
         {f"{CGROUP}/db.slice/cpuset.cpus.partition": "member", f"{CGROUP}/db.slice/cpuset.cpus": "6-7"},
     ],
@@ -142,6 +140,68 @@ def test_options_against_the_machine(root: Path, old: str, new: str, name: str, 
     exit_code, found = doctor(root)
     assert name in found
     assert exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("release", "defects"),
+    [
+        ("3.10.0-1160.el7", {"kernel-quota-drift", "kernel-masks-reset"}),
+        ("4.14.154", {"kernel-masks-reset"}),
+        ("4.19.83", {"kernel-quota-slices", "kernel-masks-reset"}),
+        ("4.19.84", {"kernel-masks-reset"}),
+        ("5.3.9", {"kernel-masks-reset"}),
+        ("5.4.0", {"kernel-masks-reset"}),
+        ("5.14.0", {"kernel-masks-reset", "kernel-burst-lost"}),
+        ("6.1.0-31-amd64", {"kernel-masks-reset", "kernel-burst-lost"}),
+        ("6.2", {"kernel-burst-lost"}),
+        ("6.9.12", {"kernel-burst-lost"}),
+        ("6.10.0", set()),
+        ("made-up", set()),
+    ],
+)
+def test_kernels_with_known_defects(root: Path, release: str, defects: set[str]) -> None:
+    """By the version's number, with what each breaks and from which version it is mended."""
+    write(root, {"proc/sys/kernel/osrelease": release})
+    exit_code, found = doctor(root)
+    assert set(found) == defects
+    assert exit_code == (3 if defects else 0)
+    assert all(
+        one["remedy"].startswith("Use ") and "distributions may carry it" in one["remedy"] for one in found.values()
+    )
+
+
+ALPHA = "featureGates: {CPUManagerPolicyAlphaOptions: true}\n"
+CLOSEST = 'topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}\n'
+ALIGNED = "topologyManagerPolicy: best-effort\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "idle"),
+    [
+        (CLOSEST, {"prefer-closest-numa-nodes": "policy is none"}),
+        (ALIGNED + CLOSEST, {"prefer-closest-numa-nodes": "equally close"}),
+        (
+            ALIGNED + 'topologyManagerPolicyOptions: {max-allowable-numa-nodes: "9"}\n',
+            {"max-allowable-numa-nodes": "up to 8"},
+        ),
+        (ALPHA + 'cpuManagerPolicyOptions: {distribute-cpus-across-cores: "true"}\n', {}),
+        (
+            ALPHA + 'cpuManagerPolicyOptions: {align-by-socket: "true"}\n',
+            {"align-by-socket": "number of sockets is 1"},
+        ),
+    ],
+    ids=["no policy", "one node", "few nodes", "cores with siblings", "one socket"],
+)
+def test_options_that_change_nothing_here(root: Path, more: str, idle: dict[str, str]) -> None:
+    """Options of both managers are held against the machine, and against the Topology Manager's policy."""
+    old = [line for line in KUBELET.splitlines(keepends=True) if "Options" not in line or "Options" not in more]
+    (root.parent / "kubelet.yaml").write_text("".join(old) + more)
+    config = ("--kubelet-config", root.parent / "kubelet.yaml")
+    ended = pinproof("doctor", "--isolation", "--sysroot", root, *config, "--json")
+    found = [one for one in json.loads(ended.stdout)["findings"] if one["id"] == "option-without-effect"]
+
+    assert [one["value"] for one in found] == list(idle)
+    assert all(idle[one["value"]] in one["breaks"] for one in found)
 
 
 def test_cpus_can_be_named_without_a_kubelet(root: Path) -> None:

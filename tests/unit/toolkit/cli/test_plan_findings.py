@@ -63,12 +63,13 @@ def found(machine: Path, folder: Path, config: str) -> dict[str, list[dict[str, 
 
 
 def test_a_machine_with_offline_siblings_breaks_promises_by_name(machine: Path, tmp_path: Path) -> None:
-    """One CPU comes to two pods, a container leaves its pod's CPUs, whole cores are not whole."""
+    """One CPU comes to two pods, a container leaves its pod's CPUs, whole cores are not whole: the kubelet does it."""
     findings = found(machine, tmp_path, CONFIG)
     assert [f["path"] for f in findings["cpu-outside-its-pod"]] == ["budget/main"]
     assert [f["path"] for f in findings["cpu-with-two-owners"]] == ["own"]
     assert "belong to pod budget" in findings["cpu-with-two-owners"][0]["breaks"]
-    assert [f["path"] for f in findings["half-core"]] == ["own/main"]
+    assert {f["path"] for f in findings["half-core"]} == {"own/main"}
+    assert {f["path"] for f in findings["kubelet-defect"]} >= {"budget/main", "own/main"}
 
 
 def test_without_the_option_no_whole_core_is_promised(machine: Path, tmp_path: Path) -> None:
@@ -76,6 +77,46 @@ def test_without_the_option_no_whole_core_is_promised(machine: Path, tmp_path: P
     findings = found(machine, tmp_path, CONFIG.replace("full-pcpus-only", "strict-cpu-reservation"))
     assert "half-core" not in findings
     assert "cpu-with-two-owners" in findings
+
+
+@pytest.mark.parametrize(("value", "side", "other"), [("false", "vanish", "appear"), ("true", "appear", "vanish")])
+def test_a_change_shows_which_findings_it_brings(
+    machine: Path, tmp_path: Path, value: str, side: str, other: str
+) -> None:
+    """Half a core comes with full-pcpus-only and goes with it; what stays is not repeated."""
+    config = CONFIG if value == "false" else CONFIG.replace('"true"', '"false"')
+    write(tmp_path, {"kubelet.yaml": config, "pods.yaml": PODS})
+    files = ("--kubelet-config", tmp_path / "kubelet.yaml", "--pods", tmp_path / "pods.yaml", "--topology", machine)
+    arguments = ("plan", *files, "--diff", f"full-pcpus-only={value}")
+
+    (document,) = json.loads(pinproof(*arguments, "--json").stdout)
+    assert {finding["id"] for finding in document[f"findings_{side}"]} == {"half-core"}
+    assert document[f"findings_{other}"] == []
+    text = pinproof(*arguments).stdout
+    assert f"These findings {side}:" in text
+    assert "half-core" in text
+    assert f"These findings {other}:" not in text
+
+
+def test_options_and_reservation_are_findings_of_a_plan(machine: Path, tmp_path: Path) -> None:
+    """What `doctor --isolation` finds in a kubelet's options, `plan` finds, too."""
+    options = CONFIG + 'topologyManagerPolicyOptions: {max-allowable-numa-nodes: "8"}\n'
+    findings = found(machine, tmp_path, options)
+
+    assert findings["reserved-cpus-shared"][0]["value"] == "not set"
+    assert findings["reserved-half-core"][0]["value"] == "0"
+    assert [one["value"] for one in findings["option-without-effect"]] == ["max-allowable-numa-nodes"]
+
+
+@pytest.mark.parametrize(("policy", "idle"), [("none", ["align-by-socket"]), ("best-effort", [])])
+def test_an_option_of_hints_needs_a_policy_that_asks(
+    machine: Path, tmp_path: Path, policy: str, idle: list[str]
+) -> None:
+    """Two sockets, no topology policy: align-by-socket has nothing to align; with a policy it has."""
+    config = CONFIG.replace("full-pcpus-only", "align-by-socket").replace("best-effort", policy)
+    config = config.replace("{PodLevel", "{CPUManagerPolicyAlphaOptions: true, PodLevel")
+
+    assert [one["value"] for one in found(machine, tmp_path, config).get("option-without-effect", [])] == idle
 
 
 def test_isolated_cpus_of_the_machine_are_a_finding_of_the_plan(machine: Path, tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
-"""Lines for people: complete, one per subject and CPU, from differences of counters."""
+"""Lines for people: complete, one per subject and cause, from differences of counters."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
+from toolkit.model.claims import ExclusivePolicy
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
-from toolkit.model.verdict import Offender
+from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report.live_lines import Pending
 
 MS = 1_000_000
@@ -34,22 +37,80 @@ def test_one_line_sums_up_and_begins_anew() -> None:
     assert pending.lines() == ("db: 1 thread on CPU 7, 3 ms outside its CPUs",)
 
 
+def test_an_escape_over_many_cpus_is_one_line() -> None:
+    """Times and threads of all CPUs are summed, and the CPUs are one list."""
+    cpus = (1, *range(3, 131))
+    rows = tuple(replace(use("db", cpu), out_of_set_switches=1, out_of_set_ns=MS) for cpu in cpus)
+    offenders = tuple(
+        Offender(claim="db", tid=cpu % 41, comm="t", cpu=cpu, first_at_ns=0, total_ns=1, longest_ns=1, switches=1)
+        for cpu in cpus
+    )
+    pending = Pending()
+    pending.look(evidence(cpu_use=(*rows, use("web", 0)), offenders=offenders))
+
+    assert pending.lines() == ("db: 41 threads on CPUs 1,3-130, 129 ms outside its CPUs",)
+
+
+def test_threads_that_nobody_named_are_counted_by_their_switches() -> None:
+    """Where the kernel reported no thread the line says how often tasks were switched there."""
+    pending = Pending()
+    pending.look(replace(escaped(3, 2), offenders=()))
+
+    assert pending.lines() == ("db: 3 switches on CPU 7, 2 ms outside its CPUs",)
+
+
+def told(subject: str, outcome: Outcome, reason: str = "", **measures: str | float) -> Verdict:
+    """A verdict about the layers of a node."""
+    return Verdict(rule="layers-agree", subject=subject, outcome=outcome, reason=reason, measures=measures)
+
+
+def test_drift_and_a_late_pool_have_a_line_each() -> None:
+    """A difference of the layers by its last words; a pool that still has what is exclusive, and for how long."""
+    pending = Pending()
+    for text, lasted_ms in (("cri and cgroup differ", 4000.0), ("cri and cgroup differ: CPUs 2 against 0-7", 1500.0)):
+        pending.ended(
+            claim_set(),
+            evidence(cpu_use=(), offenders=(), intruders=()),
+            (
+                told("db", Outcome.FAILED, text),
+                told("web", Outcome.PASSED, overlap_cpus="2-3", overlap_ms=lasted_ms),
+                told("log", Outcome.PASSED, lag_ms=12.0),
+            ),
+        )
+
+    assert pending.lines() == (
+        "db: cri and cgroup differ: CPUs 2 against 0-7",
+        "web: its pool still had CPUs 2-3, exclusive to others, for 4 s",
+    )
+    assert pending.lines() == ()
+
+
+def intruder(cpu: int, tid: int, comm: str, ms: int, owner: OwnerClass) -> Intruder:
+    """A task without a claim that ran for some milliseconds."""
+    return Intruder(
+        cpu=cpu, tid=tid, comm=comm, owner=owner, cgroup="", switches=1, total_ns=ms * MS, longest_ns=1, first_at_ns=0
+    )
+
+
+@pytest.mark.parametrize("policy", list(ExclusivePolicy))
+def test_tasks_of_other_pods_are_named_on_all_cpus_of_a_claim(policy: ExclusivePolicy) -> None:
+    """Whatever the policy says: one line for the claim, however many CPUs it has."""
+    claims = replace(claim_set(), policy=policy)
+    cpus = list(claims.exclusive_cpus)
+    rows = tuple(intruder(cpu, cpu, "stress", 3, OwnerClass.FOREIGN_POD) for cpu in cpus)
+    pending = Pending()
+    pending.ended(claims, evidence(cpu_use=(), offenders=(), intruders=rows))
+
+    where = f"CPU{'s' if len(cpus) > 1 else ''} {claims.exclusive_cpus}"
+    assert pending.lines() == (f"db: tasks of other pods on its {where}: stress {3 * len(cpus)} ms",)
+
+
 def test_the_top_system_tasks_on_exclusive_cpus_are_named() -> None:
     """By owner of the CPU; kernel threads are noise, and a pod's task is a violation with verdicts of its own."""
     claims = claim_set()
     cpu = claims.exclusive_cpus.first()
     rows = tuple(
-        Intruder(
-            cpu=cpu,
-            tid=tid,
-            comm=comm,
-            owner=owner,
-            cgroup="",
-            switches=1,
-            total_ns=ms * MS,
-            longest_ns=1,
-            first_at_ns=0,
-        )
+        intruder(cpu, tid, comm, ms, owner)
         for tid, (comm, ms, owner) in enumerate(
             [
                 ("sshd", 5, OwnerClass.SYSTEM),

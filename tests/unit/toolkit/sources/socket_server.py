@@ -71,13 +71,15 @@ def pairs(number: int, mapping: Mapping[str, str]) -> bytes:
     return b"".join(field(number, field(1, key) + field(2, value)) for key, value in mapping.items())
 
 
-def container(id_: str, sandbox: str, name: str, own: Mapping[str, str], secret: str = "secret") -> bytes:
-    """One entry of ListContainers, with an annotation and a field that nobody knows yet."""
+def container(
+    id_: str, sandbox: str, name: str, own: Mapping[str, str], secret: str = "secret", *, state: int = 1
+) -> bytes:
+    """One entry of ListContainers, with an annotation and a field that nobody knows yet. :param state: 1 is running."""
     return (
         field(1, id_)
         + field(2, sandbox)
         + field(3, field(1, name) + field(2, 3))
-        + field(6, 1)
+        + field(6, state)
         + field(7, 1795395610003100290)
         + pairs(8, own)
         + pairs(9, {"annotation": secret})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
 from toolkit.allocation.cpu.packed import Steps, Walk, take_cores, take_single
+from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Preference
 
 
@@ -22,9 +23,14 @@ def _steps(steps: Steps) -> Steps:
     return (*(step for step in steps if step not in (take_cores, take_single)), _take_ascending)
 
 
+def _matters(machine: Machine) -> tuple[str, int]:
+    return "threads in a core", max(mask.bit_count() for mask in machine.core_masks.values())
+
+
 OPTION = CpuOption(
     name="distribute-cpus-across-cores",
     maturity=Maturity.ALPHA,
     promise=Promise(preference=Preference.CORES),
+    matters=_matters,
     steps=_steps,
 )

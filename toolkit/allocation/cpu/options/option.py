@@ -112,3 +112,9 @@ class CpuOption:
     def chooses(self) -> bool:
         """Whether it has a say in which CPUs a container gets."""
         return any(hook is not None for hook in (self.unit, self.steps, self.choose, self.near))
+
+    @property
+    def only_hints(self) -> bool:
+        """Whether all that it changes is what hints say and mean: without a hint it has no effect."""
+        others = (self.unit, self.refuse_request, self.steps, self.choose, self.pool, self.refuse_pool)
+        return self.near is not None and all(hook is None for hook in others)

@@ -5,6 +5,7 @@ Source: Kubernetes documentation "Control Topology Management Policies on a node
 
 from __future__ import annotations
 
+from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.options.option import TopologyOption
 from toolkit.model.go_text import atoi, quote
 
@@ -21,10 +22,15 @@ def _most_nodes(value: int) -> int:
     return value
 
 
+def _idle(machine: Machine) -> str:
+    return f"up to {DEFAULT} NUMA nodes need no option" if len(machine.nodes) <= DEFAULT else ""
+
+
 OPTION = TopologyOption(
     name=NAME,
     read=atoi,
     misread="unable to convert policy option to integer",
+    idle=_idle,
     refuse_value=_refuse_value,
     most_nodes=_most_nodes,
 )

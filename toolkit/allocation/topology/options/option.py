@@ -22,6 +22,7 @@ class TopologyOption:
 
     :param name: as in ``topologyManagerPolicyOptions``. :param read: returns a text's value; raises
         :class:`toolkit.model.go_text.GoError`. :param misread: how the kubelet's message on an unreadable value begins.
+    :param idle: takes the machine; returns why the option changes nothing there, or nothing.
     :param refuse_value: returns the message with which a value is refused, or nothing.
     :param refuse_machine: returns the message with which the kubelet does not start on the machine, or nothing.
     :param most_nodes: takes the value; returns on how many NUMA nodes a kubelet starts.
@@ -32,6 +33,7 @@ class TopologyOption:
     name: str
     read: Callable[[str], int]
     misread: str
+    idle: Callable[[Machine], str]
     refuse_value: Callable[[int], str] = lambda _value: ""
     refuse_machine: Callable[[Machine], str] | None = None
     most_nodes: Callable[[int], int] | None = None

@@ -48,10 +48,21 @@ def _order(machine: Machine, quirks: bool) -> MaskKey:
     return key
 
 
+def _idle(machine: Machine) -> str:
+    """Say so where all groups of as many nodes are equally close."""
+    rows = [node.distances or () for node in machine.nodes]
+    apart = {distance for i, row in enumerate(rows) for j, distance in enumerate(row) if i != j}
+    own = {row[i] for i, row in enumerate(rows) if i < len(row)}
+    if len(own) <= 1 and (len(rows) < 3 or len(apart) == 1):
+        return "all groups of as many NUMA nodes are equally close"
+    return ""
+
+
 OPTION = TopologyOption(
     name="prefer-closest-numa-nodes",
     read=parse_bool,
     misread="bad value for option",
+    idle=_idle,
     refuse_machine=_refuse_machine,
     order=_order,
     preference=Preference.CLOSEST,

@@ -1,0 +1,94 @@
+"""A kubelet's start: what it keeps back of each resource, and what it refuses because of that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolkit.allocation.admission import StartupError
+from toolkit.allocation.machine import Machine
+from toolkit.allocation.node import Node
+from toolkit.model.node_config import read_settings
+
+GIB = 1 << 30
+GIB_OF_2MIB = 512
+
+
+def node(reserved: dict[str, str], kept: dict[str, str], pages: int = GIB_OF_2MIB) -> Node:
+    """A kubelet on two nodes of 8 GiB with ``pages`` huge pages of 2 MiB each, and none of 1 GiB on the second.
+
+    :param reserved: kubeReserved beside 1 GiB. :param kept: reservedMemory of the second node.
+    """
+    sizes = ({"2Mi": pages, "1Gi": 0}, {"2Mi": pages})
+    shape: dict[str, Any] = {
+        "cpus": [[i, i, 0, i // 2, None] for i in range(4)],
+        "numa": [{"id": i, "memory": 8 * GIB, "hugepages": huge} for i, huge in enumerate(sizes)],
+    }
+    config = read_settings(
+        {
+            "cpuManagerPolicy": "static",
+            "kubeReserved": {"cpu": "1", "memory": "1Gi", **reserved},
+            "memoryManagerPolicy": "Static",
+            "reservedMemory": [
+                {"numaNode": 0, "limits": {"memory": "1Gi"}},
+                *([{"numaNode": 1, "limits": kept}] if kept else []),
+            ],
+        },
+        "kubelet",
+    )
+    return Node(config, Machine.from_vector(shape))
+
+
+def refusal(reserved: dict[str, str], kept: dict[str, str]) -> tuple[str, str]:
+    """Stage and message with which the kubelet does not start."""
+    with pytest.raises(StartupError) as raised:
+        node(reserved, kept)
+    return raised.value.stage, raised.value.message
+
+
+def test_reserved_huge_pages_are_kept_back() -> None:
+    """Of a size that the machine has they count: the reservation of the nodes equals it, and pods have the rest."""
+    started = node({"hugepages-2Mi": "512Mi"}, {"hugepages-2Mi": "512Mi"})
+
+    assert str(started.allocatable["hugepages-2Mi"]) == "1536Mi"
+    assert [at.free()["hugepages-2Mi"] for at in started.memory.state.nodes.values()] == [GIB, GIB // 2]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "kept", "total"),
+    [("512Mi", {}, "0"), ("512Mi", {"hugepages-2Mi": "1Gi"}, "1Gi")],
+    ids=["nowhere", "more"],
+)
+def test_reserved_huge_pages_must_be_of_a_node(reserved: str, kept: dict[str, str], total: str) -> None:
+    """What is reserved of a size that the machine has must be what the nodes keep back."""
+    assert refusal({"hugepages-2Mi": reserved}, kept) == (
+        "memory-manager",
+        (
+            f'the total amount "{total}" of type "hugepages-2Mi" is not equal to the value "{reserved}" '
+            "determined by Node Allocatable feature"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "has"), [("2Mi", "2Gi"), ("1Gi", "0")], ids=["of all nodes", "a size without any page"]
+)
+def test_no_more_huge_pages_are_reserved_than_the_machine_has(size: str, has: str) -> None:
+    """Pages count over all nodes; a size that the kernel knows and has no page of is a resource, too."""
+    name = f"hugepages-{size}"
+
+    assert refusal({name: "3Gi"}, {name: "3Gi"}) == (
+        "node-allocatable",
+        (
+            f'invalid Node Allocatable configuration. Resource "{name}" has a reservation of 3Gi '
+            f"but capacity of {has}. Expected capacity >= reservation."
+        ),
+    )
+
+
+def test_a_size_that_the_machine_lacks_is_no_resource() -> None:
+    """What is reserved of it has no effect, and pods are offered none."""
+    started = node({"hugepages-32Mi": "1Gi"}, {})
+
+    assert "hugepages-32Mi" not in started.allocatable

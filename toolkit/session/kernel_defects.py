@@ -1,0 +1,102 @@
+"""Kernel versions with known defects of cpusets and CFS bandwidth: what each breaks, and what to do.
+
+By the number of the version: nothing that the kernel shows says more. Distributions carry mended commits under lower
+numbers, so each is a disturbance to look into, no proof.
+Source: docs/facts.md K11, K18, K20; docs/failures.md F58.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toolkit.model.isolation import Finding
+from toolkit.model.names import printable
+from toolkit.model.verdict import Outcome
+
+Version = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelDefect:
+    """One defect. :param since: the first version that has it, :param until: the first that has it no more.
+
+    :param mended: major and minor -> the first patch release of that series without it. :param commit: that mended it.
+    """
+
+    id: str
+    since: Version = (0, 0)
+    until: Version
+    mended: tuple[tuple[Version, int], ...] = ()
+    commit: str
+    breaks: str
+    remedy: str = ""
+
+    def has(self, version: Version, patch: int) -> bool:
+        """Whether a version has it."""
+        return self.since <= version < self.until and not any(
+            version == series and patch >= first for series, first in self.mended
+        )
+
+
+DEFECTS = (
+    KernelDefect(
+        id="kernel-quota-drift",
+        until=(4, 18),
+        mended=(((4, 14), 154),),
+        commit="512ac999d275",
+        breaks="Slices of quota expire by clocks that drift apart: containers far below their CPU limit are throttled "
+        "(F58).",
+    ),
+    KernelDefect(
+        id="kernel-quota-slices",
+        since=(4, 18),
+        until=(5, 4),
+        mended=(((4, 19), 84), ((5, 3), 9)),
+        commit="de53fd7aedb1",
+        breaks="Slices of quota expire unused: containers below their CPU limit are throttled (512ac999d275, F58).",
+    ),
+    KernelDefect(
+        id="kernel-masks-reset",
+        until=(6, 2),
+        commit="8f9ea86fdf99",
+        breaks="A write to a cpuset, and cpuset turned on or off at the root, give every thread below all CPUs of its "
+        "cpuset: masks that programs set for their threads are lost (K11).",
+        remedy="let programs set their masks again after a change",
+    ),
+    KernelDefect(
+        id="kernel-burst-lost",
+        since=(5, 14),
+        until=(6, 10),
+        commit="49217ea147df",
+        breaks="A write to cpu.max changes cpu.max.burst, too: the burst that was set is lost (K20).",
+        remedy="write cpu.max.burst after each write to cpu.max",
+    ),
+)
+
+
+def kernel_findings(release: str) -> Iterator[Finding]:
+    """Yield the defects of a kernel. :param release: text of ``/proc/sys/kernel/osrelease``."""
+    match = re.match(r"(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?", release, re.ASCII)
+    if match is None:
+        return
+    version, patch = (int(match[1]), int(match[2])), int(match[3] or 0)
+    for defect in DEFECTS:
+        if defect.has(version, patch):
+            yield Finding(
+                id=defect.id,
+                outcome=Outcome.UNDECIDED,
+                path="/proc/sys/kernel/osrelease",
+                value=printable(release),
+                breaks=defect.breaks,
+                remedy=_remedy(defect),
+            )
+
+
+def _remedy(defect: KernelDefect) -> str:
+    until = ".".join(map(str, defect.until))
+    releases = [f"{major}.{minor}.{patch}" for (major, minor), patch in defect.mended]
+    known = f"{', '.join(releases)}; " if releases else ""
+    mended = f"a kernel with {defect.commit} ({known}distributions may carry it under a lower number)"
+    return f"Use {until} or later, or {mended}{f'; else {defect.remedy}' if defect.remedy else ''}."
