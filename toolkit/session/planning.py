@@ -15,7 +15,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.plan import Plan
 from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
+from toolkit.model.pod_reader import read_pod, read_submitted_pod
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.session.deciders import decided_beside, devices_of, refuse_with_changes
@@ -79,7 +79,7 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
     machine = machine_of(topology)
     refuse_with_changes(scenario, where)
     manifests = resolve(scenario.pods, config, machine, where)
-    pods = [read_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
+    pods = [read_submitted_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
     if scenario.resizes:
         if scenario.departures:
             raise InputError(where, "resizes and departures", "one of them")

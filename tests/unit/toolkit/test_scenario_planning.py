@@ -252,3 +252,16 @@ def test_a_fault_that_changes_nothing_is_told() -> None:
     assert conformance.idle_fault(alone, control) == "shared/main has all CPUs (0-1) anyway: nothing to widen"
     assert idle("shared/main", "widen-cpuset") is None
     assert idle("own/main", "set-quota") is None
+
+
+def test_a_pod_that_the_api_refuses_is_refused_and_the_others_are_planned() -> None:
+    """KEP-5526, failure case: containers beyond the pod's budget. No mistake of the file, an answer to that pod."""
+    budget = {"requests": {"cpu": "1", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}}
+    over = pod("over", container("a", "1"), container("b", "1"), resources=budget)
+    work = plan_all(scenario(over, pod("web", container("main", "1")), rejected_pods={"over": "Invalid"}), machine(2))
+
+    refused, admitted = work.plan.pods
+    assert (refused.admitted, refused.reason) == (False, "Invalid")
+    assert refused.message.startswith("API validation: pod over: spec.resources: containers request 2 cpu, the pod 1")
+    assert str(admitted.containers[0].cpus) == "1"
+    assert {v.outcome for v in conformance.admissions(work.scenario, work)} == {Outcome.PASSED}

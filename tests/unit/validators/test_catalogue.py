@@ -34,7 +34,7 @@ IDS = {
     *(f"T{number}" for number in range(1, 40)),
     *(f"X{number}" for number in range(1, 16)),
     *(f"{letter}{number}" for letter in "DGNR" for number in (1, 2)),
-    *(f"S{number}" for number in range(1, 7)),
+    *(f"S{number}" for number in range(1, 8)),
 }
 UNSTARTABLE = {("ul-x86_64-64cpu", "align-by-socket"), ("ul-x86_64-epyc_7451", "numa-closest")}
 """Where no kubelet starts with the options: more sockets than NUMA nodes; no distances between them."""
