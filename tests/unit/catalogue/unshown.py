@@ -36,6 +36,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "container-scope-init",
         "container-scope-mixed",
         "container-scope-shared",
+        "example-container-scope",
         "memory-container-scope-burstable",
         "memory-container-scope-exclusive",
         "memory-container-scope-refused",
