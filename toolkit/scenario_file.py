@@ -84,6 +84,7 @@ class _Requires(_Part):
     even_numa_nodes: bool = False
     hugepages_2mib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiB")
     memory_mib: int = Field(default=0, ge=0)
+    memory_nodes: int = Field(default=1, ge=1)
 
 
 class _Workload(_Part):

@@ -53,6 +53,8 @@ class Requirements:
     """Huge pages of 2 MiB that the machine has in its pools."""
     memory_mib: int = 0
     """Memory that the kubelet's discovery finds."""
+    memory_nodes: int = 1
+    """NUMA nodes that have memory, with CPUs or without."""
 
 
 @stage_value

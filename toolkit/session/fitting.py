@@ -30,6 +30,7 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
             requires.l3_groups,
         ),
         "huge pages of 2 MiB": (sum(node.hugepages.get(2 << 20, 0) for node in machine.nodes), requires.hugepages_2mib),
+        "NUMA nodes with memory": (sum(node.memory_bytes > 0 for node in machine.nodes), requires.memory_nodes),
         "MiB of memory": (sum(node.memory_bytes for node in machine.nodes) >> 20, requires.memory_mib),
     }
     lacking = [f"{wanted} {what} (this machine has {found})" for what, (found, wanted) in has.items() if found < wanted]

@@ -30,7 +30,7 @@ README = Path(__file__).resolve().parents[3] / "validators" / "scenarios" / "REA
 IDS = {
     *(f"C{number}" for number in range(1, 46)),
     *(f"P{number}" for number in range(1, 25)),
-    *(f"M{number}" for number in range(1, 28)),
+    *(f"M{number}" for number in range(1, 29)),
     *(f"T{number}" for number in range(1, 40)),
     *(f"X{number}" for number in range(1, 19)),
     *(f"{letter}{number}" for letter in "DGNR" for number in (1, 2)),
