@@ -137,6 +137,7 @@ class ScenarioDocument(_Part):
     duration_seconds: float = Field(default=3.0, gt=0, le=86_400)
     departures: tuple[str, ...] = ()
     arrivals: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
     restarts: tuple[str, ...] = ()
     resizes: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
     resize_behaviour: ResizeBehaviour = ResizeBehaviour.V1_36
@@ -185,6 +186,7 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
         duration_s=document.duration_seconds,
         departures=document.departures,
         arrivals=document.arrivals,
+        leaves=document.leaves,
         restarts=document.restarts,
         resizes=document.resizes,
         resize_behaviour=document.resize_behaviour,
@@ -242,6 +244,7 @@ def _check_names(scenario: Scenario, where: str) -> None:
         "pileUps": (set(scenario.pile_ups), containers),
         "departures": (set(scenario.departures), containers | set(own)),
         "arrivals": (set(scenario.arrivals), set(own)),
+        "leaves": (set(scenario.leaves), set(own)),
         "rejectedPods": (set(scenario.rejected_pods), set(own)),
     }
     for part, (named, known) in wanted.items():

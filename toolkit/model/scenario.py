@@ -129,6 +129,8 @@ class Scenario:
     """Pods, and containers of pods (``pod/container``), that end before the pods after the last of them arrive."""
     arrivals: tuple[str, ...] = ()
     """Pods whose containers are all started at once, while they are observed."""
+    leaves: tuple[str, ...] = ()
+    """Guaranteed pods that come while the others are observed, stay for a while, and leave again."""
     restarts: tuple[str, ...] = ()
     """Containers that are stopped and started again while they are observed."""
     resizes: tuple[dict[str, Any], ...] = ()

@@ -22,7 +22,7 @@ def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
         if name in known
     ]
     verdicts += [_resize(answer, scenario.rejected_resizes.get(answer.pod)) for answer in work.answers]
-    plans = (work.before, work.plan, work.resized)
+    plans = (work.before, work.plan, work.visited, work.resized)
     warnings = [warning for plan in plans if plan is not None for warning in plan.warnings]
     if warnings:
         verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))

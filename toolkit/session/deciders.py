@@ -58,7 +58,7 @@ def host_devices(topology: Topology) -> tuple[Device, ...]:
 def refuse_with_changes(scenario: Scenario, where: str) -> None:
     """Refuse a scenario whose pods change while these decide: nobody says what they would do.
 
-    :raises InputError: departures or resizes beside one of these keys.
+    :raises InputError: departures, resizes or visits beside one of these keys.
     """
     keys = {
         "devices": scenario.devices or scenario.devices_of_host,
@@ -66,7 +66,7 @@ def refuse_with_changes(scenario: Scenario, where: str) -> None:
         "adjusters": scenario.adjusters,
         "draClaims": scenario.dra_claims,
     }
-    changes = "departures" if scenario.departures else "resizes" if scenario.resizes else ""
+    changes = next((key for key in ("departures", "resizes", "leaves") if getattr(scenario, key)), "")
     named = next((key for key, value in keys.items() if value), "")
     if changes and named:
         raise InputError(where, f"{changes} and {named}", "one of them")

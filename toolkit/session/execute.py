@@ -22,7 +22,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl, Scenario
-from toolkit.session import from_plan, observe, resizing
+from toolkit.session import from_plan, observe, resizing, visiting
 from toolkit.session.engine import Act, session
 from toolkit.session.from_plan import Stage
 from toolkit.session.kubelet_state import node_word
@@ -256,6 +256,8 @@ def _act(
     for claim in work.scenario.restarts:
         with opened.observer.restarting(claim):
             live.restart(claim)
+    if work.visited is not None:
+        visiting.carry_out(live, opened, claims, work.scenario, (work.plan, work.visited), ignored)
     if work.resized is not None:
         resizing.carry_out(live, opened, claims, work.plan, work.resized, ignored)
 

@@ -21,12 +21,14 @@ from toolkit.model.topology import Topology
 from toolkit.session.deciders import decided_beside, devices_of, refuse_with_changes
 from toolkit.session.machine_amounts import resolve
 from toolkit.session.resizing import Answer, plan_resizes
+from toolkit.session.visiting import plan_visit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """A scenario on one machine. :param before: the plan until the departures, if there are any.
 
+    :param visited: the plan with the pods that come and leave again, if there are any.
     :param resized: the plan once the resizes are done, if there are any, with the node's ``answers``.
     :param online: CPUs that are online.
     """
@@ -35,6 +37,7 @@ class Planned:
     topology: Topology
     plan: Plan
     before: Plan | None = None
+    visited: Plan | None = None
     resized: Plan | None = None
     answers: tuple[Answer, ...] = ()
 
@@ -46,7 +49,9 @@ class Planned:
     @property
     def admissions(self) -> tuple[tuple[str, bool, str, str], ...]:
         """What became of every pod: name, admitted, reason, message."""
-        pods = {pod.name: pod for part in (self.before, self.plan) if part is not None for pod in part.pods}
+        pods = {
+            pod.name: pod for part in (self.before, self.plan, self.visited) if part is not None for pod in part.pods
+        }
         return tuple((pod.name, pod.admitted, pod.reason, pod.message) for pod in pods.values())
 
 
@@ -87,6 +92,9 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
         wanted = [read_pod(pod, f"{where}: resize {i}") for i, pod in enumerate(changed)]
         first, after, answers = plan_resizes(scenario, pods, wanted, config, machine)
         return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
+    if scenario.leaves:
+        without, visited = plan_visit(scenario, pods, config, machine)
+        return Planned(scenario=scenario, topology=topology, plan=without, visited=visited)
     if not scenario.departures:
         devices = devices_of(scenario, topology, where)
         made = plan(pods, config, machine, devices=devices, cpu_plugins=scenario.cpu_plugins)

@@ -59,7 +59,7 @@ def changes_nothing(scenario: Scenario, other: Scenario, topology: Topology) -> 
 def decided(scenario: Scenario, topology: Topology) -> tuple[object, ...]:
     """Return what a node decides: pods, CPUs, memory nodes, quotas, weights; not what was promised thereby."""
     work = plan_all(scenario, topology)
-    return tuple(_decided(plan) for plan in (work.before, work.plan, work.resized) if plan is not None)
+    return tuple(_decided(plan) for plan in (work.before, work.plan, work.visited, work.resized) if plan is not None)
 
 
 def _decided(plan: Plan) -> tuple[object, ...]:
