@@ -108,6 +108,11 @@ class _Control(_Part):
     requires: _Requires = Field(default_factory=_Requires)
 
 
+class _KubeletRestart(_Part):
+    kubelet: dict[str, Any] = Field(default_factory=dict)
+    refused: str = ""
+
+
 class _Adjuster(_Part):
     name: Literal["clearcfs"]
     qos_classes: tuple[Literal["Guaranteed", "Burstable", "BestEffort"], ...] = ("Guaranteed",)
@@ -138,6 +143,7 @@ class ScenarioDocument(_Part):
     departures: tuple[str, ...] = ()
     arrivals: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
+    kubelet_restart: _KubeletRestart | None = None
     restarts: tuple[str, ...] = ()
     resizes: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
     resize_behaviour: ResizeBehaviour = ResizeBehaviour.V1_36
@@ -187,6 +193,8 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
         departures=document.departures,
         arrivals=document.arrivals,
         leaves=document.leaves,
+        kubelet_restart=None if document.kubelet_restart is None else document.kubelet_restart.kubelet,
+        refused_restart="" if document.kubelet_restart is None else document.kubelet_restart.refused,
         restarts=document.restarts,
         resizes=document.resizes,
         resize_behaviour=document.resize_behaviour,
@@ -201,7 +209,8 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
     )
     if not scenario.pods:
         raise InputError(where, "pods: none", "at least one in pods or in podFiles")
-    for part in (scenario.kubelet, *(control.kubelet for control in scenario.negative_controls)):
+    parts = (scenario.kubelet, scenario.kubelet_restart or {})
+    for part in (*parts, *(control.kubelet for control in scenario.negative_controls)):
         _check_kubelet(part, where)
     _check_names(scenario, where)
     return scenario

@@ -131,6 +131,11 @@ class Scenario:
     """Pods whose containers are all started at once, while they are observed."""
     leaves: tuple[str, ...] = ()
     """Guaranteed pods that come while the others are observed, stay for a while, and leave again."""
+    kubelet_restart: dict[str, Any] | None = None
+    """Settings that replace the scenario's, key by key, for a kubelet that is started over the state files; ``None``:
+    there is no such restart."""
+    refused_restart: str = ""
+    """Words of the refusal with which that kubelet must not start; empty: it must start."""
     restarts: tuple[str, ...] = ()
     """Containers that are stopped and started again while they are observed."""
     resizes: tuple[dict[str, Any], ...] = ()

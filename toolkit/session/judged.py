@@ -38,7 +38,7 @@ def judged(scenario: Scenario) -> tuple[str, ...]:
         (claims.transition_limit_ms is not None, "time of a change"),
         (claims.noise_budget_ns_per_s is not None, "noise budget"),
         (scenario.state_files, "state files"),
-        (bool(scenario.rejected_pods or scenario.rejected_resizes), "refusal"),
+        (bool(scenario.rejected_pods or scenario.rejected_resizes or scenario.refused_restart), "refusal"),
     )
     return tuple(sorted(found | {word for asked, word in node if asked}))
 

@@ -21,6 +21,7 @@ from toolkit.model.topology import Topology
 from toolkit.session.deciders import decided_beside, devices_of, refuse_with_changes
 from toolkit.session.machine_amounts import resolve
 from toolkit.session.resizing import Answer, plan_resizes
+from toolkit.session.restarting import Restarted, plan_restart
 from toolkit.session.visiting import plan_visit
 
 
@@ -30,6 +31,7 @@ class Planned:
 
     :param visited: the plan with the pods that come and leave again, if there are any.
     :param resized: the plan once the resizes are done, if there are any, with the node's ``answers``.
+    :param restarted: what became of a kubelet that was started over the state files, if one was.
     :param online: CPUs that are online.
     """
 
@@ -40,6 +42,7 @@ class Planned:
     visited: Plan | None = None
     resized: Plan | None = None
     answers: tuple[Answer, ...] = ()
+    restarted: Restarted | None = None
 
     @property
     def online(self) -> CpuSet:
@@ -92,6 +95,11 @@ def plan_all(scenario: Scenario, topology: Topology) -> Planned:
         wanted = [read_pod(pod, f"{where}: resize {i}") for i, pod in enumerate(changed)]
         first, after, answers = plan_resizes(scenario, pods, wanted, config, machine)
         return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
+    if scenario.kubelet_restart is not None:
+        made, restarted = plan_restart(
+            scenario, pods, machine, lambda fields: read_settings(fields, f"{where}: kubeletRestart")
+        )
+        return Planned(scenario=scenario, topology=topology, plan=made, restarted=restarted)
     if scenario.leaves:
         without, visited = plan_visit(scenario, pods, config, machine)
         return Planned(scenario=scenario, topology=topology, plan=without, visited=visited)
