@@ -83,6 +83,8 @@ class _Requires(_Part):
     max_numa_nodes: int | None = Field(default=None, ge=1)
     even_numa_nodes: bool = False
     hugepages_2mib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiB")
+    hugepages_1gib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages1GiB")
+    hugepages_2mib_a_node: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiBPerNode")
     memory_mib: int = Field(default=0, ge=0)
     memory_nodes: int = Field(default=1, ge=1)
 
@@ -91,6 +93,7 @@ class _Workload(_Part):
     kind: WorkloadKind
     threads: int = Field(default=1, ge=1, le=4096)
     memory_bytes: int = Field(default=16 * 1024 * 1024, ge=4096, le=2**63 - 1)
+    page_bytes: Literal[2_097_152, 1_073_741_824] = 2_097_152
 
 
 class _Control(_Part):

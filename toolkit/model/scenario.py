@@ -51,6 +51,10 @@ class Requirements:
     """All NUMA nodes have the same number of CPUs: what one node leaves must fit any other."""
     hugepages_2mib: int = 0
     """Huge pages of 2 MiB that the machine has in its pools."""
+    hugepages_1gib: int = 0
+    """Huge pages of 1 GiB that the machine has in its pools."""
+    hugepages_2mib_a_node: int = 0
+    """Huge pages of 2 MiB that each NUMA node with CPUs has in its pool."""
     memory_mib: int = 0
     """Memory that the kubelet's discovery finds."""
     memory_nodes: int = 1

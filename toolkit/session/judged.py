@@ -17,6 +17,8 @@ from toolkit.session.from_plan import Stage, claim_name, claim_set, running, san
 from toolkit.session.planning import Planned, plan_all
 
 CORES_A_NODE, THREADS, NODES, MEMORY_BYTES = 8, 2, 4, 1 << 38
+PAGES_KB = {"2048": 512, "1048576": 4}
+"""Huge pages of a node by their size."""
 LEVELS = {SubjectKind.POD: "of pods", SubjectKind.QOS: "of QoS classes"}
 
 
@@ -94,7 +96,7 @@ def reference(requires: Requirements) -> Topology:
                 id=node,
                 memory=MEMORY_BYTES,
                 cpus=CpuSet.of(cpu for cpu, own, _ in places if own == node),
-                hugepages_kb={},
+                hugepages_kb=PAGES_KB,
                 distances=tuple(10 if node == other else 20 for other in range(nodes)),
                 node_l3=(),
             )

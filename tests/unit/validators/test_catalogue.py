@@ -32,7 +32,7 @@ IDS = {
     *(f"P{number}" for number in range(1, 25)),
     *(f"M{number}" for number in range(1, 29)),
     *(f"T{number}" for number in range(1, 40)),
-    *(f"X{number}" for number in range(1, 23)),
+    *(f"X{number}" for number in range(1, 24)),
     *(f"{letter}{number}" for letter in "DGNR" for number in (1, 2)),
     *(f"S{number}" for number in range(1, 8)),
     *(f"E{number}" for number in range(1, 8)),
