@@ -132,7 +132,7 @@ def _held_by_pods(request: SandboxRequest, used: dict[str, int]) -> dict[str, in
     for pod in request.parents:
         inside = [one.claim for one in request.containers if one.cgroup.path.startswith(f"{pod.path}/")]
         total = sum(used[claim] for claim in inside)
-        most = 0.95 * (pod.quota_us or 0) / pod.period_us * WINDOW_NS
+        most = 0.97 * (pod.quota_us or 0) / pod.period_us * WINDOW_NS
         if 0 < most < total and len(inside) > 1:
             for claim in inside:
                 held[claim] = int(used[claim] * most / total)
