@@ -74,7 +74,7 @@ def plan_scenario(scenario: Scenario, topology: Topology) -> Plan:
     :raises InputError: a pod or the configuration is wrong, or no kubelet would start with it.
     """
     work = plan_all(scenario, topology)
-    return work.resized or work.plan
+    return work.resized or work.visited or work.plan
 
 
 def plan_all(scenario: Scenario, topology: Topology) -> Planned:

@@ -56,14 +56,12 @@ def carry_out(
 ) -> None:
     """Let the visitors come, stay and leave. :param plans: without and with them. :param claims: promised now.
 
+    Their containers have claims, their pods' cgroups none: these are empty before and gone after it.
+
     :param ignored: a claim whose changes of CPUs are announced, but not written.
     """
     before, with_visitors = plans
-    names = frozenset(
-        claim_name(pod, one)
-        for pod, one in running(with_visitors)
-        if pod.name in scenario.leaves and pod.name not in {other.name for other in before.pods}
-    )
+    names = frozenset(claim_name(pod, one) for pod, one in running(with_visitors) if pod.name in scenario.leaves)
     request = sandbox_request(with_visitors, scenario, names)
     paths = [pod_path(pod) for pod in with_visitors.pods if pod.admitted and pod.name in scenario.leaves]
     _follow(live, opened, claims, with_visitors, ignored)

@@ -11,7 +11,7 @@ from tests.unit.toolkit.test_scenario_planning import container, machine, pod, s
 from toolkit.errors import InputError
 from toolkit.model.verdict import Outcome
 from toolkit.session import conformance
-from toolkit.session.planning import plan_all
+from toolkit.session.planning import plan_all, plan_scenario
 
 
 def test_a_pod_that_leaves_has_its_cpus_for_a_while() -> None:
@@ -23,6 +23,7 @@ def test_a_pod_that_leaves_has_its_cpus_for_a_while() -> None:
     pools = [str(plan.pods[0].containers[0].cpus) for plan in (work.plan, work.visited)]
     assert pools == ["0-1", "0"]
     assert [one.name for one in work.visited.pods] == ["web", "db"]
+    assert plan_scenario(work.scenario, machine(2)) == work.visited
     with pytest.raises(InputError, match="BestEffort; expected a Guaranteed pod"):
         plan_all(scenario(*both, leaves=("web",)), machine(2))
     with pytest.raises(InputError, match="leaves and departures"):

@@ -1,4 +1,4 @@
-"""Statements about pods with pod-level resources, pod scope (KEP-5526): rows of the table in the allocation's README."""
+"""Statements about pods with pod-level resources, pod scope (KEP-5526): rows of the table in the allocation README."""
 
 from __future__ import annotations
 
