@@ -83,13 +83,17 @@ class _Requires(_Part):
     max_numa_nodes: int | None = Field(default=None, ge=1)
     even_numa_nodes: bool = False
     hugepages_2mib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiB")
+    hugepages_1gib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages1GiB")
+    hugepages_2mib_a_node: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiBPerNode")
     memory_mib: int = Field(default=0, ge=0)
+    memory_nodes: int = Field(default=1, ge=1)
 
 
 class _Workload(_Part):
     kind: WorkloadKind
     threads: int = Field(default=1, ge=1, le=4096)
     memory_bytes: int = Field(default=16 * 1024 * 1024, ge=4096, le=2**63 - 1)
+    page_bytes: Literal[2_097_152, 1_073_741_824] = 2_097_152
 
 
 class _Control(_Part):
@@ -105,6 +109,11 @@ class _Control(_Part):
     kubelet: dict[str, Any] = Field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
     requires: _Requires = Field(default_factory=_Requires)
+
+
+class _KubeletRestart(_Part):
+    kubelet: dict[str, Any] = Field(default_factory=dict)
+    refused: str = ""
 
 
 class _Adjuster(_Part):
@@ -136,6 +145,8 @@ class ScenarioDocument(_Part):
     duration_seconds: float = Field(default=3.0, gt=0, le=86_400)
     departures: tuple[str, ...] = ()
     arrivals: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    kubelet_restart: _KubeletRestart | None = None
     restarts: tuple[str, ...] = ()
     resizes: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
     resize_behaviour: ResizeBehaviour = ResizeBehaviour.V1_36
@@ -184,6 +195,9 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
         duration_s=document.duration_seconds,
         departures=document.departures,
         arrivals=document.arrivals,
+        leaves=document.leaves,
+        kubelet_restart=None if document.kubelet_restart is None else document.kubelet_restart.kubelet,
+        refused_restart="" if document.kubelet_restart is None else document.kubelet_restart.refused,
         restarts=document.restarts,
         resizes=document.resizes,
         resize_behaviour=document.resize_behaviour,
@@ -198,7 +212,8 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
     )
     if not scenario.pods:
         raise InputError(where, "pods: none", "at least one in pods or in podFiles")
-    for part in (scenario.kubelet, *(control.kubelet for control in scenario.negative_controls)):
+    parts = (scenario.kubelet, scenario.kubelet_restart or {})
+    for part in (*parts, *(control.kubelet for control in scenario.negative_controls)):
         _check_kubelet(part, where)
     _check_names(scenario, where)
     return scenario
@@ -241,6 +256,7 @@ def _check_names(scenario: Scenario, where: str) -> None:
         "pileUps": (set(scenario.pile_ups), containers),
         "departures": (set(scenario.departures), containers | set(own)),
         "arrivals": (set(scenario.arrivals), set(own)),
+        "leaves": (set(scenario.leaves), set(own)),
         "rejectedPods": (set(scenario.rejected_pods), set(own)),
     }
     for part, (named, known) in wanted.items():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from toolkit.host import cgroupfs
 from toolkit.host.hugetlb import read_hugetlb
 from toolkit.model.claims import HugepageLimit
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest
+from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 
 pytestmark = pytest.mark.integration
 
@@ -52,6 +54,40 @@ def test_a_limit_stands_until_it_is_taken_away(asked: int, stands: int) -> None:
         cgroups.set_hugepages(live.hierarchy, places["db"], PAGE, cgroupfs.NO_LIMIT)
         assert limit_of("db") == cgroupfs.NO_LIMIT
     assert traces(name) == []
+
+
+@contextmanager
+def pool(page: int, pages: int) -> Iterator[None]:
+    """Have so many huge pages more than there are; the pool is put back, and what cannot be had is skipped."""
+    file = Path(f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages")
+    if not file.exists():
+        pytest.skip(f"this kernel has no pages of {page} bytes")
+    before = int(file.read_text())
+    try:
+        file.write_text(str(before + pages))
+        if int(file.read_text()) < before + pages:
+            pytest.skip(f"no memory for {pages} pages of {page} bytes in one piece")
+        yield
+    finally:
+        file.write_text(str(before))
+    assert int(file.read_text()) == before
+
+
+@pytest.mark.skipif(not offered(), reason="no hugetlb controller in the v2 hierarchy, or no pages of 2 MiB")
+@pytest.mark.parametrize("page", [2 << 20, 1 << 30])
+def test_a_load_has_all_the_huge_pages_that_it_asks_for(page: int) -> None:
+    """They are touched when the load says that it is ready: the controller counts them, and they are given back."""
+    name = f"huge-load-{os.getpid()}-{page}"
+    load = Workload(kind=WorkloadKind.HUGE_PAGES, page_bytes=page, memory_bytes=page)
+    limit = HugepageLimit(page_bytes=page, limit_bytes=page)
+    container = ContainerRequest(
+        claim="db", cgroup=CgroupRequest(path="db", cpus=FIRST, hugepages=(limit,)), workloads=(load,)
+    )
+    with pool(page, 1):
+        with sandbox(SandboxRequest(containers=(container,)), run_id=name) as live:
+            use = read_hugetlb(live.hierarchy, "db", live.value.containers[0].cgroup, page)
+            assert (use.limit_bytes, use.usage_bytes) == (page, page)
+        assert traces(name) == []
 
 
 def test_a_request_without_them_turns_nothing_on() -> None:

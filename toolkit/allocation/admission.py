@@ -10,6 +10,8 @@ UNEXPECTED = "UnexpectedAdmissionError"
 TOPOLOGY_AFFINITY = "TopologyAffinityError"
 EMPTY_POD_SHARED_POOL = "EmptyPodSharedPoolError"
 SMT_ALIGNMENT = "SMTAlignmentError"
+INVALID = "Invalid"
+"""Not a kubelet's word but the API server's (``metav1.StatusReasonInvalid``): the pod never reaches a node."""
 
 
 class AdmissionError(Exception):
@@ -32,6 +34,11 @@ def topology_affinity(*, pod_level: bool = False, scope: str = "container") -> A
         return AdmissionError(TOPOLOGY_AFFINITY, "Resources cannot be allocated with Topology locality")
     end = "under pod-scope topology manager" if scope == "pod" else "with a container-level topology manager"
     return AdmissionError(TOPOLOGY_AFFINITY, f"Pod Scope pod with pod-level resources failed admission {end}")
+
+
+def invalid(cause: str) -> AdmissionError:
+    """Build the API server's refusal of a pod that its validation does not let pass."""
+    return AdmissionError(INVALID, f"API validation: {cause}")
 
 
 def empty_pod_shared_pool(cause: str) -> AdmissionError:

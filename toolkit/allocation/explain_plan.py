@@ -147,6 +147,8 @@ def pod_reasons(node: Node, pod: Pod, values: CpuValues, *, quota_disabled: bool
 def refusal(node: Node, pod: Pod, result: Admission) -> str:
     """Explain why a pod was refused."""
     topology = node.topology
+    if result.reason == refusals.INVALID:
+        return f"refused by the API server, before any node: {result.message}"
     if result.reason == refusals.TOPOLOGY_AFFINITY:
         wanted = "on one NUMA node" if topology.policy == "single-numa-node" else "on as few NUMA nodes as possible"
         unit = "the pod" if topology.scope == POD_SCOPE else "one of its containers"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from toolkit.allocation.admission import AdmissionError, StartupError, topology_affinity
+from toolkit.allocation.admission import AdmissionError, StartupError, invalid, topology_affinity
 from toolkit.allocation.checkpoint.cpu import restore_cpu_state, write_cpu_checkpoint
 from toolkit.allocation.checkpoint.format import CheckpointError
 from toolkit.allocation.checkpoint.memory import restore_memory_state, write_memory_checkpoint
@@ -122,6 +122,8 @@ class Node:
 
     def _try(self, pod: Pod) -> Admission:
         try:
+            if pod.invalid:
+                raise invalid(pod.invalid)
             self._allocate_all(pod)
         except AdmissionError as error:
             return Admission(False, error.reason, error.message)

@@ -15,6 +15,8 @@ from toolkit.model.sandbox import Workload, WorkloadKind
 
 LOAD_DIRECTORY = Path(__file__).resolve().parent / "load"
 MAX_WORKERS = 4096
+HUGE_PAGES = (2 << 20, 1 << 30)
+"""Sizes of huge pages that a load can touch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ _OWN: dict[WorkloadKind, str] = {
     WorkloadKind.AFFINITY_ESCAPER: "escape",
     WorkloadKind.EXEC_STORM: "exec",
     WorkloadKind.SYSCALL: "syscall",
+    WorkloadKind.HUGE_PAGES: "huge",
     WorkloadKind.PULSE: "pulse",
 }
 SHELL = "/bin/sh"
@@ -87,9 +90,12 @@ def command(workload: Workload, programs: Programs) -> Command:
     if workload.kind is WorkloadKind.QUIET and workload.threads == 1:
         return Command(argv=(programs.sleep, _FOR_EVER_S), comm=Path(programs.sleep).name, workers=0)
     if own := _OWN.get(workload.kind):
-        argv = (programs.python, "-ISE", f"{programs.load}/work.py", own, str(workload.threads))
+        more: tuple[str, ...] = ()
+        if workload.kind is WorkloadKind.HUGE_PAGES:
+            _check_huge_pages(workload, where)
+            more = (str(workload.page_bytes), str(workload.memory_bytes))
         return Command(
-            argv=argv,
+            argv=(programs.python, "-ISE", f"{programs.load}/work.py", own, str(workload.threads), *more),
             comm=f"pinproof-{own}"[:15],
             workers=0 if workload.kind in (WorkloadKind.QUIET, WorkloadKind.PULSE) else workload.threads,
         )
@@ -105,3 +111,10 @@ def command(workload: Workload, programs: Programs) -> Command:
         comm=f"stress-ng-{stressor}"[:15],
         workers=workload.threads,
     )
+
+
+def _check_huge_pages(workload: Workload, where: str) -> None:
+    if workload.page_bytes not in HUGE_PAGES:
+        raise InputError(where, f"page_bytes {workload.page_bytes}", " or ".join(map(str, HUGE_PAGES)))
+    if workload.memory_bytes < 1 or workload.memory_bytes % workload.page_bytes:
+        raise InputError(where, f"memory_bytes {workload.memory_bytes}", f"whole pages of {workload.page_bytes}")

@@ -1,4 +1,4 @@
-"""A node says that it has resized a container, and does not touch its cpuset (F65)."""
+"""A node says that it has resized a container, and does not touch its files (F65)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ FAULT = Fault(
     id="resize-ignored",
     scope=Scope.RUN,
     title="a resize is answered and not done",
-    changes="the cpuset of the target stays what it was before the resize; those of others follow",
+    changes="cpuset and CFS quota of the target stay what they were before the resize; those of others follow",
     field=("F65",),
-    rules=("applied", "cpuset-containment", "exclusive-cpus"),
+    rules=("applied", "cpuset-containment", "exclusive-cpus", "quota-throttling"),
     injectable=False,
     words=(Word(word="resize-ignored", when=When.CHANGE),),
 )

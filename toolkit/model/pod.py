@@ -90,6 +90,7 @@ class Pod:
     the order in which the kubelet allocates.
 
     :param resources: the pod-level budget, where the manifest has one.
+    :param invalid: why the API server would not take the pod; empty if it would, or if nobody asked.
     """
 
     uid: str
@@ -97,6 +98,7 @@ class Pod:
     containers: tuple[Container, ...]
     namespace: str = "default"
     resources: Resources | None = None
+    invalid: str = ""
     qos_class: QosClass = field(init=False)
     pod_level: bool = field(init=False)
     """Whether a pod-level budget is set."""

@@ -7,6 +7,7 @@ Source: Kubernetes API reference v1.36 "Pod"; KEP-2837 "Defaulting" (pod-level r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -192,11 +193,28 @@ def read_pod(data: object, where: str) -> Pod:
 
     :raises InputError: one line that names the place.
     """
-    manifest = read_document(_Manifest, data, where, EXPECTED)
-    metadata = manifest.metadata
-    pod = manifest.spec.pod(uid=metadata.uid, name=metadata.name, namespace=metadata.namespace)
+    pod = _read(data, where)
     _refuse_what_the_api_refuses(pod, where)
     return with_defaults(pod)
+
+
+def read_submitted_pod(data: object, where: str) -> Pod:
+    """Read a manifest as :func:`read_pod` does, but keep a pod whose resources the API refuses, with the reason.
+
+    :raises InputError: it is no manifest of a pod at all.
+    """
+    pod = _read(data, where)
+    try:
+        _refuse_what_the_api_refuses(pod, f"pod {pod.name}")
+    except InputError as error:
+        pod = replace(pod, invalid=str(error))
+    return with_defaults(pod)
+
+
+def _read(data: object, where: str) -> Pod:
+    manifest = read_document(_Manifest, data, where, EXPECTED)
+    metadata = manifest.metadata
+    return manifest.spec.pod(uid=metadata.uid, name=metadata.name, namespace=metadata.namespace)
 
 
 def read_vector_pod(data: object, where: str) -> Pod:
@@ -219,7 +237,7 @@ def with_defaults(pod: Pod) -> Pod:
         for c in pod.containers
     )
     resources = pod.resources
-    filled = Pod(uid=pod.uid, name=pod.name, namespace=pod.namespace, containers=containers, resources=resources)
+    filled = replace(pod, containers=containers)
     if resources is None or not filled.pod_level:
         return filled
     huge = {n: q for n, q in aggregate(filled, limits=True).items() if n.startswith(HUGEPAGES_PREFIX)}
@@ -231,7 +249,7 @@ def with_defaults(pod: Pod) -> Pod:
         asked = {n: q for n, q in limits.items() if is_pod_level_resource(n)}
         requests = {**asked, **needed, **requests}
     budget = Resources(requests=requests, limits=limits)
-    return Pod(uid=pod.uid, name=pod.name, namespace=pod.namespace, containers=containers, resources=budget)
+    return replace(filled, resources=budget)
 
 
 def _refuse_what_the_api_refuses(pod: Pod, where: str) -> None:

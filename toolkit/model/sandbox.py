@@ -34,6 +34,8 @@ class WorkloadKind(StrEnum):
     """Busy in kernel mode."""
     MEMORY = "memory"
     """Touches ``memory_bytes`` of anonymous memory again and again."""
+    HUGE_PAGES = "huge-pages"
+    """Touches ``memory_bytes`` of huge pages (``page_bytes`` each) again and again."""
     PULSE = "pulse"
     """Sleeps 10 ms, runs 0.05 ms in user mode, for ever: many short known intervals (the canaries do this)."""
 
@@ -46,6 +48,7 @@ class Workload:
     kind: WorkloadKind = WorkloadKind.QUIET
     threads: int = 1
     memory_bytes: int = 16 * 1024 * 1024
+    page_bytes: int = 2 << 20
 
 
 @stage_value

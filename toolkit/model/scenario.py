@@ -52,8 +52,14 @@ class Requirements:
     """All NUMA nodes have the same number of CPUs: what one node leaves must fit any other."""
     hugepages_2mib: int = 0
     """Huge pages of 2 MiB that the machine has in its pools."""
+    hugepages_1gib: int = 0
+    """Huge pages of 1 GiB that the machine has in its pools."""
+    hugepages_2mib_a_node: int = 0
+    """Huge pages of 2 MiB that each NUMA node with CPUs has in its pool."""
     memory_mib: int = 0
     """Memory that the kubelet's discovery finds."""
+    memory_nodes: int = 1
+    """NUMA nodes that have memory, with CPUs or without."""
 
 
 @stage_value
@@ -128,6 +134,13 @@ class Scenario:
     """Pods, and containers of pods (``pod/container``), that end before the pods after the last of them arrive."""
     arrivals: tuple[str, ...] = ()
     """Pods whose containers are all started at once, while they are observed."""
+    leaves: tuple[str, ...] = ()
+    """Guaranteed pods that come while the others are observed, stay for a while, and leave again."""
+    kubelet_restart: dict[str, Any] | None = None
+    """Settings that replace the scenario's, key by key, for a kubelet that is started over the state files; ``None``:
+    there is no such restart."""
+    refused_restart: str = ""
+    """Words of the refusal with which that kubelet must not start; empty: it must start."""
     restarts: tuple[str, ...] = ()
     """Containers that are stopped and started again while they are observed."""
     resizes: tuple[dict[str, Any], ...] = ()

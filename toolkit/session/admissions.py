@@ -6,11 +6,13 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.session.planning import Planned
 from toolkit.session.resizing import Answer
+from toolkit.session.restarting import Restarted
 
 ADMISSION = "admission"
 """The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
 of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
 NODE = "node"
+RESTART = "kubelet (restart)"
 
 
 def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
@@ -22,7 +24,9 @@ def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
         if name in known
     ]
     verdicts += [_resize(answer, scenario.rejected_resizes.get(answer.pod)) for answer in work.answers]
-    plans = (work.before, work.plan, work.resized)
+    if work.restarted is not None:
+        verdicts.append(_restart(work.restarted, scenario.refused_restart))
+    plans = (work.before, work.plan, work.visited, work.resized)
     warnings = [warning for plan in plans if plan is not None for warning in plan.warnings]
     if warnings:
         verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))
@@ -54,6 +58,19 @@ def _resize(answer: Answer, wanted: str | None) -> Verdict:
     if wanted not in answer.text:
         return _verdict(subject, Outcome.FAILED, f"the resize should not be done with {wanted!r}: {answer.text}")
     return _verdict(subject, Outcome.PASSED, f"the resize was answered with {answer.text}")
+
+
+def _restart(done: Restarted, wanted: str) -> Verdict:
+    if done.refusal:
+        if wanted and wanted in done.refusal:
+            return _verdict(RESTART, Outcome.PASSED, done.refusal)
+        return _verdict(RESTART, Outcome.FAILED, f"{done.refusal}{f', not with {wanted!r}' if wanted else ''}")
+    if wanted:
+        return _verdict(RESTART, Outcome.FAILED, f"it should not have started over the state files ({wanted})")
+    if done.evicted:
+        pod, reason = done.evicted[0]
+        return _verdict(RESTART, Outcome.FAILED, f"it does not admit pod {pod}, which runs, again: {reason}")
+    return _verdict(RESTART, Outcome.PASSED, "it starts over the state files and admits every pod again")
 
 
 def _verdict(subject: str, outcome: Outcome, reason: str) -> Verdict:

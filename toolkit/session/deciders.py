@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pydantic.alias_generators import to_camel
+
 from toolkit.allocation.device.manager import Device, read_devices
 from toolkit.allocation.sources import DRA_PREFIX, ClearCfs, adjust, with_dra_claims
 from toolkit.errors import InputError
@@ -58,7 +60,7 @@ def host_devices(topology: Topology) -> tuple[Device, ...]:
 def refuse_with_changes(scenario: Scenario, where: str) -> None:
     """Refuse a scenario whose pods change while these decide: nobody says what they would do.
 
-    :raises InputError: departures or resizes beside one of these keys.
+    :raises InputError: departures, resizes, visits or a restart beside one of these keys.
     """
     keys = {
         "devices": scenario.devices or scenario.devices_of_host,
@@ -66,10 +68,11 @@ def refuse_with_changes(scenario: Scenario, where: str) -> None:
         "adjusters": scenario.adjusters,
         "draClaims": scenario.dra_claims,
     }
-    changes = "departures" if scenario.departures else "resizes" if scenario.resizes else ""
+    kinds = ("departures", "resizes", "leaves", "kubelet_restart")
+    changes = next((kind for kind in kinds if getattr(scenario, kind) not in ((), None)), "")
     named = next((key for key, value in keys.items() if value), "")
     if changes and named:
-        raise InputError(where, f"{changes} and {named}", "one of them")
+        raise InputError(where, f"{to_camel(changes)} and {named}", "one of them")
 
 
 def decided_beside(plan: Plan, scenario: Scenario) -> Plan:

@@ -22,7 +22,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl, Scenario
-from toolkit.session import from_plan, observe, resizing
+from toolkit.session import from_plan, observe, resizing, visiting
 from toolkit.session.engine import Act, session
 from toolkit.session.from_plan import Stage
 from toolkit.session.kubelet_state import node_word
@@ -30,6 +30,7 @@ from toolkit.session.load import await_load
 from toolkit.session.planning import Planned
 from toolkit.session.prepared import Prepared
 from toolkit.session.record import Run, whole
+from toolkit.session.resize_writes import write_bandwidth
 from toolkit.session.stopping import go_on
 
 STAGE_S = 1.0
@@ -87,7 +88,7 @@ def _run_stages(
     work: Planned, settings: Settings, run_id: str, done: list[Run], progress: Callable[[float], None]
 ) -> tuple[str, ...]:
     """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
-    stages = from_plan.stages(work.plan, work.before)
+    stages = _stages(work)
     requests = [from_plan.sandbox_request(stage.plan, work.scenario, stage.containers) for stage in stages]
     union = replace(_union(requests), cpus=settings.cpus)
     with apply.sandbox(union, run_id=run_id, runtime=settings.runtime, root=settings.root, start=False) as live:
@@ -98,6 +99,8 @@ def _run_stages(
                 break
             last = number == len(stages) - 1
             late = frozenset(work.scenario.arrivals) if last else frozenset[str]()
+            if number and stages[number - 1].name == resizing.BEFORE:
+                write_bandwidth(live, work.plan, stage.plan)
             for parent in request.parents:
                 if parent != parents[parent.path]:
                     live.set_parent(parent)
@@ -139,14 +142,17 @@ def run_controls(
     word = word_of(control)
     run_id = store.new_run_id(f"{work.scenario.name}-broken")
     real = node or work
-    stages = from_plan.stages(work.plan, work.before)
+    stages = _stages(work)
     target = control.target
     stage = next((stage for stage in reversed(stages) if not target or target in _names(stage, work)), stages[-1])
-    put = replace(stage, plan=real.plan) if node is not None else stage
+    # Who ignores a resize has the quotas of before; so has a node that is set up otherwise.
+    put = replace(stage, plan=real.plan) if node is not None or word.when is When.CHANGE else stage
     request = replace(from_plan.sandbox_request(put.plan, real.scenario, put.containers), cpus=settings.cpus)
     seconds = min(CONTROL_S, settings.duration_s or work.scenario.duration_s)
     with contextlib.ExitStack() as stack:
         live = stack.enter_context(apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root))
+        if word.when is When.CHANGE:
+            write_bandwidth(live, put.plan, stage.plan, ignored=target)
         claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
         claims = word.promise(control, claims)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
@@ -171,6 +177,10 @@ def run_controls(
         act = partial(_watch, window, action, lambda _seconds: None, escaper=escaper)
         done = _judged(work, stage, settings.runs / run_id, live, claims, window, act)
     return replace(done, controls=controls, hidden=escaper.hidden if escaper else "")
+
+
+def _stages(work: Planned) -> tuple[Stage, ...]:
+    return resizing.parted(work.scenario, from_plan.stages(work.plan, work.before), work.resized)
 
 
 def _names(stage: Stage, work: Planned) -> frozenset[str]:
@@ -246,8 +256,10 @@ def _act(
     for claim in work.scenario.restarts:
         with opened.observer.restarting(claim):
             live.restart(claim)
+    if work.visited is not None:
+        visiting.carry_out(live, opened, claims, work.scenario, (work.plan, work.visited), ignored)
     if work.resized is not None:
-        resizing.carry_out(live, opened, claims, work.resized, ignored)
+        resizing.carry_out(live, opened, claims, work.plan, work.resized, ignored)
 
 
 def _watch(

@@ -24,6 +24,10 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
     if topology.kubelet.error is not None:
         return f"the kubelet's hardware discovery fails on this machine: {topology.kubelet.error}"
     machine = machine_of(topology)
+
+    def pages(size: int) -> list[int]:
+        return [node.hugepages.get(size, 0) for node in machine.nodes if node.id in machine.numa_masks]
+
     sockets, caches = machine.socket_masks.values(), machine.uncore_masks.values()
     threads = requires.threads_per_core
     with_threads = sum(mask.bit_count() >= threads for mask in machine.core_masks.values())
@@ -37,7 +41,10 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
             min((sum(1 for cache in caches if not cache & ~socket) for socket in sockets), default=0),
             requires.l3_groups,
         ),
-        "huge pages of 2 MiB": (sum(node.hugepages.get(2 << 20, 0) for node in machine.nodes), requires.hugepages_2mib),
+        "huge pages of 2 MiB": (sum(pages(2 << 20)), requires.hugepages_2mib),
+        "huge pages of 2 MiB on each NUMA node": (min(pages(2 << 20), default=0), requires.hugepages_2mib_a_node),
+        "huge pages of 1 GiB": (sum(pages(1 << 30)), requires.hugepages_1gib),
+        "NUMA nodes with memory": (sum(node.memory_bytes > 0 for node in machine.nodes), requires.memory_nodes),
         "MiB of memory": (sum(node.memory_bytes for node in machine.nodes) >> 20, requires.memory_mib),
     }
     lacking = [f"{wanted} {what} (this machine has {found})" for what, (found, wanted) in has.items() if found < wanted]

@@ -6,15 +6,19 @@ on the machine.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolkit.model.claims import Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, Topology
-from toolkit.session.from_plan import claim_set, sandbox_request, stages
-from toolkit.session.planning import plan_all
+from toolkit.session.from_plan import Stage, claim_name, claim_set, running, sandbox_request, stages
+from toolkit.session.planning import Planned, plan_all
 
 CORES_A_NODE, THREADS, NODES, MEMORY_BYTES = 8, 2, 4, 1 << 38
+PAGES_KB = {"2048": 512, "1048576": 4}
+"""Huge pages of a node by their size."""
 LEVELS = {SubjectKind.POD: "of pods", SubjectKind.QOS: "of QoS classes"}
 
 
@@ -23,24 +27,31 @@ def judged(scenario: Scenario) -> tuple[str, ...]:
 
     :raises InputError: it cannot be planned.
     """
-    work = plan_all(scenario, reference(scenario.requires))
-    last = stages(work.plan, work.before)[-1]
-    plan = work.resized or last.plan
-    request = sandbox_request(plan, scenario, last.containers)
+    last = fullest(plan_all(scenario, reference(scenario.requires)))
+    request = sandbox_request(last.plan, scenario, last.containers)
     places = tuple(
         SandboxContainer(claim=one.claim, cgroup=f"/s/{one.cgroup.path}", pids=()) for one in request.containers
     )
     made = Sandbox(run_id="s", root="/s", runtime="cgroupfs", containers=places)
-    claims = claim_set(plan, scenario, made, last.containers)
+    claims = claim_set(last.plan, scenario, made, last.containers)
     found = {word for claim in claims.claims for word in _words(claim)}
     node = (
         (claims.strict_reservation, "strict reservation"),
         (claims.transition_limit_ms is not None, "time of a change"),
         (claims.noise_budget_ns_per_s is not None, "noise budget"),
         (scenario.state_files, "state files"),
-        (bool(scenario.rejected_pods or scenario.rejected_resizes), "refusal"),
+        (bool(scenario.rejected_pods or scenario.rejected_resizes or scenario.refused_restart), "refusal"),
     )
     return tuple(sorted(found | {word for asked, word in node if asked}))
+
+
+def fullest(work: Planned) -> Stage:
+    """Return the last stage with all that is promised in it: after resizes, and with the pods that leave again."""
+    last = stages(work.plan, work.before)[-1]
+    if work.visited is not None:
+        everybody = frozenset(claim_name(pod, one) for pod, one in running(work.visited))
+        return replace(last, plan=work.visited, containers=everybody)
+    return replace(last, plan=work.resized or last.plan)
 
 
 def _words(claim: Claim) -> list[str]:
@@ -85,7 +96,7 @@ def reference(requires: Requirements) -> Topology:
                 id=node,
                 memory=MEMORY_BYTES,
                 cpus=CpuSet.of(cpu for cpu, own, _ in places if own == node),
-                hugepages_kb={},
+                hugepages_kb=PAGES_KB,
                 distances=tuple(10 if node == other else 20 for other in range(nodes)),
                 node_l3=(),
             )

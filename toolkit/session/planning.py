@@ -15,19 +15,23 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import read_settings
 from toolkit.model.plan import Plan
 from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
+from toolkit.model.pod_reader import read_pod, read_submitted_pod
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.session.deciders import decided_beside, devices_of, refuse_with_changes
 from toolkit.session.machine_amounts import resolve
 from toolkit.session.resizing import Answer, plan_resizes
+from toolkit.session.restarting import Restarted, plan_restart
+from toolkit.session.visiting import plan_visit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """A scenario on one machine. :param before: the plan until the departures, if there are any.
 
+    :param visited: the plan with the pods that come and leave again, if there are any.
     :param resized: the plan once the resizes are done, if there are any, with the node's ``answers``.
+    :param restarted: what became of a kubelet that was started over the state files, if one was.
     :param online: CPUs that are online.
     """
 
@@ -35,8 +39,10 @@ class Planned:
     topology: Topology
     plan: Plan
     before: Plan | None = None
+    visited: Plan | None = None
     resized: Plan | None = None
     answers: tuple[Answer, ...] = ()
+    restarted: Restarted | None = None
 
     @property
     def online(self) -> CpuSet:
@@ -51,7 +57,9 @@ class Planned:
     @property
     def admissions(self) -> tuple[tuple[str, bool, str, str], ...]:
         """What became of every pod: name, admitted, reason, message."""
-        pods = {pod.name: pod for part in (self.before, self.plan) if part is not None for pod in part.pods}
+        pods = {
+            pod.name: pod for part in (self.before, self.plan, self.visited) if part is not None for pod in part.pods
+        }
         return tuple((pod.name, pod.admitted, pod.reason, pod.message) for pod in pods.values())
 
 
@@ -73,7 +81,7 @@ def plan_scenario(scenario: Scenario, topology: Topology, *, quirks: bool = Fals
     :raises InputError: a pod or the configuration is wrong, or no kubelet would start with it.
     """
     work = plan_all(scenario, topology, quirks=quirks)
-    return work.resized or work.plan
+    return work.resized or work.visited or work.plan
 
 
 def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) -> Planned:
@@ -86,7 +94,7 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
     machine = machine_of(topology)
     refuse_with_changes(scenario, where)
     manifests = resolve(scenario.pods, config, machine, where)
-    pods = [read_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
+    pods = [read_submitted_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
     if scenario.resizes:
         if scenario.departures:
             raise InputError(where, "resizes and departures", "one of them")
@@ -94,6 +102,14 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
         wanted = [read_pod(pod, f"{where}: resize {i}") for i, pod in enumerate(changed)]
         first, after, answers = plan_resizes(scenario, pods, wanted, start_node(config, machine, quirks=quirks))
         return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
+    if scenario.kubelet_restart is not None:
+        made, restarted = plan_restart(
+            scenario, pods, machine, lambda fields: read_settings(fields, f"{where}: kubeletRestart")
+        )
+        return Planned(scenario=scenario, topology=topology, plan=made, restarted=restarted)
+    if scenario.leaves:
+        without, visited = plan_visit(scenario, pods, config, machine)
+        return Planned(scenario=scenario, topology=topology, plan=without, visited=visited)
     if not scenario.departures:
         devices = devices_of(scenario, topology, where)
         made = plan(pods, config, machine, devices=devices, cpu_plugins=scenario.cpu_plugins, quirks=quirks)

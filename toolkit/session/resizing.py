@@ -1,7 +1,8 @@
 """In-place resizes of a scenario: what the node answers, and how the machine follows while it is observed.
 
 Containers that lose CPUs are written first, so that no CPU has two owners at any time. A kubelet that updates pod by
-pod does not take care of that (``docs/failures.md`` F65); ``resize-ignored`` is what it then looks like.
+pod does not take care of that (``docs/failures.md`` F65); ``resize-ignored`` is what it then looks like. Where a quota
+changes, it is written between two windows (:func:`parted`).
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from dataclasses import dataclass, replace
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of
 from toolkit.allocation.resize import ResizeStatus, resize
-from toolkit.apply import cgroups
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.pod import Pod
 from toolkit.model.scenario import Scenario
-from toolkit.session.from_plan import claim_name
+from toolkit.session.from_plan import Stage, claim_name
 from toolkit.session.observe import Observation
-from toolkit.session.tree import parent_claims, parent_requests
+from toolkit.session.resize_writes import changes_bandwidth, with_bandwidth, write_limits
+from toolkit.session.tree import parent_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,10 @@ def plan_resizes(
     """Admit the pods, then ask for the resizes one after the other; return the plan before, after, and the answers.
 
     :param node: freshly started.
-    :raises InputError: a resize changes what is promised for a whole window.
+    :raises InputError: parts of CPU time are promised, which change.
     """
+    if scenario.weights:
+        raise InputError(f"scenario {scenario.name}", "weights with resizes", "one of them: parts of CPU time change")
     results = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods]
     before = plan_of(node, results)
     created = {
@@ -59,23 +62,24 @@ def plan_resizes(
         if done:
             results = [(pod, one, pool) if old.uid == pod.uid else (old, one, pool) for old, one, pool in results]
     after = plan_of(node, results)
-    _check_bandwidth(scenario, before, after)
     return before, after, tuple(answers)
 
 
-def _check_bandwidth(scenario: Scenario, before: Plan, after: Plan) -> None:
-    if scenario.weights:
-        raise InputError(f"scenario {scenario.name}", "weights with resizes", "one of them: parts of CPU time change")
-    for old, new in zip(before.pods, after.pods, strict=True):
-        pairs = [("pod", old.quota_us, new.quota_us)]
-        pairs += [(a.name, a.quota_us, b.quota_us) for a, b in zip(old.containers, new.containers, strict=True)]
-        for name, was, now in pairs:
-            if was != now:
-                raise InputError(
-                    f"scenario {scenario.name}",
-                    f"the resize of pod {old.name} changes the CFS quota of {name} ({was} to {now} us)",
-                    "a resize that changes none: a quota is judged over a whole window",
-                )
+BEFORE = "before the resize"
+"""The stage that judges the quotas of before: a quota is judged over a whole window, so it changes between two."""
+
+
+def parted(scenario: Scenario, stages: tuple[Stage, ...], after: Plan | None) -> tuple[Stage, ...]:
+    """Return the stages with one more before the last, where a resize changes a quota.
+
+    Who arrives late does so in the last, which has the quotas of afterwards from its beginning.
+    """
+    if after is None or not changes_bandwidth(stages[-1].plan, after):
+        return stages
+    last = stages[-1]
+    there = frozenset(name for name in last.containers if name.partition("/")[0] not in scenario.arrivals)
+    first = replace(last, name=BEFORE, containers=there)
+    return (*stages[:-1], first, replace(last, plan=with_bandwidth(last.plan, after)))
 
 
 def containers(plan: Plan) -> dict[str, tuple[PodPlan, ContainerPlan]]:
@@ -110,21 +114,15 @@ def resized_claims(claims: ClaimSet, after: Plan) -> ClaimSet:
     return replace(claims, claims=tuple(changed))
 
 
-def carry_out(live: LiveSandbox, opened: Observation, claims: ClaimSet, after: Plan, ignored: str = "") -> None:
+def carry_out(
+    live: LiveSandbox, opened: Observation, claims: ClaimSet, before: Plan, after: Plan, ignored: str = ""
+) -> None:
     """Let the machine follow: shares and memory limits, then cpusets, who loses CPUs first; then write down what is
-    promised.
+    promised. Quotas have been written before the window was opened.
 
     :param claims: what is promised now. :param ignored: a claim whose change of CPUs is announced, but not written.
     """
-    new = containers(after)
-    places = {one.claim: one.cgroup for one in live.value.containers}
-    for name, (_, container) in new.items():
-        if name in places:
-            cgroups.set_weight(live.hierarchy, places[name], shares=container.shares, weight=None)
-            if container.memory_limit_bytes is not None:
-                cgroups.set_memory_max(live.hierarchy, places[name], container.memory_limit_bytes)
-    for parent in parent_requests(after):
-        live.set_parent(replace(parent, quota_us=None))  # no resize changes a quota, and other limits may come first
+    write_limits(live, before, after)
     then = {claim.name: claim for claim in resized_claims(claims, after).claims}
     promised = {name: claim.cpus for name, claim in then.items()}
     moves = [(claim, cpus) for claim in claims.claims if (cpus := promised[claim.name]) and cpus != claim.cpus]

@@ -40,6 +40,10 @@ def flips(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
             yield f"{name}={value}", flipped(**{part: others if opposite is None else {**others, name: opposite}})
     for name, value in kubelet.get("featureGates", {}).items():
         yield f"{name}={value}", flipped(featureGates={**kubelet["featureGates"], name: not value})
+    for name, value in (scenario.kubelet_restart or {}).items():
+        rest = {key: other for key, other in (scenario.kubelet_restart or {}).items() if key != name}
+        if value != kubelet.get(name):
+            yield f"restart {name}", replace(scenario, kubelet_restart=rest)
     for key, nothing in BESIDE.items():
         if getattr(scenario, key):
             yield key, replace(scenario, **{key: nothing})  # type: ignore[arg-type]
@@ -59,7 +63,8 @@ def changes_nothing(scenario: Scenario, other: Scenario, topology: Topology) -> 
 def decided(scenario: Scenario, topology: Topology) -> tuple[object, ...]:
     """Return what a node decides: pods, CPUs, memory nodes, quotas, weights; not what was promised thereby."""
     work = plan_all(scenario, topology)
-    return tuple(_decided(plan) for plan in (work.before, work.plan, work.resized) if plan is not None)
+    plans = (work.before, work.plan, work.visited, work.resized)
+    return (work.restarted, *(_decided(plan) for plan in plans if plan is not None))
 
 
 def _decided(plan: Plan) -> tuple[object, ...]:

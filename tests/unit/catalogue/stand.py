@@ -17,7 +17,8 @@ from toolkit.model.plan import Plan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Sandbox, SandboxContainer, SandboxRequest
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-from toolkit.session.from_plan import Stage, claim_set, sandbox_request, stages
+from toolkit.session.from_plan import Stage, claim_set, sandbox_request
+from toolkit.session.judged import fullest
 from toolkit.session.kubelet_state import node_word
 from toolkit.session.planning import Planned, plan_all
 
@@ -39,8 +40,7 @@ class Stand:
 def stand(scenario: Scenario, topology: Topology) -> Stand:
     """Put a scenario on a machine that does not exist."""
     work = plan_all(scenario, topology)
-    last = stages(work.plan, work.before)[-1]
-    stage = replace(last, plan=work.resized) if work.resized is not None else last
+    stage = fullest(work)
     request = sandbox_request(stage.plan, scenario, stage.containers)
     made = Sandbox(
         run_id="stand",
@@ -132,7 +132,7 @@ def _held_by_pods(request: SandboxRequest, used: dict[str, int]) -> dict[str, in
     for pod in request.parents:
         inside = [one.claim for one in request.containers if one.cgroup.path.startswith(f"{pod.path}/")]
         total = sum(used[claim] for claim in inside)
-        most = 0.95 * (pod.quota_us or 0) / pod.period_us * WINDOW_NS
+        most = 0.97 * (pod.quota_us or 0) / pod.period_us * WINDOW_NS
         if 0 < most < total and len(inside) > 1:
             for claim in inside:
                 held[claim] = int(used[claim] * most / total)

@@ -10,10 +10,14 @@ import functools
 import pytest
 
 from tests.lab.harness.catalogue import dealt, machine, scenarios
+from tests.unit.catalogue.decisions import REFUSAL, decisions
 from tests.unit.catalogue.edits import edits
 from tests.unit.catalogue.stand import Stand, stand
 from toolkit.faults.registry import word_of
 from toolkit.model.verdict import Outcome
+from toolkit.session.admissions import admissions
+from toolkit.session.judged import judged
+from toolkit.session.planning import plan_all
 from validators.registry import judge, rule_named
 
 PLACES = {name: place for place, names in dealt().items() for name in names}
@@ -51,6 +55,28 @@ def test_every_promise_can_fail(name: str) -> None:
             silent.append((edit.promise, edit.rule, edit.subject))
 
     assert silent == []
+
+
+@pytest.mark.parametrize("name", sorted(PLACES))
+def test_every_refusal_can_fail(name: str) -> None:
+    """What must be refused, a pod, a resize, a restart: a node that does not refuse it is noticed."""
+    scenario = scenarios()[name]
+    silent = []
+    for subject, turned in decisions(plan_all(scenario, machine(PLACES[name]))):
+        verdicts = admissions(scenario, turned)
+        if not any(v.outcome is Outcome.FAILED and v.subject == subject for v in verdicts):
+            silent.append(subject)
+
+    assert silent == []
+
+
+def test_no_promise_is_left_unbroken() -> None:
+    """Every word of ``conformance --list`` is broken in some scenario that says it: what is judged can fail."""
+    listed = {word: name for name, scenario in scenarios().items() for word in judged(scenario)}
+    broken = {edit.promise for name in PLACES for edit in edits(stand_of(name))}
+    refused = any(True for name in PLACES for _ in decisions(plan_all(scenarios()[name], machine(PLACES[name]))))
+
+    assert {word: name for word, name in listed.items() if word not in broken | ({REFUSAL} if refused else set())} == {}
 
 
 def test_a_node_without_distribution_is_noticed() -> None:

@@ -36,6 +36,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "container-scope-init",
         "container-scope-mixed",
         "container-scope-shared",
+        "example-container-scope",
         "memory-container-scope-burstable",
         "memory-container-scope-exclusive",
         "memory-container-scope-refused",
@@ -44,7 +45,13 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "align-by-socket",
     ),
     # Shows memory, and the limit on the number of nodes.
-    "topologyManagerPolicy=single-numa-node": ("memory-app", "memory-init-and-app", "memory-pods", "numa-max-nodes"),
+    "topologyManagerPolicy=single-numa-node": (
+        "hugepages-touched",
+        "memory-app",
+        "memory-init-and-app",
+        "memory-pods",
+        "numa-max-nodes",
+    ),
     # The gates hide options; that pods get the same without them is what is shown.
     "CPUManagerPolicyAlphaOptions=False": (
         "gates-off-four-and-two",

@@ -19,7 +19,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.session import conformance, kubelet_state
 from toolkit.session.from_plan import claim_set, stages
 from toolkit.session.planning import Planned, plan_all, plan_scenario
-from toolkit.session.resizing import resized_claims
+from toolkit.session.resizing import BEFORE, parted, resized_claims
 
 GATE = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
 ON = {**GATE, "featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}
@@ -95,13 +95,27 @@ def test_promises_follow_the_resize() -> None:
     [
         {"weights": True},
         {"departures": ("web",)},
-        {"kubelet": {"cpuManagerPolicy": "none"}},
     ],
 )
 def test_what_one_window_cannot_judge_is_refused(wrong: dict[str, Any]) -> None:
-    """Weights, departures, and quotas that change are told in one line."""
+    """Weights and departures are told in one line."""
     with pytest.raises(InputError):
         plan_all(resizing(**wrong), machine(4))
+
+
+def test_windows_part_where_a_quota_changes() -> None:
+    """The quotas of before have a stage of their own, without pods that come late; CPUs change in an open window."""
+    work = plan_all(resizing(kubelet={"cpuManagerPolicy": "none"}, arrivals=("web",)), machine(4))
+    whole = stages(work.plan)
+
+    first, last = parted(work.scenario, whole, work.resized)
+
+    assert (first.name, sorted(first.containers)) == (BEFORE, ["db/c"])
+    assert (last.name, sorted(last.containers)) == ("", ["db/c", "web/c"])
+    quotas = [[(pod.quota_us, pod.containers[0].quota_us) for pod in one.plan.pods] for one in (first, last)]
+    assert quotas == [[(100_000, 100_000), (-1, -1)], [(200_000, 200_000), (-1, -1)]]
+    exclusive = plan_all(resizing(), machine(4))
+    assert parted(exclusive.scenario, stages(exclusive.plan), exclusive.resized) == stages(exclusive.plan)
 
 
 def test_model_and_state_file_speak() -> None:

@@ -228,6 +228,9 @@ def test_controls_with_the_same_fault_share_a_run() -> None:
         (Requirements(threads_per_core=2), "1 cores of 2 threads (this machine has 0)"),
         (Requirements(memory_mib=8192), "8192 MiB of memory"),
         (Requirements(hugepages_2mib=2), "2 huge pages of 2 MiB"),
+        (Requirements(hugepages_2mib_a_node=1), "1 huge pages of 2 MiB on each NUMA node"),
+        (Requirements(hugepages_1gib=1), "1 huge pages of 1 GiB"),
+        (Requirements(memory_nodes=2), "2 NUMA nodes with memory"),
         (Requirements(max_numa_nodes=1), None),
         (Requirements(even_numa_nodes=True), None),
     ],
@@ -252,3 +255,16 @@ def test_a_fault_that_changes_nothing_is_told() -> None:
     assert conformance.idle_fault(alone, control) == "shared/main has all CPUs (0-1) anyway: nothing to widen"
     assert idle("shared/main", "widen-cpuset") is None
     assert idle("own/main", "set-quota") is None
+
+
+def test_a_pod_that_the_api_refuses_is_refused_and_the_others_are_planned() -> None:
+    """KEP-5526, failure case: containers beyond the pod's budget. No mistake of the file, an answer to that pod."""
+    budget = {"requests": {"cpu": "1", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}}
+    over = pod("over", container("a", "1"), container("b", "1"), resources=budget)
+    work = plan_all(scenario(over, pod("web", container("main", "1")), rejected_pods={"over": "Invalid"}), machine(2))
+
+    refused, admitted = work.plan.pods
+    assert (refused.admitted, refused.reason) == (False, "Invalid")
+    assert refused.message.startswith("API validation: pod over: spec.resources: containers request 2 cpu, the pod 1")
+    assert str(admitted.containers[0].cpus) == "1"
+    assert {v.outcome for v in conformance.admissions(work.scenario, work)} == {Outcome.PASSED}

@@ -1,11 +1,13 @@
 """Workloads that no generator at hand does the way they are needed here.
 
-Usage: ``work.py KIND WORKERS``. The main process names itself ``pinproof-main`` and forks its workers, which name
-themselves ``pinproof-KIND``; if one dies, the main process ends too. ``quiet`` has threads in place of workers.
+Usage: ``work.py KIND WORKERS [ARGUMENTS]``. The main process names itself ``pinproof-main`` and forks its workers,
+which name themselves ``pinproof-KIND``; if one dies, the main process ends too. ``quiet`` has threads in place of
+workers.
 
 ``quiet``: sleeps in several threads. ``escape``: asks sched_setaffinity for every CPU in turn, 2 ms of work on each.
 ``exec``: short-lived fork + exec children (stress-ng refuses to do that as root). ``syscall``: reads /dev/zero in
 64 KiB pieces, so that nearly all its time is kernel mode in system calls of some microseconds.
+``huge PAGE BYTES``: maps BYTES of huge pages of PAGE bytes each and writes to every page, ten times a second.
 ``pulse``: 10 ms of sleep, 0.05 ms of work, for ever.
 """
 
@@ -90,6 +92,28 @@ def syscall() -> None:
         os.readv(source, buffers)
 
 
+MAP_HUGETLB = 0x40000
+MAP_HUGE_SHIFT = 26
+"""``include/uapi/linux/mman.h``; not in the standard library."""
+
+
+def huge() -> None:
+    """Have huge pages, all of them touched; a page that the limit refuses ends it (SIGBUS)."""
+    import mmap  # for this one only
+
+    page, size = int(sys.argv[3]), int(sys.argv[4])
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_HUGETLB | (page.bit_length() - 1) << MAP_HUGE_SHIFT
+    memory = mmap.mmap(-1, size, flags=flags)
+    count = 0
+    while True:
+        for place in range(0, size, page):
+            memory[place] = count & 0xFF
+        if count == 0:
+            name_self("pinproof-huge")
+        count += 1
+        time.sleep(0.1)
+
+
 def main() -> int:
     """Run the workers until one of them ends."""
     kind, workers = sys.argv[1], int(sys.argv[2])
@@ -97,7 +121,7 @@ def main() -> int:
         quiet(workers)
     if kind == "pulse":
         pulse()
-    work = {"escape": escape, "exec": exec_storm, "syscall": syscall}[kind]
+    work = {"escape": escape, "exec": exec_storm, "syscall": syscall, "huge": huge}[kind]
     name_self("pinproof-main")
     for _ in range(workers):
         if os.fork() == 0:

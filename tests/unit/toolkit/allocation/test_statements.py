@@ -22,13 +22,16 @@ from toolkit.model.plan import PodPlan
 ROOT = Path(__file__).parents[4]
 CODE = ROOT / "toolkit/allocation"
 TESTS = Path(__file__).parent
-HEAD = "| statement | source | code | test |"
+HEAD = "| ids | statement | source | code | test |"
+LIST = ROOT / "docs/statements.md"
+ID = re.compile(r"[A-Z]{3}-\d+")
 PLACE = re.compile(r"`([^`]+)`")
 
 
 class Row(NamedTuple):
-    """One statement: its source, and the names in backticks of its code and of its tests."""
+    """One statement: its ids, its source, and the names in backticks of its code and of its tests."""
 
+    ids: tuple[str, ...]
     statement: str
     source: str
     code: tuple[str, ...]
@@ -37,11 +40,11 @@ class Row(NamedTuple):
 
 def rows() -> list[Row]:
     """Return the table."""
-    _, _, table = (CODE / "README.md").read_text(encoding="utf-8").partition(f"{HEAD}\n|---|---|---|---|\n")
+    _, _, table = (CODE / "README.md").read_text(encoding="utf-8").partition(f"{HEAD}\n|---|---|---|---|---|\n")
     lines = table.partition("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    assert all(len(row) == 4 for row in cells)
-    return [Row(row[0], row[1], tuple(PLACE.findall(row[2])), _named(row[3])) for row in cells]
+    assert all(len(row) == 5 for row in cells)
+    return [Row(tuple(ID.findall(row[0])), *row[1:3], tuple(PLACE.findall(row[3])), _named(row[4])) for row in cells]
 
 
 def _named(cell: str) -> tuple[str, ...]:
@@ -60,7 +63,7 @@ def functions(path: Path) -> set[str]:
 
 def missing(row: Row) -> list[str]:
     """Return what a row names and the tree does not have."""
-    found = [place for place in row.code if not any((base / place).exists() for base in (CODE, CODE.parent))]
+    found = [place for place in row.code if not any((base / place).exists() for base in (CODE, CODE.parent, ROOT))]
     for name in row.tests:
         file, _, test = name.partition("::")
         path = next((base / file for base in (TESTS, TESTS.parent / "model", ROOT) if (base / file).is_file()), None)
@@ -81,25 +84,33 @@ def test_every_row_names_code_and_tests_that_exist(row: Row) -> None:
 
 def test_a_row_of_yesterday_is_noticed() -> None:
     """The check fails for a file, and for a test, that does not exist."""
-    row = Row("x", "x", ("cpu/gone.py",), ("test_planner.py::test_gone", "test_gone.py"))
+    row = Row((), "x", "x", ("cpu/gone.py",), ("test_planner.py::test_gone", "test_gone.py"))
     assert missing(row) == ["cpu/gone.py", "test_planner.py::test_gone", "test_gone.py"]
 
 
-STATEMENTS = (
-    "Options under pod scope",
-    "The containers' requests together exceed the budget",
-    "Reserved by quantity",
-    "What an init container gives back",
-    "Providers whose hints conflict",
-    "`numMinSharedCPUs`",
-)
-"""Statements of which the table must speak, beside those that it had when it was made."""
+def listed() -> dict[str, str]:
+    """Return the list of statements: id and document."""
+    found = {}
+    for line in LIST.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if len(cells) == 3 and ID.fullmatch(cells[0]):
+            assert cells[0] not in found
+            assert cells[2].endswith(".")
+            found[cells[0]] = cells[1]
+    return found
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
-def test_the_table_speaks_of(statement: str) -> None:
-    """None of them is dropped."""
-    assert [row.statement for row in rows() if row.statement.startswith(statement)] != []
+def test_every_statement_has_a_row() -> None:
+    """No statement of the specification is without code and test, and no row has an id of none."""
+    told = [name for row in rows() for name in row.ids]
+
+    assert sorted(told) == sorted(set(told))
+    assert set(told) == set(listed())
+
+
+def test_every_document_has_statements() -> None:
+    """The five documents that are validated."""
+    assert set(listed().values()) == {"NRM", "Memory", "KEP-5526", "CPU management", "KEP-4540"}
 
 
 @pytest.mark.parametrize(("amount", "reserved"), [("1500m", "0,4"), ("2500m", "0-1,4"), ("4", "0-1,4-5")])

@@ -48,6 +48,8 @@ def test_the_programs_of_the_package_exist() -> None:
         Workload(threads=-1),
         Workload(kind=WorkloadKind.SPIN, threads=10**9),
         Workload(kind=WorkloadKind.MEMORY, memory_bytes=0),
+        Workload(kind=WorkloadKind.HUGE_PAGES, memory_bytes=1 << 20),
+        Workload(kind=WorkloadKind.HUGE_PAGES, page_bytes=4096),
     ],
 )
 def test_numbers_without_sense_are_refused(workload: Workload) -> None:

@@ -33,6 +33,7 @@ ONLY_IN_SCENARIOS = {
     "unlimit-hugepages",
     "pile-up",
     "resize-ignored",
+    "reconcile-missed",
     "tight-limit",
     "change-node",
     "misconfigure-node",
