@@ -11,8 +11,8 @@ from probes.observer import Violation
 from toolkit.cli.common import say_line
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
-from toolkit.report.counters import Look
 from toolkit.report.live_lines import Pending
+from toolkit.session.counters import Look
 
 EVERY_S = 10.0
 

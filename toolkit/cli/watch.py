@@ -25,10 +25,10 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome
-from toolkit.report.counters import Look
 from toolkit.report.table import render_table, render_window
 from toolkit.session import observe
 from toolkit.session.consecutive import WINDOW_S, Judged
+from toolkit.session.counters import Look
 from toolkit.session.engine import session
 from toolkit.session.following import Follower
 from toolkit.session.preflight import require_run

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from toolkit.model.claims import ClaimSet, ExclusivePolicy
 from toolkit.model.evidence import Evidence, OwnerClass
-from toolkit.report.text import count
+from toolkit.model.wording import count
 
 TOP = 3
 """System tasks that are named on a line."""

@@ -15,8 +15,8 @@ from prometheus_client import generate_latest
 
 from toolkit.disk import write_output
 from toolkit.errors import InputError
-from toolkit.report.counters import Look
 from toolkit.report.metrics import Judge, MetricsServer, Promised, SessionCollector, registered
+from toolkit.session.counters import Look
 from validators.registry import judge
 
 PERIOD_S = 15.0
