@@ -218,8 +218,8 @@ RULE = Rule(
             burst, the weight or shares, and the memory limit.
 
             A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
-            the time of the readings that differed, and who wrote the file last before them, where the kernel reports
-            that. A value that could not be read is undecided. Readings more than 3 s apart leave the rule undecided.
+            the time of the readings that differed, and the last writer before each, if the kernel reports it. A
+            value that could not be read is undecided. Readings more than 3 s apart leave the rule undecided.
 
             CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
             kubelet asked for and when.

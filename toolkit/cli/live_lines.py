@@ -34,7 +34,7 @@ class LiveLines:
         if now_s - self._said_s.get(key, float("-inf")) < EVERY_S:
             return
         self._said_s[key] = now_s
-        told(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
+        show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
 
     def tick(self, look: Callable[[], Look]) -> None:
         """Say what goes on, when it is time. Nothing is read while nothing goes on."""
@@ -47,13 +47,13 @@ class LiveLines:
         lines = self._pending.lines()
         self._said_s = {key: said for key, said in self._said_s.items() if self._goes_on or now_s - said < EVERY_S}
         for line in lines:
-            told(line)
+            show_line(line)
 
     def ended(self, claims: ClaimSet, evidence: Evidence) -> None:
         """Take the rest of a window that has ended."""
         self._pending.ended(claims, evidence)
 
 
-def told(text: str) -> None:
+def show_line(text: str) -> None:
     """Print one line with the time, on standard error."""
     say_line(f"{time.strftime('%H:%M:%S')} {text}", err=True)

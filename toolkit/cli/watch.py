@@ -16,7 +16,7 @@ import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
-from toolkit.cli.live_lines import LiveLines, told
+from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.host.topology import read_topology
@@ -62,7 +62,7 @@ ROOM = 3
     "--keep",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Keep at most N windows on disk: the oldest go, those that passed first, those that failed last.",
+    help="Keep at most N windows on disk. Delete the oldest; delete passed windows before failed ones.",
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
@@ -74,8 +74,8 @@ ROOM = 3
 @click.option(
     "--trace-syscalls",
     is_flag=True,
-    help="See who writes control files and changes affinity masks where the kernel refuses the cheap way; slows every "
-    "system call of the machine by some 35 ns.",
+    help="See who writes control files and changes affinity masks on kernels without BPF trampolines, by tracing every "
+    "system call (some 35 ns each).",
 )
 @runs_option
 @verbose_option
@@ -187,8 +187,8 @@ def _watch(
 
 def _follower(kubelet: bool, chosen: tuple[Chosen, ...], places: Places) -> Follower | None:
     if kubelet:
-        return Follower(KubeletSource(places), told)
-    return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, told), told) if chosen else None
+        return Follower(KubeletSource(places), show_line)
+    return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, show_line), show_line) if chosen else None
 
 
 def _claims_of_file(path: Path) -> ClaimSet:

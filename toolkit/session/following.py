@@ -32,7 +32,7 @@ BY = "kubelet"
 class Follower:
     """Follow a source: :meth:`first` once, then a ``with`` block around the windows, :meth:`look` again and again.
 
-    :param report: told of each subject that comes or goes, one line.
+    :param report: called with one line for each subject that comes or goes.
     """
 
     def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
@@ -45,7 +45,7 @@ class Follower:
         self._now = ClaimSet(claims=())
         """What :meth:`claims` says: replaced as a whole, because metrics ask from threads of their own."""
         self._giving_back: dict[str, CpuSet] = {}
-        """What the observer was told last; a change of the set makes it forget."""
+        """What was given to the observer last; a change of the set makes it forget."""
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
         self._latest: SourceReading | None = None
