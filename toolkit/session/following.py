@@ -23,8 +23,8 @@ from toolkit.session.said import Said
 from toolkit.sources.changes import Changes
 from toolkit.sources.live_source import LiveSource, SourceReading
 
-SETTLE_S = 0.05
-"""A change is seldom alone: a container is made by several writes."""
+MORE_WRITES_S = 0.05
+"""So long more writes are awaited: a change is seldom alone, a container is made by several."""
 BY = "kubelet"
 """Who changes claims, in transitions: the promise moves with the change."""
 
@@ -189,7 +189,7 @@ class Follower:
                 end_s = time.monotonic() + self._source.every_s
                 while not self._stop.is_set() and time.monotonic() < end_s:
                     if changes.wait(min(0.2, end_s - time.monotonic())):
-                        self._stop.wait(SETTLE_S)
+                        self._stop.wait(MORE_WRITES_S)
                         break
                 if self._stop.is_set():
                     return
