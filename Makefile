@@ -51,6 +51,10 @@ test: root setup-test ## all tests that need no other machine: unit and integrat
 test-unit: setup-test ## the tests that need no root
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
 
+.PHONY: mutants
+mutants: setup-test ## break twenty lines, one after the other: the quick tests must notice each
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
 .PHONY: bench
 bench: root setup-test ## measure: every tests/benchmarks/bench_*.py, or those named in ARGS (root)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -57,7 +57,7 @@ is_root() { [ "$(id -u)" = 0 ]; }
 
 unverified() {
 	note "the package names for dnf (Fedora, RHEL) are written from their documentation and were never run;" \
-		"tell us what was wrong"
+		"please report what was wrong"
 }
 
 # ---------------------------------------------------------------- packages

@@ -147,7 +147,7 @@ class Observer(Windows):
         for witness in self.witnesses:
             # Where a task was just being moved, the kernel's word may still be on its way.
             witness.wait_for(window)
-        self.catch_up()  # a CPU that went or came just before the end may have been told after it
+        self.catch_up()  # a CPU that went or came just before the end may have been reported after it
         with self.lock:
             readings = gather.readings(self, window)
             for witness in self.witnesses:
@@ -258,7 +258,7 @@ class Observer(Windows):
             what, after = "mask-change-failed", before
             raise
         finally:
-            # When the write has returned the kernel has moved everybody, so the change ends here, before we tell.
+            # When the write has returned the kernel has moved everybody: the change ends here, before it is published.
             end = time.monotonic_ns()
             with self.lock:
                 other = before if what == "mask-change" else cpus

@@ -1,4 +1,4 @@
-"""Fixtures for all tests: where the shared material lives, and what this machine can do."""
+"""Fixtures for all tests, and what this machine can do."""
 
 from __future__ import annotations
 
@@ -20,15 +20,6 @@ settings.register_profile("pinproof-ci", deadline=None, derandomize=True)
 settings.load_profile("pinproof-ci" if os.environ.get("CI") else "pinproof")
 
 PROJECT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of recorded decisions, topologies and captures beside the project."""
-    folder = PROJECT.parent / "shared"
-    if not folder.is_dir():
-        pytest.skip("further recorded vectors, topologies and captures are not beside this checkout")
-    return folder
 
 
 @pytest.fixture(autouse=True, scope="session")

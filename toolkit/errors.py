@@ -12,6 +12,20 @@ A failed check is never an exception: it is a :class:`toolkit.model.verdict.Verd
 
 from __future__ import annotations
 
+EXIT_CODES = {
+    0: "everything passed, or was skipped",
+    1: "something failed",
+    2: "wrong usage or input: an option, a file or a value",
+    3: "nothing failed, something is undecided",
+    4: "this host cannot run it; the message says what it lacks",
+    70: "a defect of pinproof: it says nothing about the machine",
+    129: "ended early by SIGHUP",
+    130: "ended early by SIGINT",
+    141: "standard output was closed",
+    143: "ended early by SIGTERM",
+}
+"""Exit code -> what it means, for every verb."""
+
 
 class PinproofError(Exception):
     """Base of all errors that end a verb with one clear line."""

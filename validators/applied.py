@@ -227,10 +227,10 @@ RULE = Rule(
             burst, the weight or shares, and the memory limit.
 
             A value that differs is a failure, even if another program changed it and changed it back; the verdict gives
-            the time of the readings that differed, and who wrote the file last before them, where the kernel reports
-            that. A value that could not be read is undecided. Readings more than 3 s apart leave the rule undecided; so
-            do control files that are written to each time while they are read, and another cpuset.cpus from when on one
-            of the CPUs went offline (dated up to 0.5 s late), not before.
+            the time of the readings that differed, and the last writer before each, if the kernel reports it. A value
+            that could not be read is undecided. Readings more than 3 s apart leave the rule undecided; so do control
+            files that are written to each time while they are read, and another cpuset.cpus from when on one of the
+            CPUs went offline (dated up to 0.5 s late), not before.
 
             CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
             kubelet asked for and when.

@@ -23,11 +23,11 @@ counts each of them as throttled: time for which a CPU stood still (a stopped vi
 Under a demand that is known to exceed the quota, the usage must reach k*Q less the same ``n*s + 2*n*t``. Steal does not
 lower that: time that the hypervisor took makes a verdict undecided, not easier to pass.
 
-A CPU that stands still takes no tick: a task there overruns by as long as it stands, unless the hypervisor tells the
-guest in time (KVM reports how long the virtual CPU's thread waited for a CPU, not what it slept for, such as a page of
-its memory). The overrun is repaid in later periods, by which time the window may be over. The sampler's timer
-is late by as much, so how long the group ran on CPUs that stood still is measured (``CpuUse.standstill_ns``): usage
-above the bound by no more than that is not proof of a violation.
+A CPU that stands still takes no tick: a task there overruns by as long as it stands, unless the hypervisor reports
+it to the guest in time (KVM: how long the virtual CPU's thread waited for a CPU, not what it slept for, such as a page
+of its memory). The overrun is repaid in later periods, by which time the window may be over. The sampler's timer is
+late by as much, so how long the group ran on CPUs that stood still is measured (``CpuUse.standstill_ns``): usage above
+the bound by no more than that is not proof of a violation.
 
 Since 6.18 a task is throttled on its return to user mode; a long kernel section runs on and is repaid later. Where the
 load is not known to be user-mode work, usage up to n*P above the bound is therefore not proof of a violation.

@@ -61,7 +61,7 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> 
         return verdict(Outcome.UNDECIDED, "the manager has not started yet: the shared pool is empty, nothing assigned")
     gone = checkpoint_cpu.unowned(file, last)
     if gone is None and (file.entries or file.pods):
-        return verdict(Outcome.UNDECIDED, "which containers exist is not known: leaked CPUs cannot be told")
+        return verdict(Outcome.UNDECIDED, "which containers exist is not known: leaked CPUs cannot be found")
     if gone:
         return _leaked(gone, readings, claims, verdict=verdict)
     if file.policy == "static" and not last.cpus_online:
@@ -118,8 +118,8 @@ RULE = Rule(
             are never assigned. An entry without a container is leaked once it outlives two reconciles.
 
             memory_manager_state: checksum, version and policy are checked, then the sums of every table; blocks against
-            what is allocated, in all and on the nodes that they name (nodes that share a block: their sum); the number
-            of blocks of each node; node totals against those of this boot.
+            what is allocated, in total, and per NUMA node; nodes that share a block are summed; the number of blocks of
+            each node; node totals against those of this boot.
 
             The last reading decides, because the kubelet saves in two steps; problems that disappeared are counted. If
             it is not known which containers exist, assigned CPUs make the verdict undecided.

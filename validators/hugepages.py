@@ -96,7 +96,7 @@ RULE = Rule(
             The hugetlb controller's limit and usage of the claim's cgroup are read when the window has closed. A limit
             other than the promised one, or usage above it, is a failure. Where NUMA nodes were promised, huge pages on
             another node are a failure, as the controller counts them (numa_stat) or as a process maps them (numa_maps).
-            Files that were not read make the verdict undecided, a kernel without hugetlb controller as well.
+            Missing files, or a kernel without hugetlb, leave it undecided.
         """),
         tolerance=prose("""
             None. The kernel rounds a limit down to a multiple of the page size.

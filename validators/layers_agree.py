@@ -218,9 +218,10 @@ RULE = Rule(
             pair that differs is named: the fault lies between the two.
 
             On a node that is followed (`watch --kubelet`) four layers of each container are compared through the whole
-            window: the state file promises, the kubelet asks the runtime (CRI), the cgroup is, the threads hold.
-            Checkpoint and CRI may differ until a reconcile; CRI and cgroup may not differ at all: that is drift. The
-            verdict names the pair, since when, and the bound. While the state file is silent the last claims hold.
+            window: what the state file assigns, what the kubelet requested through CRI, what the cgroup is set to, what
+            the threads' masks are. Checkpoint and CRI may differ until a reconcile; CRI and cgroup may not differ at
+            all: that is drift. The verdict names the pair, since when, and the bound. While the state file cannot be
+            read, the last known claims apply.
 
             A layer that was not given, or that states nothing about the claim, is left out. The verdict is undecided if
             the cgroup's files were not read at both ends, or if no thread mask was read or no task was seen to run.
@@ -231,9 +232,9 @@ RULE = Rule(
             With its reconcile period: a difference must last for two of them, between readings that far apart, because
             the kubelet writes cgroups at the end of a period and the layers are read one after the other. A cgroup that
             was right and became wrong while the promise stayed is not late, so it gets no tolerance. A node that is
-            followed has one period and 5 s; a pool that grows late breaks nothing. Where layers differ and one of them
-            was read last before a change of the claim's set was complete the verdict is undecided. From when on a CPU
-            of the claim went or came (dated up to 0.5 s late) the cgroup's CPUs in between are not compared.
+            followed has one period and 5 s. A shared pool that grows late is not a failure. Where layers differ and one
+            of them was read last before a change of the claim's set was complete the verdict is undecided. From when on
+            a CPU of the claim went or came (dated up to 0.5 s late) the cgroup's CPUs in between are not compared.
         """),
         source=prose("""
             docs/principles.md, docs/failures.md F1-F7, F13-F15, docs/facts.md K-kubelet-1, "Normal on a healthy node"

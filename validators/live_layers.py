@@ -233,7 +233,7 @@ def _apart(run: _Run, one: _Run, *, last: bool) -> Finding:
 
 
 def _unasked(said: _Said, limit_ns: int, bound: str, measures: dict[str, Measure]) -> list[Finding]:
-    """Without the runtime's word drift cannot be told from lag: what is must be what was promised within the bound."""
+    """Without the runtime's word drift looks like lag: what is must be what was promised within the bound."""
     return _lag(said.state, said.cgroup, (Layer.CHECKPOINT, Layer.CGROUP), limit_ns, bound, measures)
 
 

@@ -74,8 +74,8 @@ def even(claim: Claim, evidence: Evidence, machine: Nodes) -> Found:
         nodes = groups.nodes_of(cpus, machine)
         shares = {node: len(machine[node] & cpus) for node in nodes}
         if shares and max(shares.values()) - min(shares.values()) > unit:
-            told = ", ".join(f"{count} of node {node}" for node, count in shares.items())
-            return Outcome.FAILED, f"CPUs {cpus} ({name}) are not spread evenly: {told}"
+            spread = ", ".join(f"{count} of node {node}" for node, count in shares.items())
+            return Outcome.FAILED, f"CPUs {cpus} ({name}) are not spread evenly: {spread}"
     return (
         Outcome.PASSED,
         f"CPUs {sets[-1][1]} are spread evenly over NUMA nodes {groups.nodes_of(sets[-1][1], machine)}",

@@ -162,7 +162,7 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
         return Outcome.FAILED, f"{text}; an exclusive set is right from its first sight"
     doubt = f"; {overlap}" if overlap else ""
     if not still.runtime_read:
-        doubt += "; what the kubelet asked for was not read, so drift cannot be told from lag"
+        doubt += "; what the kubelet asked for was not read, so drift cannot be distinguished from lag"
     return (
         Outcome.UNDECIDED,
         f"{text}; the kubelet may not have reconciled yet (period {claims.reconcile_period_s or 10:g} s){doubt}",

@@ -95,7 +95,7 @@ def _under_demand(case: Case) -> Finding:
     if case.usage_ns < low:
         promised = f"{case.limit.rate_cpus:.3f}"
         return undecided(
-            f"used {case.cpus(case.usage_ns)} of {promised} and {times}: the host was too busy to tell{case.business}"
+            f"used {case.cpus(case.usage_ns)} of {promised} and {times}: the host was too busy to decide{case.business}"
         )
     held_back = case.nr_throttled + sum(row.nr_throttled or 0 for row in case.ancestors)
     if held_back < case.nr_periods / 2 - PERIODS_BY_CHANCE:

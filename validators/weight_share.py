@@ -110,7 +110,7 @@ def _share(
         return Outcome.UNDECIDED, f"no task below {parent} used CPU time"
     if low <= own.usage_ns <= high:
         if high > 2 * due or low < due / 2:
-            return Outcome.UNDECIDED, f"{text}: too little time to tell half or twice of it apart {band}"
+            return Outcome.UNDECIDED, f"{text}: too little time to distinguish half or twice of it {band}"
         return Outcome.PASSED, f"{text} {band}"
     if total < (1 - FOREIGN_RATIO) * capacity:
         return Outcome.UNDECIDED, f"{text} {band}, but others used {1 - total / capacity:.0%} of the CPUs {own.cpus}"

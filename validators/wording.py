@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolkit.model.wording import count
+
 
 def milliseconds(ns: int) -> str:
     """Write a time for people; what is too short for a tenth of a millisecond is not written as none."""
@@ -20,6 +22,5 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def plural(number: int, one: str, many: str) -> str:
-    """Write ``1 switch`` and ``2 switches``."""
-    return f"{number} {one if number == 1 else many}"
+plural = count
+"""Under the name that reads better beside counts."""

@@ -141,6 +141,7 @@ class ThreadMasks:
         :raises OSError: the kernel refuses (no descriptors left, ...): what was not read counts as a gap.
         :raises UnreadableError: /proc is not there.
         """
+        # CPU time: how long others keep us from running has its own allowance (WAIT_NS).
         began = time.thread_time_ns()
         try:
             for subject in subjects:
@@ -173,13 +174,14 @@ class ThreadMasks:
         for tid in tids:
             if stop():
                 return False
+            # Taken before the mask is read: a change that began and ended since then shows in nothing else.
             epoch = subject.epoch
             if subject.changing:
                 return False
             status = self._read(tid)
             if status is not None and not status.cpus_allowed <= subject.cpus:
                 # Being moved in: the list of threads is ahead of the masks until the kernel is done. A second look
-                # after a grace period of the scheduler's own settles it; a real escaper is still outside.
+                # after a grace period of the scheduler's own decides; a real escaper is still outside.
                 time.sleep(0.002)
                 if not self._joined(subject, tid):
                     continue
@@ -192,6 +194,7 @@ class ThreadMasks:
             if subject.changing or subject.epoch != epoch:
                 return False
             self._keep(subject, tid, status, time.monotonic_ns() - self._start_ns, epoch)
+        # Threads that end look like a /proc that shows nothing; process 1 is always there.
         if gone and not (self._root / "proc/1/status").exists():
             raise UnreadableError(f"{self._root / 'proc'} cannot be read")
         return True
@@ -241,6 +244,7 @@ class ThreadMasks:
         )
 
     def _keep(self, subject: Subject, tid: int, status: ThreadStatus, at_ns: int, epoch: int) -> None:
+        # A mask is judged by the set of its epoch, so the same mask in another epoch is another row.
         policy = policy_of(tid)
         key = (subject.name, tid, status.comm, status.cpus_allowed, status.mems_allowed, epoch, policy)
         found = self._seen.get(key)

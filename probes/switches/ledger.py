@@ -105,6 +105,7 @@ class Ledger(Programs):
         :param since_ns: time before is transition on every CPU.
         :param grace: CPUs on which time before ``grace_until_ns`` is transition.
         """
+        # Not the buffer that is in use, nor those before it: a program that was interrupted may still read one.
         buffer = (self._buffer.get(slot, 0) + 1) % records.MASK_BUFFERS
         limit = (1 << MAX_CPUS) - 1
         mask = records.encode_mask(cpus.mask & limit, grace.mask & limit, since_ns, grace_until_ns)
@@ -160,8 +161,7 @@ class Ledger(Programs):
         self.drop_root(cgroup_id)
         self.bump()
         self.split()
-        # That of its v1 cpuset, and one that was made just before its name was forgotten: every program that ran then
-        # has ended by now.
+        # That of its v1 cpuset, and one made just before its name was forgotten: the programs that ran then have ended.
         for key, value in self.roots.items():
             if records.CLAIM_ROOT.unpack(value)[1] == ident:
                 self.roots.delete(key)
@@ -202,6 +202,7 @@ class Ledger(Programs):
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
         self._rows.reach(cpu + 1)
+        # It was away while the others were interrupted: its answers and its window may be of any time before.
         self.everywhere(CpuSet.of([cpu]), Control.FLUSH)
         self.everywhere(CpuSet.of([cpu]), Control.WINDOW, self.window)
 

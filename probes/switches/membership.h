@@ -21,7 +21,7 @@
  *
  * On a host whose cpuset controller sits in a v1 hierarchy a task joins twice: its identity (v2) and its cpuset. It is
  * complete with the later of the two; a cpuset that follows within PATIENCE_NS closes the joining, one that never comes
- * leaves a member from the first. What a task does in between is for user space to settle, too.
+ * leaves a member from the first. What a task does in between is for user space to cut, too.
  *
  * Maps:
  *   processes, threads  hash: key tgid or tid (u32), value struct member, MAX_TASKS entries each. Full: map_full is counted.
@@ -221,7 +221,7 @@ static __always_inline void handle_exit(void *task)
         struct member *m = membership(tid, tgid);
         u64 *note = note_of(tid);
 
-        /* Between two joinings: the record says so to whoever settles the rest; the next task of this id replaces it. */
+        /* Between two joinings: the record says so to whoever cuts the rest; the next task of this id replaces it. */
         if (m && m->incomplete && bpf_ktime_get_ns() - m->joined_ns <= PATIENCE_NS)
                 return;
         if (tid == tgid) {

@@ -78,6 +78,7 @@ class Trails:
 
     def add(self, event: MoveEvent) -> None:
         """Remember one move, or a completed joining."""
+        # Numbers of threads come round; the life says how many had this one before.
         whole = bool(event.whole_process)
         step = _Step(
             at_ns=event.at_ns,
@@ -116,6 +117,7 @@ class Trails:
         if steps is not reported and steps[-1].at_ns > piece.from_ns and heard_ns <= limit:
             return None  # the record was written, its event is under way
         stays = _stays(piece, steps)
+        # Where it was at the interval's end the program asked the kernel: a history that ends elsewhere lacks a move.
         if stays[-1].ident != piece.cgroup_ident:
             moved = any(piece.now_ns <= step.at_ns <= limit and not step.completes for step in steps)
             if not moved:
@@ -123,16 +125,17 @@ class Trails:
                     return None
                 # Nobody moved it in: it was there, however it came.
                 stays[-1] = replace(stays[-1], ident=piece.cgroup_ident, cgroup=piece.cgroup)
-        return self._settle(stays, steps, heard_ns)
+        return self._marked(stays, steps, heard_ns)
 
     def _of(self, piece: Piece) -> list[_Step]:
         found = [*self._steps.get((False, piece.tid, piece.life), [])]
         found += self._steps.get((True, piece.tgid, piece.tgid_life), [])
+        # A thread that no fork announced has no record: where its process leader went by itself, it counts as gone too.
         if piece.flags & PIECE_UNANNOUNCED:
             found += self._steps.get((False, piece.tgid, piece.tgid_life), [])
         return sorted(found, key=lambda step: step.at_ns)
 
-    def _settle(self, stays: list[Stay], steps: list[_Step], heard_ns: int) -> tuple[Stay, ...] | None:
+    def _marked(self, stays: list[Stay], steps: list[_Step], heard_ns: int) -> tuple[Stay, ...] | None:
         """Mark what was spent between the two attaches of a joining; ``None`` where the second may still come.
 
         A completion names the joining that it completes: it forgives no earlier one.
@@ -178,12 +181,13 @@ def _stays(piece: Piece, steps: list[_Step]) -> list[Stay]:
     """Return the parts of an interval as the history has them."""
     before = [step for step in steps if step.at_ns <= piece.from_ns]
     later = [step for step in steps if step.at_ns > piece.from_ns]
+    # A task that was never seen to move before was where its first move came from.
     ident = before[-1].ident if before else later[0].before if later else 0
     cgroup = next((step.cgroup for step in reversed(before) if step.cgroup), 0)
     stays, begin = [], piece.from_ns
     for step in later:
         if step.at_ns >= piece.now_ns:
-            break
+            break  # the interval is over: the move is of the next one
         if step.ident == ident != PODS_IDENT and not step.completes:
             continue  # its process was moved to where this thread was already
         stays.append(Stay(ident, cgroup, begin, step.at_ns))

@@ -115,7 +115,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         for subject in state.subjects.values():
             self._bins.setdefault(subject.name, Bins(subject.name)).add(now, used[subject.ident])
 
-    def settle(self, pieces: list[Piece]) -> list[Detail]:
+    def cut(self, pieces: list[Piece]) -> list[Detail]:
         """Cut the intervals whose word has come, or will not come any more; returns the times outside among them."""
         state, found, still = self._state, [], []
         for piece in [*self.waiting, *pieces]:

@@ -62,7 +62,7 @@ class Switches(Witness[SwitchEdge]):
     def chores(self) -> tuple[Chore, ...]:
         """Cut intervals, close slots, forget what is dead."""
         return (
-            Chore(0.0, self.settle),
+            Chore(0.0, self.cut),
             Chore(self._windows.options.bin_ms / 1000, self._add_bins),
             Chore(HOUSEKEEPING_S, self._housekeeping),
         )
@@ -84,13 +84,13 @@ class Switches(Witness[SwitchEdge]):
         return SwitchEdge(states=tuple(ledger.states()), members_lost=ledger.members_lost)
 
     def wait_for(self, window: OpenWindow) -> None:
-        """Wait until what was sent before the window closed is heard and settled."""
+        """Wait until what was sent before the window closed is heard and cut."""
         windows, watch = self._windows, window.watch(SwitchWatch)
         patience_ns = windows.options.pending_ms * 1_000_000
         # However long the counting took: the patience begins when it has ended.
         deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
         while True:
-            self.settle()
+            self.cut()
             with windows.lock:
                 if windows.ledger.heard_ns > window.counted_ns and not watch.waiting:
                     return
@@ -102,10 +102,10 @@ class Switches(Witness[SwitchEdge]):
                 return
             time.sleep(0.002)
 
-    def settle(self) -> None:
+    def cut(self) -> None:
         """Cut the intervals whose time has come."""
         with self._windows.lock:
-            details = [detail for watch in self._live() for detail in watch.settle(self._taken(watch.window.number))]
+            details = [detail for watch in self._live() for detail in watch.cut(self._taken(watch.window.number))]
         for detail in details:
             self._report(detail)
 

@@ -2,8 +2,8 @@
 
 One ``allocate`` of the static policy with the state in memory, as the reference was measured: containers of 4 CPUs
 until the machine (2 sockets x 4 NUMA nodes, SMT2, caches of 8 cores) is full, and containers of 48 CPUs. Then the hints
-for a container, which is what an admission adds. The reference is a rough measurement on another 2-core machine
-(vectors/README.md, "Reference speed"): compare magnitudes.
+for a container, which is what an admission adds. The reference is a rough measurement of the Go code on another 2-core
+machine: compare magnitudes.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def test_who_was_on_the_exclusive_cpus(name: str, tmp_path: Path) -> None:
     if Outcome.UNDECIDED in judged:
         pytest.skip(f"the machine was too busy: {done.stdout[-300:]}")
 
-    said = re.findall(r"exclusive CPUs (\S+) hosted only (.*?)\. ", " ".join(done.stdout.split()))
+    said = re.findall(r"exclusive CPUs? (\S+) hosted only (.*?)\. ", " ".join(done.stdout.split()))
     used = {row.claim for row in run.evidence.bandwidth if row.level == 0 and (row.usage_ns or 0) > 0}
     assert said
     for cpus, sentence in said:

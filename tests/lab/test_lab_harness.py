@@ -82,7 +82,9 @@ def test_a_guest_does_not_certify_noise(outcome: Outcome) -> None:
 
 
 LATE = "the planted escape was reported after 611.0 ms (stated: 250 ms)"
-BUSY = "used 0.27 CPUs of 0.500 and was throttled in only 1 of 10 periods: the host was too busy to tell (waited 0.6 s)"
+BUSY = (
+    "used 0.27 CPUs of 0.500 and was throttled in only 1 of 9 periods: the host was too busy to decide (waited 0.6 s)"
+)
 OWED = "throttled in 7 of 7 periods after 0.0000 CPUs; 50 ms / 100 ms gives at least 0.3538 CPUs"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
 import subprocess
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -80,3 +83,51 @@ def test_links_between_documents_hold() -> None:
     for path in DOCS.glob("*.md"):
         for link in re.findall(r"\]\(([a-z-]+\.md)\)", path.read_text(encoding="utf-8")):
             assert (DOCS / link).exists(), f"{path.name}: {link}"
+
+
+PATH = re.compile(r"(?<![\w./-])((?:toolkit|probes|validators|tests|ansible)/[\w./-]*\.(?:py|h|c|md|ya?ml|sh))\b")
+"""A file of the tree, named from its root."""
+MODULE = re.compile(r":mod:`~?((?:toolkit|probes|validators)[\w.]*)`")
+NO_PROSE = re.compile(r"^```(?:diff|sh|python|yaml|json)?\n.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def prose(path: Path) -> str:
+    """What a file says to people: a document without its blocks, the docstrings and comments of a Python file."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return NO_PROSE.sub("", text)
+    if path.suffix != ".py":
+        return text
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    said = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(text)) if isinstance(node, owners)]
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return "\n".join([*said, *(token.string for token in tokens if token.type == tokenize.COMMENT)])
+
+
+def gone(text: str) -> list[str]:
+    """Return the files and modules that a text names and the repository does not have."""
+    places = [(name, ROOT / name) for name in PATH.findall(text)]
+    places += [(name, ROOT / name.replace(".", "/")) for name in MODULE.findall(text)]
+    return [name for name, place in places if not (place.exists() or place.with_suffix(".py").exists())]
+
+
+def test_files_that_are_named_exist() -> None:
+    """A file of the tree that a document, a docstring or a comment names is there; the CHANGELOG tells of others."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in texts()
+        for name in gone(prose(path))
+        if path.name != "CHANGELOG.md"
+    ]
+    assert wrong == []
+
+
+def test_a_name_of_yesterday_is_noticed(tmp_path: Path) -> None:
+    """In a document outside its code blocks, in a docstring, in a comment; not in a value."""
+    (tmp_path / "x.md").write_text("See `toolkit/gone.py`, `tests/README.md`.\n```diff\n+++ b/toolkit/new.py\n```\n")
+    (tmp_path / "x.py").write_text(
+        '"""See :mod:`toolkit.gone`."""\nA = "probes/value.py"  # as probes/gone.h, probes/unit.py\n'
+    )
+
+    assert gone(prose(tmp_path / "x.md")) == ["toolkit/gone.py"]
+    assert gone(prose(tmp_path / "x.py")) == ["probes/gone.h", "toolkit.gone"]

@@ -15,33 +15,34 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("toolkit", "probes", "validators")
 
-BASE = ("toolkit", "toolkit.errors", "toolkit.model")
-LAYERS = (
-    *("toolkit.allocation", "toolkit.host", "toolkit.apply", "toolkit.faults", "toolkit.report", "toolkit.sources"),
-    *("probes", "validators"),
-)
-"""The middle: none of them knows the session or the command line."""
-TOP = ("toolkit.session", "toolkit.cli")
-BESIDE_THE_CLI = ("validators.plugin", "validators.conformance")
-"""The pytest plugin and the suite that it runs are another front end: they stand where the command line stands."""
-
-FORBIDDEN: dict[str, tuple[str, ...]] = {
-    "toolkit.errors": (*PACKAGES,),
-    "toolkit.model": (*LAYERS, *TOP),
-    **dict.fromkeys(LAYERS, TOP),
-    "toolkit.session": ("toolkit.cli",),
-    # What a fault changes is the host; what is seen of it, and what that means, is none of its business.
-    "toolkit.faults": ("probes", "validators", "toolkit.report", *TOP),
-    "toolkit.host": ("toolkit.faults", *TOP),
-    "toolkit.apply": ("toolkit.faults", *TOP),
-    # Judging must work on another machine, from a saved run; probes produce evidence and never judge.
-    "validators": ("probes", "toolkit.apply", "toolkit.faults", *TOP),
-    "probes": ("validators", "toolkit.apply", "toolkit.faults", "toolkit.report", *TOP),
-    "toolkit.report": ("probes", "toolkit.apply", *TOP),
-    "toolkit.sources": ("probes", "validators", "toolkit.apply", "toolkit.faults", "toolkit.report", *TOP),
-    "toolkit.allocation": ("probes", "validators", "toolkit.apply", "toolkit.faults", "toolkit.report", *TOP),
+RANKS: dict[str, int] = {
+    **dict.fromkeys(("toolkit", "toolkit.errors", "toolkit.verbs"), 0),
+    **dict.fromkeys(("toolkit.model", "toolkit.disk"), 1),
+    **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store"), 2),
+    **dict.fromkeys(("toolkit.sources", "toolkit.apply", "toolkit.faults", "probes", "validators"), 3),
+    **dict.fromkeys(("toolkit.scenario_references", "toolkit.scenario_file"), 4),
+    "toolkit.session": 5,
+    "toolkit.report": 6,
+    # Two front ends stand beside each other: the command line, and the pytest plugin with the suite that it runs.
+    **dict.fromkeys(("toolkit.cli", "validators.plugin", "validators.conformance"), 7),
+    "toolkit.__main__": 8,
 }
-"""Package -> what no module of it may import."""
+"""Package or module -> rank; the longest name counts. What a module imports of the project has a lower rank, or is of
+its own package. ``toolkit`` is its ``__init__`` alone: a module beside it needs a rank of its own."""
+BESIDE: dict[tuple[str, str], str] = {
+    ("toolkit.faults", "toolkit.apply"): "a fault changes the host through the journal, which takes it back",
+    ("toolkit.scenario_file", "toolkit.scenario_references"): "one reader in two files",
+}
+"""Imports within a rank, with the reason."""
+NEVER: dict[tuple[str, str], str] = {
+    ("validators", "toolkit.host"): "a rule is a pure function: it judges a saved run on another machine",
+    ("validators", "toolkit.allocation"): "an expectation never comes from the model that is judged",
+    ("probes", "toolkit.allocation"): "a witness sees what runs, not what was decided",
+    ("toolkit.report", "probes"): "a saved run is rendered where nothing can be observed",
+    ("toolkit.report", "toolkit.apply"): "and where nothing is changed",
+    ("toolkit.report", "toolkit.faults"): "and where nothing is broken",
+}
+"""Imports down the ranks that are wrong all the same, with the reason."""
 
 
 def within(module: str, package: str) -> bool:
@@ -53,6 +54,11 @@ def module_name(path: Path, root: Path) -> str:
     """``toolkit/model/cpuset.py`` -> ``toolkit.model.cpuset``."""
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def module_file(name: str) -> Path:
+    """``toolkit.store`` -> ``toolkit/store.py``."""
+    return PROJECT / f"{name.replace('.', '/')}.py"
 
 
 def imported(source: str, module: str, is_package: bool) -> Iterator[tuple[str, int]]:
@@ -72,18 +78,32 @@ def imported(source: str, module: str, is_package: bool) -> Iterator[tuple[str, 
                 yield f"{base}.{alias.name}", node.lineno
 
 
+def package_of(module: str) -> str | None:
+    """Return the longest name of the ranks that a module is, or lies in."""
+    found = [name for name in RANKS if module == name or (name != "toolkit" and within(module, name))]
+    return max(found, key=len, default=None)
+
+
+def allowed(source: str, target: str) -> bool:
+    """Say whether a package may import another."""
+    if source == target or (source, target) in BESIDE:
+        return True
+    return RANKS[target] < RANKS[source] and (source, target) not in NEVER
+
+
 def violations(root: Path) -> list[str]:
-    """Imports against the direction, one line each."""
+    """Imports against the ranks, and modules without a rank, one line each."""
     found = []
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            module = module_name(path, root)
-            for target, line in imported(path.read_text(), module, path.name == "__init__.py"):
-                for owner, banned in FORBIDDEN.items():
-                    if any(within(module, front) for front in BESIDE_THE_CLI):
-                        continue
-                    if within(module, owner) and not within(target, owner) and any(within(target, b) for b in banned):
-                        found.append(f"{path.relative_to(root)}:{line}: {module} imports {target}")
+    for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
+        module = module_name(path, root)
+        source = package_of(module)
+        if source is None:
+            found.append(f"{path.relative_to(root)}: {module} has no rank")
+            continue
+        for name, line in imported(path.read_text(), module, path.name == "__init__.py"):
+            target = package_of(name)
+            if target is not None and not allowed(source, target):
+                found.append(f"{path.relative_to(root)}:{line}: {module} imports {name}")
     return sorted(set(found))
 
 
@@ -135,6 +155,20 @@ def test_imports_run_one_way() -> None:
     assert violations(PROJECT) == []
 
 
+def test_every_rank_and_exception_is_used() -> None:
+    """Every rank is of a package that exists; an import within a rank that nobody makes is no exception."""
+    assert all((PROJECT / name.replace(".", "/")).is_dir() or module_file(name).is_file() for name in RANKS)
+    made = {
+        (package_of(module_name(path, PROJECT)), package_of(name))
+        for package in PACKAGES
+        for path in (PROJECT / package).rglob("*.py")
+        for name, _ in imported(path.read_text(), module_name(path, PROJECT), path.name == "__init__.py")
+    }
+    assert set(BESIDE) <= made
+    assert all(RANKS[source] == RANKS[target] for source, target in BESIDE)
+    assert all(RANKS[source] > RANKS[target] for source, target in NEVER)
+
+
 @pytest.mark.parametrize(
     ("path", "line"),
     [
@@ -147,6 +181,14 @@ def test_imports_run_one_way() -> None:
         ("toolkit/session/x.py", "from toolkit.cli import main"),
         ("toolkit/faults/x.py", "from toolkit.session import observe"),
         ("toolkit/apply/x.py", "from toolkit.faults import registry"),
+        ("toolkit/host/x.py", "from probes import observer"),
+        ("toolkit/host/x.py", "from toolkit import store"),
+        ("toolkit/allocation/x.py", "from toolkit.host import topology"),
+        ("toolkit/session/x.py", "if TYPE_CHECKING:\n    from toolkit.report.table import render_table"),
+        ("toolkit/report/x.py", "from probes import observer"),
+        ("toolkit/cli/x.py", "from validators import plugin"),
+        ("toolkit/store.py", "from toolkit.sources import claims_file"),
+        ("toolkit/newcomer.py", ""),
     ],
 )
 def test_a_wrong_import_is_found(tmp_path: Path, path: str, line: str) -> None:

@@ -18,8 +18,8 @@ from tests.programs import needed
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit.model.evidence import Intruder, OwnerClass
 from toolkit.model.result import make_result
-from toolkit.report.counters import Counters, Look
 from toolkit.report.metrics import registry_of
+from toolkit.session.counters import Counters, Look
 from validators.registry import judge
 
 CASES = Path(__file__).resolve().parents[1] / "data/prometheus/alerts_test.yml"

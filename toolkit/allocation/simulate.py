@@ -49,11 +49,11 @@ def simulate(scenario: VectorScenario, *, quirks: bool = False) -> Data:
 
 
 class _Replay:
-    """A node in the middle of a scenario, with what was last told about its NUMA nodes."""
+    """A node in the middle of a scenario, with what was last reported about its NUMA nodes."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.told: dict[int, Data] = {}
+        self.reported: dict[int, Data] = {}
 
     def step(self, event: Event) -> Data:
         try:
@@ -147,12 +147,12 @@ class _Replay:
         return result
 
     def numa_changes(self) -> Data:
-        """Tell the NUMA nodes that differ from what was told before."""
+        """Report the NUMA nodes that differ from what was reported before."""
         if not self.node.memory.active:
             return {}
         now = {node_id: _numa(state) for node_id, state in self.node.memory.node_states().items()}
-        changed = {str(n): now[n] for n in sorted(now) if self.told.get(n) != now[n]}
-        self.told = now
+        changed = {str(n): now[n] for n in sorted(now) if self.reported.get(n) != now[n]}
+        self.reported = now
         return {"numa": changed} if changed else {}
 
 

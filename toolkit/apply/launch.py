@@ -100,7 +100,7 @@ def spawn(
     directory: Path,
     pin: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start a command in cgroups; when this returns it has been told to go on to the command.
+    """Start a command in cgroups; when this returns it has the word to go on to the command.
 
     A shell waits for that, sleeping, while it is made a member: nothing that runs is ever moved, and what the command
     needs to start is all that the cgroup pays for. If we die before, the shell reads the end of the pipe and exits.

@@ -145,7 +145,7 @@ class OciRuntime:
             wanted.append(("CFS period", request.period_us, found.period_us))
         for what, asked, got in wanted:
             if asked != got:
-                raise ApplyError(f"{cgroup}: {self.name} was told {what} {asked} but the kernel says {got}")
+                raise ApplyError(f"{cgroup}: {self.name} was given {what} {asked}, but the kernel reports {got}")
 
     def _call(self, options: tuple[str, ...], container: ContainerRequest, stderr: Path) -> None:
         state = self.directory / self.name

@@ -45,7 +45,7 @@ verbose_option = click.option(
 live_node_option = click.option(
     "--on-live-node",
     is_flag=True,
-    help="Run although somebody works on this node (a kubelet, pods, jobs), on CPUs that nobody owns.",
+    help="Run even if the node is in use (a kubelet, pods, jobs); load only CPUs that no workload owns.",
 )
 runs_option = click.option(
     "--output",

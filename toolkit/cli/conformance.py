@@ -28,10 +28,10 @@ from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, worst
+from toolkit.model.wording import count
 from toolkit.report.conformance_junit import render_junit
 from toolkit.report.conformance_table import render_conformance
 from toolkit.report.layout import paragraph
-from toolkit.report.text import count
 from toolkit.scenario_file import load_catalogue
 from toolkit.session import conformance, execute, fitting
 from toolkit.session.guard import free_machine

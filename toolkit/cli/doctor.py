@@ -42,7 +42,7 @@ def command(
 
     Changes nothing. Exit code: 0 if `run` can work here, 4 if it cannot.
 
-    With --isolation: 0 nothing was found, 1 something breaks a promise, 3 something disturbs: a run measures how much.
+    With --isolation: 0 nothing was found, 1 something breaks a promise, 3 possible noise; use run to measure it.
     """
     if isolation:
         sys.exit(_isolation(sysroot or Path("/"), kubelet_config, exclusive, as_json=as_json))

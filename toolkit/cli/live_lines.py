@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from probes.observer import Violation
 from toolkit.cli.common import say_line
-from toolkit.report.counters import Look
 from toolkit.report.live_lines import Pending
+from toolkit.session.counters import Look
 from toolkit.session.record import Record
 from validators import layers_agree
 
@@ -34,7 +34,7 @@ class LiveLines:
         if now_s - self._said_s.get(key, float("-inf")) < EVERY_S:
             return
         self._said_s[key] = now_s
-        told(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
+        show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
 
     def tick(self, look: Callable[[], Look]) -> None:
         """Say what goes on, when it is time. Nothing is read while nothing goes on."""
@@ -47,7 +47,7 @@ class LiveLines:
         lines = self._pending.lines()
         self._said_s = {key: said for key, said in self._said_s.items() if self._goes_on or now_s - said < EVERY_S}
         for line in lines:
-            told(line)
+            show_line(line)
 
     def ended(self, record: Record) -> None:
         """Take the rest of a window that has ended."""
@@ -55,6 +55,6 @@ class LiveLines:
         self._pending.ended(record.claims, record.evidence, layers)
 
 
-def told(text: str) -> None:
+def show_line(text: str) -> None:
     """Print one line with the time, on standard error."""
     say_line(f"{time.strftime('%H:%M:%S')} {text}", err=True)

@@ -105,7 +105,7 @@ def command(
     """Compute the allocation of SCENARIO files, or of a kubelet's own files, and explain each decision.
 
     With --kubelet-config and --pods, or --capture: what will my kubelet decide? With --diff: what changes if I switch
-    this on? Decides as kubelet v1.36.2; about a kubelet of another version a line on standard error warns.
+    this on? Decides as kubelet v1.36.2. For other kubelet versions, warns on standard error.
 
     Exit code: 0 planned (a refused pod is an answer), 2 bad input, or no kubelet would start with it.
     """

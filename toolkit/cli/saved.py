@@ -9,7 +9,7 @@ from toolkit.cli.common import say_line
 from toolkit.errors import InputError
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Outcome, Verdict, worst
-from toolkit.report.windows import Sums
+from toolkit.session.sums import Sums
 from toolkit.store import StoredRun, load_result, load_run, reread, window_paths
 from validators.registry import judge
 

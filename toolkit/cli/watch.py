@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
-from toolkit.cli.live_lines import LiveLines, told
+from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.host.topology import read_topology
@@ -22,10 +24,11 @@ from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
-from toolkit.report.counters import Look
+from toolkit.model.verdict import Outcome
 from toolkit.report.table import render_table, render_window
 from toolkit.session import observe
 from toolkit.session.consecutive import WINDOW_S, Judged
+from toolkit.session.counters import Look
 from toolkit.session.engine import session
 from toolkit.session.following import Follower
 from toolkit.session.preflight import require_run
@@ -59,7 +62,7 @@ ROOM = 3
     "--keep",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Keep at most N windows on disk: the oldest go, those that passed first, those that failed last.",
+    help="Keep at most N windows on disk. Delete the oldest; delete passed windows before failed ones.",
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
@@ -71,8 +74,8 @@ ROOM = 3
 @click.option(
     "--trace-syscalls",
     is_flag=True,
-    help="See who writes control files and changes affinity masks where the kernel refuses the cheap way; slows every "
-    "system call of the machine by some 35 ns.",
+    help="See who writes control files and changes affinity masks on kernels without BPF trampolines, by tracing every "
+    "system call (some 35 ns each).",
 )
 @runs_option
 @verbose_option
@@ -124,45 +127,69 @@ def command(
         observe.check_claims(claims, str(claims_path))
     warn_of(runs)
     run_id = new_run_id("watch")
-    path = runs / run_id
-    codes: list[int] = []
+    serve = partial(_served, address=metrics_address, port=metrics_port, file=metrics_file)
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped:
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         if follower is not None:
             window = replace(window, word=follower.word, lenient=True, room=ROOM * len(claims.claims))
-        lines = LiveLines()
-        with session(claims, window, lines) as open_session, follower or nullcontext():
-            opened, now = open_session.opened, None if follower is None else follower.claims
-            windows = open_session.consecutive(path, window_s=window_s, duration_s=duration, now=now)
-            rotation = Rotation(path, keep, windows.sums)
-            with (
-                _served(now or (lambda: claims), windows.look, metrics_address, metrics_port, metrics_file),
-                progress(duration or 1, "watching") as bar,
-            ):
+        shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json)
+        outcome, codes = _watch(claims, follower, window, shown, window_s=window_s, keep=keep, serve=serve)
+    leave(outcome, *codes)
 
-                def tick(passed: float) -> None:
-                    if follower is not None:
-                        follower.look(opened)
-                    lines.tick(windows.look)
-                    if duration:
-                        bar.to(min(duration, passed))
 
-                for judged in windows.windows(tick):
-                    lines.ended(judged.record)
-                    codes.append(_print_window(judged, rotation.save, verbose=verbose, as_json=as_json))
-                    codes = [worse(*codes)]
-        if not judged.alone:
-            codes.append(_print_sums(windows.result(), path, verbose=verbose, as_json=as_json))
-        if not as_json and not any(codes):
-            remark(f"\nRun saved in {names.from_path(path)}")
-    leave(windows.outcome, *codes)
+class _Shown(NamedTuple):
+    """Where the run is saved, and how it is printed."""
+
+    path: Path
+    verbose: bool
+    as_json: bool
+
+
+def _watch(
+    claims: ClaimSet,
+    follower: Follower | None,
+    window: observe.Window,
+    shown: _Shown,
+    *,
+    window_s: float,
+    keep: int | None,
+    serve: Callable[[Callable[[], ClaimSet], Callable[[], Look]], AbstractContextManager[object]],
+) -> tuple[Outcome, list[int]]:
+    """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved."""
+    path, codes = shown.path, list[int]()
+    lines = LiveLines()
+    with session(claims, window, lines) as open_session, follower or nullcontext():
+        opened, now = open_session.opened, None if follower is None else follower.claims
+        windows = open_session.consecutive(path, window_s=window_s, duration_s=window.duration_s, now=now)
+        rotation = Rotation(path, keep, windows.sums)
+        with (
+            serve(now or (lambda: claims), windows.look),
+            progress(window.duration_s or 1, "watching") as bar,
+        ):
+
+            def tick(passed: float) -> None:
+                if follower is not None:
+                    follower.look(opened)
+                lines.tick(windows.look)
+                if window.duration_s:
+                    bar.to(min(window.duration_s, passed))
+
+            for judged in windows.windows(tick):
+                lines.ended(judged.record)
+                codes.append(_print_window(judged, rotation.save, shown))
+                codes = [worse(*codes)]
+    if not judged.alone:
+        codes.append(_print_sums(windows.result(), shown))
+    if not shown.as_json and not any(codes):
+        remark(f"\nRun saved in {names.from_path(path)}")
+    return windows.outcome, codes
 
 
 def _follower(kubelet: bool, chosen: tuple[Chosen, ...], places: Places) -> Follower | None:
     if kubelet:
-        return Follower(KubeletSource(places), told)
-    return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, told), told) if chosen else None
+        return Follower(KubeletSource(places), show_line)
+    return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, show_line), show_line) if chosen else None
 
 
 def _claims_of_file(path: Path) -> ClaimSet:
@@ -184,29 +211,29 @@ def _served(
     return exported(claims, look, address=address, port=port, file=file, complain=lambda line: say_line(line, err=True))
 
 
-def _print_window(judged: Judged, save: Callable[[Judged], None], *, verbose: bool, as_json: bool) -> int:
+def _print_window(judged: Judged, save: Callable[[Judged], None], shown: _Shown) -> int:
     """Print a window that has ended, then save it. Returns as :func:`toolkit.cli.ending.attempt`."""
     result = judged.record.result
 
     def show() -> None:
         if not judged.alone:
             # With --json the one document is the only thing on standard output.
-            say(render_window(judged.number, result), err=as_json)
-        elif as_json:
+            say(render_window(judged.number, result), err=shown.as_json)
+        elif shown.as_json:
             print_json(to_data(result))
         else:
-            say(render_table(result, verbose=verbose))
+            say(render_table(result, verbose=shown.verbose))
 
     return show_and_save(show, lambda: save(judged))
 
 
-def _print_sums(result: Result, path: Path, *, verbose: bool, as_json: bool) -> int:
+def _print_sums(result: Result, shown: _Shown) -> int:
     """Print and save the sums of all windows."""
 
     def show() -> None:
-        if as_json:
+        if shown.as_json:
             print_json(to_data(result))
         else:
-            say("\n" + render_table(result, verbose=verbose))
+            say("\n" + render_table(result, verbose=shown.verbose))
 
-    return show_and_save(show, lambda: save_windows_result(path, result))
+    return show_and_save(show, lambda: save_windows_result(shown.path, result))

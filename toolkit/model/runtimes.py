@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from toolkit.errors import InputError
 
 CGROUPFS = "cgroupfs"
-CRUN = "crun"
 """Pinproof's own: plain processes in cgroups that it writes itself."""
+CRUN = "crun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolkit.model.wording import count
 from toolkit.report.compare import Comparison, VerdictChange
 from toolkit.report.layout import bullets, fitted
-from toolkit.report.text import count
 
 
 def render_comparison(comparison: Comparison) -> str:

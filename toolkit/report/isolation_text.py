@@ -7,6 +7,7 @@ from typing import Any
 from toolkit.model.isolation import CpuRoles, Finding
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome
+from toolkit.model.wording import cpus_text
 from toolkit.report.layout import paragraph
 
 SCHEMA = "pinproof.isolation/1"
@@ -26,7 +27,7 @@ def finding_text(finding: Finding) -> str:
 def isolation_text(roles: CpuRoles, found: tuple[Finding, ...]) -> str:
     """Return the report."""
     head = paragraph(
-        f"Exclusive CPUs {roles.exclusive or 'none'}, shared pool {roles.pool or 'empty'}, reserved "
+        f"Exclusive {cpus_text(roles.exclusive or 'none')}, shared pool {roles.pool or 'empty'}, reserved "
         f"{roles.reserved or 'none'} ({roles.source})."
     )
     end = [] if found else [paragraph("Nothing was found that breaks or disturbs isolation.")]

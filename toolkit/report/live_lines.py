@@ -15,7 +15,7 @@ from toolkit.model.claims import ClaimSet, ExclusivePolicy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.report.text import count
+from toolkit.model.wording import count
 
 TOP = 3
 """Tasks that are named on a line."""

@@ -22,9 +22,9 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.report.counters import Counters, Look
 from toolkit.report.metrics_sight import PREFIX, sight
 from toolkit.report.text import printable
+from toolkit.session.counters import Counters, Look
 from validators.registry import judge
 
 FRESH_S = 0.5

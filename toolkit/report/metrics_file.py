@@ -15,8 +15,8 @@ from prometheus_client import generate_latest
 
 from toolkit.disk import write_output
 from toolkit.errors import InputError
-from toolkit.report.counters import Look
 from toolkit.report.metrics import Judge, MetricsServer, Promised, SessionCollector, registered
+from toolkit.session.counters import Look
 from validators.registry import judge
 
 PERIOD_S = 15.0
@@ -27,7 +27,7 @@ SUFFIX = ".prom"
 class MetricsFile:
     """Writes the file when the block begins, every :data:`PERIOD_S`, and when it ends: then with the observer down.
 
-    :param complain: told in one line when the file cannot be written any more. Nobody else may hear of it: what the
+    :param complain: called with one line when the file cannot be written any more. Nobody else may hear of it: what the
         file says then grows old, by its own time of the last window.
     :raises InputError: it cannot be written at the beginning, or node_exporter would not read it.
     """

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from toolkit.model.blind_spots import Witness
 from toolkit.model.evidence import Coverage
 from toolkit.model.verdict import Outcome
-from toolkit.report.counters import Look
+from toolkit.session.counters import Look
 
 PREFIX = "pinproof_"
 

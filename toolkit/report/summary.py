@@ -9,6 +9,7 @@ from __future__ import annotations
 from toolkit.model.evidence import Coverage
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.model.wording import cpus_text
 from validators.wording import milliseconds
 
 MAX_NAMES = 4
@@ -58,14 +59,14 @@ def _contained(result: Result) -> list[str]:
         but = f" (but {milliseconds(moving)} in transition)" if moving else ""
         return [f"no task of {len(verdicts)} claims ran outside its CPUs{but}"]
     return [
-        f"no task of `{verdict.subject}` ran outside CPUs {verdict.measures.get('cpus', '?')}{_text(verdict, 'but')}"
+        f"no task of `{verdict.subject}` ran outside {_cpus(verdict, 'cpus')}{_text(verdict, 'but')}"
         for verdict in verdicts
     ]
 
 
 def _reserved(result: Result) -> list[str]:
     return [
-        f"no workload ran on reserved CPUs {verdict.measures.get('reserved_cpus', '?')}{_text(verdict, 'but')}"
+        f"no workload ran on reserved {_cpus(verdict, 'reserved_cpus')}{_text(verdict, 'but')}"
         for verdict in _passed(result, "reserved-cpus")
     ]
 
@@ -78,8 +79,12 @@ def _exclusive(result: Result) -> list[str]:
         but = f" (but {milliseconds(excused)} before their present sets held)" if excused else ""
         return [f"the exclusive CPUs of {len(verdicts)} claims hosted no workload but their owners'{but}"]
     # Two claims that share their CPUs say the same of them.
-    said = [f"exclusive CPUs {verdict.measures.get('cpus', '?')} {_text(verdict, 'hosted')}" for verdict in verdicts]
+    said = [f"exclusive {_cpus(verdict, 'cpus')} {_text(verdict, 'hosted')}" for verdict in verdicts]
     return list(dict.fromkeys(said))
+
+
+def _cpus(verdict: Verdict, name: str) -> str:
+    return cpus_text(_text(verdict, name) or "?")
 
 
 def _ns(verdict: Verdict, name: str) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
+from toolkit.model.wording import count
 from toolkit.report.layout import bullets, paragraph
 from toolkit.report.summary import summary
-from toolkit.report.text import count, printable
+from toolkit.report.text import printable
 from toolkit.report.verdict_list import render_verdicts
 
 

@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from toolkit.model.verdict import Offender, Outcome, Verdict
+from toolkit.model.wording import count
 from toolkit.report.layout import WIDTH, paragraph
-from toolkit.report.text import count, printable
+from toolkit.report.text import printable
 
 MAX_OFFENDERS = 5
 """Offenders of one verdict that are named; JSON has all."""

@@ -14,7 +14,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
-from toolkit.report.text import count
+from toolkit.model.wording import count
 from toolkit.session import execute
 from toolkit.session.admissions import ADMISSION as ADMISSION
 from toolkit.session.admissions import NODE

@@ -17,10 +17,10 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
-from toolkit.report.counters import Counters, Look
-from toolkit.report.windows import Sums
+from toolkit.session.counters import Counters, Look
 from toolkit.session.observe import TICK_S, Observation
 from toolkit.session.record import Record, recorded
+from toolkit.session.sums import Sums
 from toolkit.store import WINDOW, reread
 
 WINDOW_S = 30.0

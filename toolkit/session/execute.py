@@ -90,6 +90,7 @@ def _run_stages(
     """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
     stages = _stages(work)
     requests = [from_plan.sandbox_request(stage.plan, work.scenario, stage.containers) for stage in stages]
+    # One sandbox for all stages: what an earlier stage started goes on running in the next, as on a node.
     union = replace(_union(requests), cpus=settings.cpus)
     with apply.sandbox(union, run_id=run_id, runtime=settings.runtime, root=settings.root, start=False) as live:
         present: dict[str, ContainerRequest] = {}
@@ -108,8 +109,10 @@ def _run_stages(
             present = _enter(live, present, request, late)
             claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
             _narrow(work.scenario, live, present)
+            # A window over loads that are still starting would find them idle.
             await_load(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
+            # The node is asked what it states when the window ends: after the resize.
             in_the_end = replace(stage, plan=work.resized) if last and work.resized is not None else stage
             window = observe.Window(
                 run_id=run_id,
@@ -153,6 +156,7 @@ def run_controls(
         live = stack.enter_context(apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root))
         if word.when is When.CHANGE:
             write_bandwidth(live, put.plan, stage.plan, ignored=target)
+        # What is promised is still `work`'s plan, whatever the machine was set up by: the difference is the fault.
         claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
         claims = word.promise(control, claims)
         _narrow(work.scenario, live, {container.claim: container for container in request.containers})
@@ -229,6 +233,7 @@ def _enter(
     absent = []
     for claim, container in wanted.items():
         cpus = container.cgroup.cpus
+        # Of those that are about to start too, and before any does: none may start on CPUs that another still has.
         if cpus and (claim not in present or cpus != present[claim].cgroup.cpus):
             live.set_cpus(claim, cpus)
         if claim.partition("/")[0] in late:
@@ -251,6 +256,7 @@ def _act(
     ignored: str = "",
 ) -> None:
     """Do what the scenario wants done while the window is open. :param ignored: whose resize is announced, not done."""
+    # A cgroup's counters go with it: they are read once more just before we delete it.
     live.before_delete = opened.observer.read_last
     live.start_all(one.claim for one in request.containers if one.claim.partition("/")[0] in late)
     for claim in work.scenario.restarts:
@@ -280,6 +286,7 @@ def _watch(
         action(opened)
     seconds = window.duration_s or 0.0
     opened.wait(seconds, progress)
+    # On a busy machine it takes its turns: a window that ends before it was everywhere says nothing of the rules.
     if escaper is not None:
         opened.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
 

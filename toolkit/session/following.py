@@ -25,8 +25,8 @@ from toolkit.session.unwatched import Unwatched
 from toolkit.sources.changes import Changes
 from toolkit.sources.live_source import LiveSource, SourceReading
 
-SETTLE_S = 0.05
-"""A change is seldom alone: a container is made by several writes."""
+MORE_WRITES_S = 0.05
+"""So long more writes are awaited: a change is seldom alone, a container is made by several."""
 BY = "kubelet"
 """Who changes claims, in transitions: the promise moves with the change."""
 
@@ -34,7 +34,7 @@ BY = "kubelet"
 class Follower:
     """Follow a source: :meth:`first` once, then a ``with`` block around the windows, :meth:`look` again and again.
 
-    :param report: told of each subject that comes or goes, one line.
+    :param report: called with one line for each subject that comes or goes.
     """
 
     def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
@@ -48,7 +48,7 @@ class Follower:
         self._now = ClaimSet(claims=())
         """What :meth:`claims` says: replaced as a whole, because metrics ask from threads of their own."""
         self._giving_back: dict[str, CpuSet] = {}
-        """What the observer was told last; a change of the set makes it forget."""
+        """What was given to the observer last; a change of the set makes it forget."""
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
         self._latest: SourceReading | None = None
@@ -212,7 +212,7 @@ class Follower:
                 end_s = time.monotonic() + self._source.every_s
                 while not self._stop.is_set() and time.monotonic() < end_s:
                     if changes.wait(min(0.2, end_s - time.monotonic())):
-                        self._stop.wait(SETTLE_S)
+                        self._stop.wait(MORE_WRITES_S)
                         break
                 if self._stop.is_set():
                     return

@@ -13,6 +13,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import CpuRoles, Finding, IsolationFacts
 from toolkit.model.names import printable
 from toolkit.model.verdict import Outcome
+from toolkit.model.wording import cpus_text
 from toolkit.session.kernel_defects import kernel_findings
 
 _NAMED = 4
@@ -79,7 +80,7 @@ def _tickless(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
             "rcu-callbacks",
             Outcome.UNDECIDED,
             ("/proc/cmdline rcu_nocbs", facts.rcu_nocbs or "none"),
-            f"RCU callbacks run on the isolated exclusive CPUs {uncovered} themselves.",
+            f"RCU callbacks run on the isolated exclusive {cpus_text(uncovered)}.",
             f"Add rcu_nocbs={uncovered} to the kernel's command line (nohz_full= implies it).",
         )
 
@@ -93,7 +94,7 @@ def _interrupts(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
             "irq-affinity",
             Outcome.UNDECIDED,
             (hit[0].path, f"interrupts {named}{more}"),
-            f"Interrupts go to exclusive CPUs {CpuSet.union(mask.cpus for mask in hit) & roles.exclusive}.",
+            f"Interrupts go to exclusive {cpus_text(CpuSet.union(mask.cpus for mask in hit) & roles.exclusive)}.",
             "Write the other CPUs to their smp_affinity_list; queues that the kernel manages follow their driver.",
         )
     default = (facts.default_interrupts or CpuSet()) & roles.exclusive
@@ -102,7 +103,7 @@ def _interrupts(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
             "irq-default-affinity",
             Outcome.UNDECIDED,
             ("/proc/irq/default_smp_affinity", facts.default_interrupts),
-            f"Interrupts of devices to come may go to exclusive CPUs {default}.",
+            f"Interrupts of devices to come may go to exclusive {cpus_text(default)}.",
             "Boot with irqaffinity= and the other CPUs, or write their mask there.",
         )
 
@@ -119,7 +120,7 @@ def _irqbalance(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
             "irqbalance",
             Outcome.UNDECIDED,
             ("irqbalance IRQBALANCE_BANNED_CPULIST", banned or "none"),
-            f"irqbalance runs and may move interrupts to exclusive CPUs {open_to_it} at any time.",
+            f"irqbalance runs and may move interrupts to exclusive {cpus_text(open_to_it)} at any time.",
             f"Set IRQBALANCE_BANNED_CPULIST={roles.exclusive} in its environment file, or stop it.",
         )
 
@@ -131,7 +132,7 @@ def _workqueues(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
             "workqueue-mask",
             Outcome.UNDECIDED,
             ("/sys/devices/virtual/workqueue/cpumask", facts.workqueues),
-            f"Unbound kernel workers may run on exclusive CPUs {hit} (F20).",
+            f"Unbound kernel workers may run on exclusive {cpus_text(hit)} (F20).",
             "Write the mask of the other CPUs there.",
         )
 

@@ -158,7 +158,7 @@ class Observation:
             self.poll(0)
             done = self._composed(readings, planted, ended.number, pair, environment)
             self._changes.clear()
-            self._escapes = {number: told for number, told in self._escapes.items() if number > ended.number}
+            self._escapes = {number: one for number, one in self._escapes.items() if number > ended.number}
             return done
 
     def _fit(self) -> None:
@@ -196,8 +196,8 @@ class Observation:
         pair: canary.CanaryPair,
         environment: Environment,
     ) -> Evidence:
-        told = self._escapes.get(window)
-        reported_at_ns, first_ns = (None, 0) if told is None else (told.reported_at_ns, told.first_at_ns)
+        found = self._escapes.get(window)
+        reported_at_ns, first_ns = (None, 0) if found is None else (found.reported_at_ns, found.first_at_ns)
         evidence, beside = build(readings.without(canary.NAMES)), build(readings.about(canary.NAMES))
         latency_ms = None if reported_at_ns is None else (reported_at_ns - first_ns) / 1e6
         word = self._word(evidence)

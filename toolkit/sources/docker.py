@@ -73,9 +73,9 @@ class _Located:
         self._hierarchy = hierarchy_of(places.root)
 
     def place(self, container: Inspected, gathering: Gathering) -> str:
-        told = self._of_process(container)
-        if told:
-            return told
+        found = self._of_process(container)
+        if found:
+            return found
         drivers = (self._driver,) if self._driver else (_SYSTEMD, _CGROUPFS)
         candidates = [by_driver(container, driver) for driver in drivers]
         there = [cgroup for cgroup in candidates if is_there(self._hierarchy, cgroup)]

@@ -25,7 +25,7 @@ class SourceReading:
     """What a source says at one moment.
 
     :param claims: of everything that runs now. A claim's name is its subject (pod and container, unit, job), the same
-        after a restart in another cgroup. Two claims of one name: the follower tells them apart.
+        after a restart in another cgroup. Two claims of one name: the follower distinguishes them.
     :param giving_back: by claim name: CPUs of its set that it was promised until a moment ago and must give back; the
         set holds them until then.
     :param making: cgroups of containers that the runtime has created and that do not run yet.

@@ -73,16 +73,16 @@ class _Located:
         crun makes a cgroup ``container`` in the scope, and writes CPUs and quota into that one alone; podman names the
         scope (podman 4.3.1 with crun 1.8.1; with runc the scope has them).
         """
-        told = from_text(container.cgroup.rstrip("/") if container.cgroup.startswith("/") else "")
+        path = from_text(container.cgroup.rstrip("/") if container.cgroup.startswith("/") else "")
         name = container.name or container.id[:12]
-        if not told:
-            told = from_text(usual(container))
-            gathering.missing(name, f"podman does not say where its cgroup is: {told} follows from its cgroup manager")
-        inner = f"{told}/{CRUN_INNER}"
+        if not path:
+            path = from_text(usual(container))
+            gathering.missing(name, f"podman does not say where its cgroup is; {path} follows from its cgroup manager")
+        inner = f"{path}/{CRUN_INNER}"
         if is_there(self._hierarchy, inner):
             return inner
-        if is_there(self._hierarchy, told) or container.runtime != CRUN or not told.endswith(".scope"):
-            return told
+        if is_there(self._hierarchy, path) or container.runtime != CRUN or not path.endswith(".scope"):
+            return path
         gathering.missing(name, f"its cgroup is not on this machine: {inner} is where crun writes the limits")
         return inner
 

@@ -61,8 +61,8 @@ def read(where: Path | None, places: Places, node: str | None = None) -> SourceR
     configuration, _ = read_bytes(places.below(CONFIGURATION))
     limits = _constrains(configuration, "constrainramspace")
     if not limits:
-        told = "is not set" if configuration is not None else f"is not known ({CONFIGURATION} was not read)"
-        gathering.missing("memory", f"ConstrainRAMSpace {told}: memory of jobs is not judged")
+        why = "is not set" if configuration is not None else f"is not known ({CONFIGURATION} was not read)"
+        gathering.missing("memory", f"ConstrainRAMSpace {why}: memory of jobs is not judged")
     topology = read_topology(places.root)
     found = tuple(cgroups(places))
     for block in jobs(data, "scontrol show job" if where is None else str(where)):

@@ -38,5 +38,5 @@ def test_scenario(
     result = conformance.run_one(scenario, pinproof_host, settings)
 
     if result.outcome is not Outcome.PASSED:
-        told = f"{result.outcome.value}: {result.reason} (saved in {result.run or 'no run'})"
-        pytest.fail(printable(told), pytrace=False)
+        text = f"{result.outcome.value}: {result.reason} (saved in {result.run or 'no run'})"
+        pytest.fail(printable(text), pytrace=False)

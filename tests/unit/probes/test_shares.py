@@ -72,6 +72,16 @@ def test_a_stay_is_counted_once() -> None:
     assert finished.rows[CLAIM, 1].out_longest_ns == 150  # the stay began before this piece of it
 
 
+def test_how_often_a_task_came_or_went_is_counted() -> None:
+    """Each end inside the interval; one with the kernel's move and its word on both sides of the end, too."""
+    inside, left, whole = shares(), shares(), shares()
+    inside.add(piece(), [Stay(0, 3, 100, 130), Stay(CLAIM, 7, 130, 160), Stay(0, 3, 160, 200)])
+    left.add(piece(), [Stay(CLAIM, 7, 100, 130), Stay(0, 3, 130, 200)])
+    whole.add(piece(), [Stay(CLAIM, 7, 100, 200)])
+
+    assert [sums.cuts for sums in (inside, left, whole)] == [{(CLAIM, 1): 2}, {(CLAIM, 1): 1}, {(CLAIM, 1): 1}]
+
+
 def test_joining_and_change_are_transition() -> None:
     """Time before the joining was complete, before the claim existed, or on the old set during a change."""
     for sums, stay in (

@@ -47,6 +47,8 @@ def test_epochs_of_one_window_are_summed() -> None:
     assert merged.comm == b"late"
     assert tally.in_window(2 << 8 | 255, 2)
     assert not tally.in_window(3 << 8, 2)
+    assert tally.in_window(0x102 << 8, 0x102)
+    assert tally.in_window(2 << 8, 0x1000002), "an epoch has 24 bits of the window"
 
 
 def test_offenders_are_named_worst_first_and_relative_to_the_window() -> None:

@@ -84,6 +84,8 @@ def test_a_move_at_the_moment_when_an_interval_begins_belongs_to_it() -> None:
     trails = trails_of(move(LONG_AGO, 1, 0), move(0, 2, 1))
 
     assert parts(trails, piece(0, 100, 2, (2, 0))) == [(2, 0, 100)]
+    trails.add(move(50, 3, 2))
+    assert parts(trails, piece(0, 100, 3, (3, 50))) == [(2, 0, 50), (3, 50, 100)]
 
 
 def test_a_process_is_moved_to_where_its_leader_is() -> None:
@@ -137,6 +139,13 @@ def test_a_record_that_runs_ahead_of_its_event_waits_for_it() -> None:
     assert parts(trails_of(move(60, 1, 2)), one, heard_ns=100) == [(2, 0, 60), (1, 60, 100)]
 
 
+def test_a_record_whose_event_was_lost_cuts_all_the_same() -> None:
+    """A full ring loses the event, not the record: what was known before it holds up to the record's time."""
+    trails = trails_of(move(LONG_AGO, 2, 0))
+
+    assert parts(trails, piece(0, 100, 1, (1, 60))) == [(2, 0, 60), (1, 60, 100)]
+
+
 def test_moves_of_the_thread_and_of_its_process_are_one_history() -> None:
     """A thread is moved alone, then with its process."""
     trails = trails_of(move(30, 1, 0, tid=11, whole=0), move(70, 2, 0))
@@ -170,6 +179,20 @@ def test_a_cpuset_that_follows_completes_the_joining() -> None:
         (0, 20, False),
         (1, 95, True),
         (1, 200, False),
+    ]
+
+
+def test_a_completion_forgives_no_earlier_stay() -> None:
+    """It was a member, left, and joined anew: only the second joining is the one that is completed."""
+    trails = trails_of(move(LONG_AGO, 1, 0), move(10, 0, 1), joining(20, 1), completed(30, 1, 20))
+    stays = trails.cut(piece(0, 100, 1, (1, 30)), LATER)
+
+    assert stays is not None
+    assert [(stay.ident, stay.to_ns, stay.joining) for stay in stays] == [
+        (1, 10, False),
+        (0, 20, False),
+        (1, 30, True),
+        (1, 100, False),
     ]
 
 

@@ -20,10 +20,10 @@ from toolkit.errors import InputError
 from toolkit.model.result import make_result
 from toolkit.report.compare import compare
 from toolkit.report.comparison_table import render_comparison
-from toolkit.report.counters import Counters, Look
 from toolkit.report.junit import render_junit
 from toolkit.report.metrics import families
 from toolkit.report.table import render_table
+from toolkit.session.counters import Counters, Look
 from validators.registry import judge
 
 PROJECT = Path(__file__).resolve().parents[3]

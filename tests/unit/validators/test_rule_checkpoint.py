@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recordings import CAPTURES
 from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.checkpoint.memory import write_memory_checkpoint
@@ -235,13 +236,11 @@ def captured(path: Path, name: str) -> str:
         return file.read().decode()
 
 
-def test_files_of_a_real_kubelet(shared: Path) -> None:
+def test_files_of_a_real_kubelet() -> None:
     """Healthy moments pass; those with an exhausted pool under strict reservation, and only they, fail with that."""
-    archives = sorted(shared.glob("kubelet-captures/*/*.tar.gz"))
-    assert archives
     exhausted = 0
-    for path in archives:
-        run = path.parent.name
+    for path in CAPTURES:
+        run = path.name
         file = cpu_state_file(captured(path, "cpu_manager_state"))
         moment = StateReading(
             at_ns=0,

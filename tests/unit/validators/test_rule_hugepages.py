@@ -35,6 +35,8 @@ def mapped(node: int) -> tuple[PageReading, ...]:
 def test_kept() -> None:
     """The promised limit, less usage than it, on the promised node."""
     assert judged(GOOD).outcome is Outcome.PASSED
+    full = replace(GOOD, usage_bytes=4 * MB2, node_bytes={1: 4 * MB2})
+    assert judged(full).outcome is Outcome.PASSED, "the whole limit may be used"
 
 
 def test_nothing_promised_is_skipped() -> None:

@@ -65,6 +65,20 @@ def test_masks_are_compared_with_the_set_of_their_epoch() -> None:
     assert masks(mask("db", "1-3", epoch=1), transitions=(CHANGE,)).outcome is Outcome.FAILED
 
 
+def test_between_two_changes_the_set_of_the_first_holds() -> None:
+    """Each epoch has its own set; the last change says nothing of masks that were read before it."""
+    first = Transition(
+        claim="db", what="cpus", start_at_ns=0, end_at_ns=0, cpus_before=cpus("0-3"), cpus_after=cpus("1-3")
+    )
+    for allowed, epoch, outcome in (
+        ("0-3", 0, "passed"),
+        ("1-3", 1, "passed"),
+        ("0-3", 1, "failed"),
+        ("1-3", 2, "failed"),
+    ):
+        assert masks(mask("db", allowed, epoch=epoch), transitions=(first, CHANGE)).outcome.value == outcome
+
+
 def test_the_making_of_a_claim_is_no_change_of_its_set() -> None:
     """A claim that was added while we watched starts at epoch 0 with its own set."""
     made = Transition(claim="db", what="claim-added", start_at_ns=0, end_at_ns=1, cpus_after=cpus("1-3"))

@@ -19,11 +19,12 @@ from tests.unit.validators.evidence_builder import (
 )
 from tests.unit.validators.trust_builder import CLAIMS, LOSSES, by_key, health, healthy
 from toolkit.errors import InputError
+from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Canary
 from toolkit.model.evidence.following import Following
-from toolkit.model.verdict import Outcome, worst
+from toolkit.model.verdict import Outcome, Verdict, worst
 from validators.registry import RULES, judge, rule_named
-from validators.trust import FOLLOW_GAP_NS
+from validators.trust import FOLLOW_GAP_NS, withhold_passes
 from validators.witness import Witness
 
 
@@ -129,6 +130,20 @@ def test_one_claims_disagreement_leaves_the_others_alone() -> None:
     assert outcomes[("cpuset-containment", "web")] is Outcome.UNDECIDED
     assert outcomes[("cpuset-containment", "db")] is Outcome.PASSED
     assert outcomes[("evidence-health", "node")] is Outcome.UNDECIDED
+
+
+def test_a_blind_spot_of_one_claim_is_one_of_what_rests_on_all() -> None:
+    """A verdict about the node, or a CPU, counts every claim's tasks; a neighbour's own verdict does not."""
+    spot = BlindSpot(text="unseen", witnesses=(Witness.SWITCHES,), claim="web")
+    passed = tuple(
+        Verdict(rule="x", subject=subject, outcome=Outcome.PASSED, reason="", measures={})
+        for subject in ("db", "web", "cpu 3", "node")
+    )
+    found = withhold_passes(
+        passed, frozenset({Witness.SWITCHES}), CLAIMS, healthy(coverage=coverage(blindness=(spot,)))
+    )
+
+    assert [verdict.outcome.value for verdict in found] == ["passed", "undecided", "undecided", "undecided"]
 
 
 def test_the_kernel_lets_a_wake_up_pay_for_the_way_out_of_idle() -> None:

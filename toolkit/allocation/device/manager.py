@@ -162,7 +162,7 @@ class DeviceManager:
         possible = []
         for subset in range(1, 1 << len(self._nodes)):
             nodes = {node for i, node in enumerate(self._nodes) if subset >> i & 1}
-            # As many as the nodes could ever give tells what "as few nodes as possible" means on an empty machine.
+            # As many as the nodes could ever give says what "as few nodes as possible" means on an empty machine.
             if sum(1 for device in devices.values() if nodes & set(device.numa)) >= count:
                 fewest = min(fewest, len(nodes))
             near = {i for i in candidates if not devices[i].numa or nodes & set(devices[i].numa)}

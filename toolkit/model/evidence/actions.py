@@ -22,7 +22,7 @@ class ActionEvidence:
 @stage_value
 @dataclass(frozen=True, kw_only=True)
 class ActionCoverage:
-    """How much of it was told."""
+    """How much of it was reported."""
 
     cgroup_moves_dropped: int = 0
     affinity_changes_dropped: int = 0

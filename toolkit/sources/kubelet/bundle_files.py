@@ -5,6 +5,7 @@ Archives and folders come from elsewhere: no link is followed, nothing is writte
 
 from __future__ import annotations
 
+import lzma
 import os
 import stat
 import tarfile
@@ -32,7 +33,7 @@ def read_bundle_files(path: Path) -> dict[str, bytes]:
         files = _folder(path) if path.is_dir() else _archive(path)
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), EXPECTED) from None
-    except (tarfile.TarError, EOFError, zlib.error, ValueError, OverflowError) as error:
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError) as error:
         raise InputError(str(path), f"no readable archive: {printable(str(error))[:120]}", EXPECTED) from None
     return _without_top(files)
 
@@ -64,7 +65,8 @@ def _archive(path: Path) -> dict[str, bytes]:
         raise InputError(str(path), "no regular file", EXPECTED)
     files: dict[str, bytes] = {}
     total = seen = 0
-    with tarfile.open(path, "r|*") as archive:
+    # Not as a stream ("r|*"), which takes the end of a cut file for the archive's.
+    with tarfile.open(path, "r:*") as archive:
         for member in archive:
             seen += 1
             total += max(0, member.size)
@@ -72,7 +74,23 @@ def _archive(path: Path) -> dict[str, bytes]:
             stream = archive.extractfile(member) if member.isreg() else None
             if stream is not None:
                 files[str(PurePosixPath(member.name))] = stream.read(MAX_FILE + 1)
+        _check_end(str(path), archive)
     return files
+
+
+def _check_end(where: str, archive: tarfile.TarFile) -> None:
+    """Refuse an archive that was cut or damaged: :mod:`tarfile` ends silently at a header that it cannot read."""
+    stream = archive.fileobj
+    assert stream is not None
+    stream.seek(archive.offset)
+    if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise InputError(where, "it ends in the middle", EXPECTED)
+    # The rest is zeros; a compressed file has its checksum, or lacks it, behind them.
+    total = 0
+    while rest := stream.read(1 << 20):
+        total += len(rest)
+        if total > MAX_TOTAL:
+            raise InputError(where, f"more than {MAX_TOTAL} bytes behind its end", EXPECTED)
 
 
 def _check(where: str, name: str, size: int, total: int, count: int) -> None:

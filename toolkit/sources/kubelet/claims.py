@@ -29,7 +29,7 @@ COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
     "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
     "memory_state": "which memory nodes were promised is not known",
-    "containers": "what the kubelet asked the runtime for is not known: drift and reconcile lag cannot be told apart",
+    "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
     "pods": "requests are not known: quotas and weights are what the runtime was asked for; ended pods are not known",
     "pod_resources": "the pod-resources API is not compared",
     "cgroups": "what is in force is not known; paths are those that the runtime was given",

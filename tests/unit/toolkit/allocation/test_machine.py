@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
+from tests.recordings import DECISIONS, decisions
 from toolkit.allocation.machine import Machine
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
@@ -104,11 +102,11 @@ def test_failed_discovery_is_told() -> None:
         Machine.from_topology(KubeletView(error="no socket id"))
 
 
-def test_all_recorded_machines_are_read(shared: Path) -> None:
+def test_all_recorded_machines_are_read() -> None:
     """Every machine of the vectors has as many CPUs as rows."""
     seen = 0
-    for path in sorted((shared / "vectors").glob("*.json")):
-        for name, data in json.loads(path.read_text()).get("machines", {}).items():
+    for area in DECISIONS:
+        for name, data in decisions(area)["machines"].items():
             machine = Machine.from_vector(data, name)
             assert len(machine.cpus) == machine.num_cpus == len(data["cpus"])
             seen += 1

@@ -56,9 +56,30 @@ def _named(cell: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def functions(path: Path) -> set[str]:
-    """Return the names of a file's functions."""
-    return {node.name for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
+def functions(path: Path) -> dict[str, ast.FunctionDef]:
+    """Return a file's functions by name."""
+    return {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
+
+
+def may_skip(function: ast.FunctionDef) -> bool:
+    """Say whether a test can skip: a mark, a call, or the fixture of a folder that not every checkout has."""
+    names = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+    return bool(names & {"skip", "skipif", "importorskip"}) or "shared" in {a.arg for a in function.args.args}
+
+
+def found_file(name: str) -> Path | None:
+    """Return the file of a test's name."""
+    return next((base / name for base in (TESTS, TESTS.parent / "model", ROOT) if (base / name).is_file()), None)
+
+
+def always(row: Row) -> bool:
+    """Say whether a row has a test that no machine skips."""
+    for file, _, test in (name.partition("::") for name in row.tests):
+        path = found_file(file)
+        held = functions(path) if path else {}
+        if any(not may_skip(held[name]) for name in ([test] if test else held) if name in held):
+            return True
+    return False
 
 
 def missing(row: Row) -> list[str]:
@@ -66,7 +87,7 @@ def missing(row: Row) -> list[str]:
     found = [place for place in row.code if not any((base / place).exists() for base in (CODE, CODE.parent, ROOT))]
     for name in row.tests:
         file, _, test = name.partition("::")
-        path = next((base / file for base in (TESTS, TESTS.parent / "model", ROOT) if (base / file).is_file()), None)
+        path = found_file(file)
         if path is None or (test and test not in functions(path)):
             found.append(name)
     return found
@@ -80,6 +101,18 @@ def test_every_row_names_code_and_tests_that_exist(row: Row) -> None:
     assert row.code
     assert row.tests
     assert missing(row) == []
+    assert always(row)
+
+
+def test_a_row_that_some_machine_skips_is_noticed(tmp_path: Path) -> None:
+    """A row whose only test needs a folder beside the checkout, or may skip, is held by nothing in CI."""
+    path = tmp_path / "test_x.py"
+    path.write_text(
+        "def test_a(shared): pass\n@pytest.mark.skipif(1, reason='')\ndef test_b(): pass\n"
+        "def test_c(): pytest.skip('')\ndef test_d(): pass\n"
+    )
+    for test, held in (("test_a", False), ("test_b", False), ("test_c", False), ("test_d", True)):
+        assert always(Row("x", "x", (), (f"{path}::{test}",))) is held
 
 
 def test_a_row_of_yesterday_is_noticed() -> None:

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
 from toolkit.cli.main import cli
 from toolkit.model.evidence import Evidence
-from toolkit.report.windows import Sums
 from toolkit.session.record import recorded
+from toolkit.session.sums import Sums
 from toolkit.store import WINDOW, reread, save_windows_result
 
 

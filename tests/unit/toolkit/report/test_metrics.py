@@ -17,8 +17,8 @@ from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report import metrics
-from toolkit.report.counters import Counters, Look
 from toolkit.report.metrics import MetricsServer, registry_of
+from toolkit.session.counters import Counters, Look
 from validators.registry import judge
 
 

@@ -18,9 +18,9 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report import metrics, metrics_file
-from toolkit.report.counters import KEPT_WINDOWS, Counters, Look
 from toolkit.report.metrics import SessionCollector, registered
 from toolkit.report.metrics_file import MetricsFile, exported
+from toolkit.session.counters import KEPT_WINDOWS, Counters, Look
 from validators.registry import judge
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -32,10 +32,10 @@ from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report import conformance_junit
 from toolkit.report.compare import compare
 from toolkit.report.comparison_table import render_comparison
-from toolkit.report.counters import Look
 from toolkit.report.machine_owners import Owner
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.metrics import registry_of
+from toolkit.session.counters import Look
 from validators.registry import judge
 
 FORGED = b"\nFailed\n  cpuset-containment  db  \x1b[2J\r\xe2\x80\xa8\x85\xff\\n</failure>\"'&\x00"[:-1]

@@ -25,8 +25,8 @@ def test_the_sentence() -> None:
     """A healthy run says what no other tool can: how complete, who stayed where, what was throttled to what."""
     assert summary(result_of(healthy())) == (
         "For 10.0 s, 1,204,331 of the kernel's 1,204,331 context switches were judged, 0 were lost. "
-        "No task of `db` ran outside CPUs 2-3, no task of `web` ran outside CPUs 1, "
-        "no workload ran on reserved CPUs 0, "
+        "No task of `db` ran outside CPUs 2-3, no task of `web` ran outside CPU 1, "
+        "no workload ran on reserved CPU 0, "
         "exclusive CPUs 2-3 hosted only `db` and 11.2 ms of kernel threads. "
         "`web` was throttled to 0.500 CPUs (quota 50 ms / 100 ms; measured 0.4996). "
         "A planted escape was seen 2.1 ms after it began. Verdicts: 15 passed, 12 skipped."

@@ -193,4 +193,4 @@ def test_many_claims(number: int) -> None:
         assert f"no task of {number} claims ran outside" in text.lower()
         assert f"the exclusive CPUs of {number} claims hosted no workload but their owners'" in text
     else:
-        assert "exclusive CPUs 0 hosted only `c0`" in text
+        assert "exclusive CPU 0 hosted only `c0`" in text

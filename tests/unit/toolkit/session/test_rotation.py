@@ -15,10 +15,10 @@ from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
-from toolkit.report.windows import Sums
 from toolkit.session.consecutive import Judged
 from toolkit.session.record import recorded
 from toolkit.session.rotation import Rotation, surplus
+from toolkit.session.sums import Sums
 from toolkit.store import WINDOW, load_result, window_paths
 
 P, S, U, F = Outcome.PASSED, Outcome.SKIPPED, Outcome.UNDECIDED, Outcome.FAILED

@@ -64,6 +64,38 @@ def test_a_truncated_archive_is_one_line(tmp_path: Path, length: int) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("compression", ["", "gz", "xz"])
+def test_an_archive_that_is_cut_anywhere_is_one_line(tmp_path: Path, compression: str) -> None:
+    """Half a capture is no smaller node: a cut between two files, or behind the last one, is noticed as well."""
+    path = tmp_path / f"cut.tar.{compression}"
+    with tarfile.open(path, f"w:{compression}") as archive:
+        for number in range(6):
+            member = tarfile.TarInfo(f"cgroup/{number}")
+            member.size = 100 * number
+            archive.addfile(member, io.BytesIO(bytes(range(100)) * number))
+    whole = path.read_bytes()
+    # Zeros behind the first block of the end are padding, which tar programs fill up to different sizes.
+    needed = 6 * 512 + 5 * 512 + 512 if not compression else len(whole)
+    assert len(read_bundle_files(path)) == 6
+    for length in range(0, needed, 7 if compression else 64):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError) as error:
+            read_bundle_files(path)
+        assert "\n" not in str(error.value)
+
+
+def test_a_broken_header_in_the_middle_is_no_end(tmp_path: Path) -> None:
+    """Python's reader takes it for the archive's end."""
+    path = tmp_path / "broken.tar"
+    with tarfile.open(path, "w") as archive:
+        for name in ("cgroup/a", "cgroup/b"):
+            archive.addfile(tarfile.TarInfo(name))
+    content = path.read_bytes()
+    path.write_bytes(content[:512] + b"x" + content[513:])
+    with pytest.raises(InputError, match="ends in the middle"):
+        read_bundle_files(path)
+
+
 def _judged(reading: NodeReading) -> None:
     node = node_claims(reading)
     json.dumps(claims_data(node))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.recordings import CAPTURES
 from toolkit.allocation.checkpoint.cpu import (
     cpu_hashed_text,
     parse_cpu_checkpoint,
@@ -211,10 +212,10 @@ def test_memory_refusals_name_the_file() -> None:
     )
 
 
-def test_state_files_of_real_nodes_are_reproduced(shared: Path) -> None:
+def test_state_files_of_real_nodes_are_reproduced() -> None:
     """Files captured from running kubelets: checksum right, and written again byte for byte."""
     seen = 0
-    for archive in sorted((shared / "kubelet-captures").glob("*/*.tar.gz")):
+    for archive in CAPTURES:
         with tarfile.open(archive) as tar:
             for member in tar:
                 name = Path(member.name).name
@@ -222,7 +223,7 @@ def test_state_files_of_real_nodes_are_reproduced(shared: Path) -> None:
                 if content is None:
                     continue
                 text = content.read().decode()
-                gate = "podEntries" in text or "plr" in archive.parent.name
+                gate = "podEntries" in text or archive.name.startswith("B2-")
                 if name == "cpu_manager_state":
                     found = read_cpu_checkpoint(text, name)
                     state = restore_cpu_state(text, found.policy_name, pod_level=gate)
@@ -234,4 +235,4 @@ def test_state_files_of_real_nodes_are_reproduced(shared: Path) -> None:
                     assert write_memory_checkpoint(memory.policy_name, memory.state, pod_level=gate) == text
                 seen += 1
 
-    assert seen > 10
+    assert seen > 40

@@ -7,12 +7,11 @@ alone and, where the real component has a defect, with ``quirks``.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.recordings import decisions
 from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuPolicy, CpuPolicyError, CpuState, make_policy
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import CpuSet
@@ -99,11 +98,11 @@ def replay(scenario: Scenario, machine: Machine, *, quirks: bool) -> tuple[list[
     return recorded, found
 
 
-def load(shared: Path) -> list[tuple[Scenario, Machine]]:
+def load() -> list[tuple[Scenario, Machine]]:
     """Read the scenarios that the CPU Manager decides alone."""
     chosen = []
     for name in FILES:
-        data = json.loads((shared / "vectors" / f"{name}.json").read_text())
+        data = decisions(name)
         machines = {key: Machine.from_vector(value, key) for key, value in data["machines"].items()}
         for scenario in data["scenarios"]:
             kubelet = scenario["kubelet"]
@@ -123,33 +122,33 @@ def differing(scenarios: list[tuple[Scenario, Machine]], *, quirks: bool) -> lis
     return different
 
 
-def test_recorded_decisions(shared: Path) -> None:
+def test_recorded_decisions() -> None:
     """The model decides as the real component did, wherever that had no defect."""
-    healthy = [item for item in load(shared) if not DEFECTS & set(item[0].get("tags", ()))]
+    healthy = [item for item in load() if not DEFECTS & set(item[0].get("tags", ()))]
     assert len(healthy) > 400
     assert differing(healthy, quirks=False) == []
 
 
-def test_recorded_defects(shared: Path) -> None:
+def test_recorded_defects() -> None:
     """With quirks the defects are reproduced and nothing else changes; without, no CPU goes to two pods."""
-    scenarios = load(shared)
+    scenarios = load()
     assert differing(scenarios, quirks=True) == []
     tagged = [item for item in scenarios if DEFECTS & set(item[0].get("tags", ()))]
     assert len(tagged) >= 10
     assert sorted(differing(tagged, quirks=False)) == sorted(scenario["id"] for scenario, _ in tagged)
 
 
-def test_replay_can_fail(shared: Path) -> None:
+def test_replay_can_fail() -> None:
     """A recording that is changed is noticed."""
-    scenario, machine = next(item for item in load(shared) if item[0]["expect"]["events"])
+    scenario, machine = next(item for item in load() if item[0]["expect"]["events"])
     scenario["expect"]["events"][-1]["default_cpuset"] = "77"
     assert differing([(scenario, machine)], quirks=False) == [scenario["id"]]
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_startup_errors(shared: Path, quirks: bool) -> None:
+def test_startup_errors(quirks: bool) -> None:
     """Configurations that the real CPU Manager refuses are refused with its message, the accepted ones accepted."""
-    data = json.loads((shared / "vectors" / "startup-errors.json").read_text())
+    data = decisions("startup-errors")
     machines = {key: Machine.from_vector(value, key) for key, value in data["machines"].items()}
     refused = 0
     for scenario in data["scenarios"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recordings import CAPTURES
 from toolkit.errors import InputError
 from toolkit.sources.kubelet.configuration import load_configuration, read_configuration
 from toolkit.sources.kubelet.flags import read_flags
@@ -31,11 +32,10 @@ def test_a_real_file() -> None:
     assert found.root_directory == "/var/lib/kubelet"
 
 
-def test_captured_files(shared: Path) -> None:
+def test_captured_files() -> None:
     """Every configuration that lies plainly on a captured node is read."""
-    archives = sorted((shared / "kubelet-captures").glob("*/*.tar.gz"))
-    assert archives
-    for archive in archives:
+    assert CAPTURES
+    for archive in CAPTURES:
         with tarfile.open(archive) as bundle:
             for member in bundle:
                 stream = bundle.extractfile(member) if member.name.endswith("kubelet/config.yaml") else None

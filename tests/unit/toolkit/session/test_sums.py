@@ -13,7 +13,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Outcome
 from toolkit.report.table import render_table, render_window
-from toolkit.report.windows import MAX_SPOTS, MAX_WORST, MORE_SPOTS, Sums
+from toolkit.session.sums import MAX_SPOTS, MAX_WORST, MORE_SPOTS, Sums
 from toolkit.store import reread
 from validators.registry import judge
 

@@ -1,0 +1,16 @@
+"""Numbers in sentences. Nothing here decides anything."""
+
+from __future__ import annotations
+
+from toolkit.model.cpuset import CpuSet
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Write ``1 verdict`` and ``2 verdicts``. :param many: the plural where it is not just an ``s`` more."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def cpus_text(cpus: CpuSet | str) -> str:
+    """Write ``CPU 1`` and ``CPUs 2-3``. :param cpus: the set, or its list as text."""
+    text = str(cpus)
+    return f"{'CPU' if text.isdigit() else 'CPUs'} {text}"

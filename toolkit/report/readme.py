@@ -1,0 +1,122 @@
+"""The tables of READMEs that repeat what code says, generated from it.
+
+``python -m toolkit.report.readme`` writes them anew, each between two marks (``<!-- rules: begin … -->`` and
+``<!-- rules: end -->``); a test compares what the files hold with what this module generates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+from toolkit.allocation.cpu.options.option import CpuOption
+from toolkit.allocation.cpu.options.registry import OPTIONS as CPU_OPTIONS
+from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPTIONS
+from toolkit.errors import EXIT_CODES
+from toolkit.model.runtimes import RUNTIMES, RuntimeKind
+from validators.registry import RULES
+
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN = "<!-- {name}: begin, written by python -m toolkit.report.readme -->"
+END = "<!-- {name}: end -->"
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    # A bar in a cell would end it.
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def rules() -> str:
+    """Return the table of the rules."""
+    rows = [
+        (f"`{rule.id}`", rule.doc.claim, ", ".join(rule.doc.witnesses), rule.doc.negative_control) for rule in RULES
+    ]
+    return _table(("rule", "judges", "witnesses", "how to break it"), rows)
+
+
+def exit_codes() -> str:
+    """Return the table of the exit codes."""
+    return _table(("exit code", "meaning"), ((str(code), text) for code, text in EXIT_CODES.items()))
+
+
+def runtimes() -> str:
+    """Return the table of the runtimes."""
+
+    def row(kind: RuntimeKind) -> tuple[str, ...]:
+        since = ".".join(map(str, kind.logarithmic_since or ()))
+        return (
+            f"`{kind.name}`",
+            f"`{kind.program}`" if kind.program else "none: pinproof writes the cgroups",
+            "v2, hybrid" if kind.hybrid else "v2",
+            "in its cgroup" if kind.keeps_cgroup else "in a new cgroup, with another id",
+            f"from {since} on" if since else "never",
+        )
+
+    titles = (
+        "runtime",
+        "command",
+        "hosts",
+        "started again, a container is",
+        "logarithmic weights",
+    )
+    return _table(titles, map(row, RUNTIMES.values()))
+
+
+def options() -> str:
+    """Return the table of the options of the CPU Manager's static policy and of the Topology Manager."""
+    pairs = {frozenset((option.name, other)) for option in CPU_OPTIONS.values() for other in option.conflicts}
+
+    def row(option: CpuOption) -> tuple[str, ...]:
+        others = sorted(chain.from_iterable(pair - {option.name} for pair in pairs if option.name in pair))
+        promise = option.promise
+        guarantees = (promise.alignment, promise.in_budget) if promise else (None, None)
+        return (
+            f"`{option.name}`",
+            f"static policy, {option.maturity}",
+            ", ".join(f"`{other}`" for other in others),
+            *(f"`{one}`" if one else "" for one in guarantees),
+            f"`{promise.preference}`" if promise and promise.preference else "",
+        )
+
+    topology = (
+        (f"`{one.name}`", "Topology Manager, Stable", "", "", "", f"`{one.preference}`" if one.preference else "")
+        for one in TOPOLOGY_OPTIONS.values()
+    )
+    titles = ("option", "of", "not with", "guarantees", "in a pod with a budget", "prefers")
+    return _table(titles, [*map(row, CPU_OPTIONS.values()), *topology])
+
+
+BLOCKS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
+    "rules": (rules, ("validators/README.md",)),
+    "exit codes": (exit_codes, ("README.md", "docs/principles.md")),
+    "runtimes": (runtimes, ("toolkit/apply/README.md",)),
+    "options": (options, ("toolkit/allocation/README.md",)),
+}
+"""Name of a block -> what generates it, and the files that have it."""
+
+
+def filled(text: str, name: str, table: str) -> str:
+    """Return a text with a block filled anew; it must have the block once."""
+    begin, end = BEGIN.format(name=name), END.format(name=name)
+    block = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    made, count = block.subn(lambda _: f"{begin}\n{table}\n{end}", text)
+    if count != 1:
+        raise ValueError(f"{count} blocks {name!r}, expected one")
+    return made
+
+
+def generated(root: Path) -> dict[Path, str]:
+    """Return each file that has blocks, with all of them filled anew."""
+    texts: dict[Path, str] = {}
+    for name, (table, files) in BLOCKS.items():
+        for path in (root / file for file in files):
+            texts[path] = filled(texts.get(path) or path.read_text(encoding="utf-8"), name, table())
+    return texts
+
+
+if __name__ == "__main__":
+    for path, text in generated(ROOT).items():
+        path.write_text(text, encoding="utf-8")
