@@ -22,7 +22,7 @@ from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.json_parts import items, load, mapping, number, text, texts
 
 _NODE_TOTAL = re.compile(
-    r"^/sys/devices/system/node/node(\d{1,4})/meminfo: Node \d{1,4} MemTotal: +(\d{1,15}) kB$", re.MULTILINE
+    r"^/sys/devices/system/node/node(\d{1,4})/meminfo: Node \d{1,4} MemTotal: +(\d{1,15}) kB(?: \||$)", re.MULTILINE
 )
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
 """Names of v1 hierarchies below ``cgroup/``; with none of them there it is one tree of v2."""

@@ -17,7 +17,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.names import from_text
+from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
@@ -116,7 +116,7 @@ class _Maker:
 
     def promise(self, subject: Subject) -> Promise:
         workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
-        key = (subject.pod_uid, subject.container.partition("@")[0])
+        key = (subject.pod_uid, subject.container)
         in_state = workload and key in self.entries
         state = None
         if workload and self.cpu is not None and not self.cpu.problem and self.cpu.policy == "static":
@@ -140,7 +140,7 @@ class _Maker:
             return Isolation.HOST
         if subject.pod_uid not in self.pod_sets:
             return Isolation.CONTAINER
-        name = subject.container.partition("@")[0]
+        name = subject.container
         pod = self.pods.get(subject.pod_uid)
         container = next((c for c in pod.containers if c.name == name), None) if pod else None
         if pod is not None and container is not None:
@@ -172,7 +172,7 @@ class _Maker:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
             return None, None, None
         pod = self.pods.get(subject.pod_uid)
-        name = subject.container.partition("@")[0]
+        name = subject.container
         container = next((c for c in pod.containers if c.name == name), None) if pod else None
         if pod is not None and container is not None and not self.known.problem:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
@@ -202,11 +202,14 @@ class _Maker:
             if not isolations:
                 continue
             values = self._pod_values(pod, isolations)
-            name = mine[0].subject.pod
+            plain = mine[0].subject.pod
+            name = pod_claim_name(plain)
+            if name in found or all(p.subject.life for p in mine):
+                name = f"{name}@{printable(place.pod_uid)[:12]}"
             found[name] = Claim(
-                name=pod_claim_name(name),
+                name=name,
                 cgroup=from_text(path),
-                pod=name,
+                pod=plain,
                 container="(pod)",
                 kind=SubjectKind.POD,
                 quota_us=values.quota_us if self.owners_known else None,

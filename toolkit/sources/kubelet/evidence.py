@@ -17,7 +17,7 @@ from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
-from toolkit.sources.kubelet.subjects import expand, is_over, merged_tree, pod_documents
+from toolkit.sources.kubelet.subjects import Subject, expand, is_over, merged_tree, pod_documents
 
 RULES = ("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment")
 """The rules that a still picture can answer."""
@@ -91,14 +91,30 @@ def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
     asked = asked_of(promise)
     if asked is not None:
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked))
-    pod = subject.runtime.pod_name if subject.runtime else subject.pod
-    for row in reading.pod_resources or ():
-        if (row.pod_name, row.container) == (pod, subject.container) and row.cpus:
-            try:
-                found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=CpuSet.of(row.cpus)))
-            except (InputError, ValueError):
-                continue
+    cpus = _from_pod_resources(subject, reading)
+    if cpus is not None:
+        found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus))
     return found
+
+
+def _from_pod_resources(subject: Subject, reading: NodeReading) -> CpuSet | None:
+    """Return the subject's own CPUs there. Its rows have no UIDs: they are of the life that is now."""
+    if subject.life:
+        return None
+    runtime = subject.runtime
+    pod = (runtime.pod_name if runtime else "") or subject.pod.rpartition("/")[2]
+    rows = [
+        row
+        for row in reading.pod_resources or ()
+        if (row.pod_name, row.container) == (pod, subject.container)
+        and (row.pod_namespace == subject.namespace or not (row.pod_namespace and subject.namespace))
+    ]
+    if len(rows) != 1 or not rows[0].cpus:
+        return None
+    try:
+        return CpuSet.of(rows[0].cpus)
+    except (InputError, ValueError):
+        return None
 
 
 def _masks(promise: Promise) -> list[ThreadMask]:

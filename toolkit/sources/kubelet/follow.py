@@ -180,7 +180,7 @@ def _present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContai
 
 def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
     """Name subjects by pod and container alone where that is enough among those that run."""
-    plain = [f"{p.subject.pod.partition('@')[0]}/{p.subject.container.partition('@')[0]}" for p in running]
+    plain = [p.subject.plain_name for p in running]
     count = Counter(plain)
     return tuple(
         replace(promise, claim=replace(promise.claim, name=name)) if promise.claim and count[name] == 1 else promise
@@ -189,7 +189,7 @@ def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
 
 
 def _key(promise: Promise) -> tuple[str, str]:
-    return promise.subject.pod_uid, promise.subject.container.partition("@")[0]
+    return promise.subject.pod_uid, promise.subject.container
 
 
 def _runs(promise: Promise, reading: NodeReading) -> bool:
