@@ -23,18 +23,26 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the state files that were read, by their last reading."""
     readings = sorted(evidence.state_files, key=lambda reading: reading.at_ns)
     if not readings:
-        reason = "no state file was given"
-        return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+        return (_without("node", Outcome.SKIPPED, "no state file was given"),)
     last = readings[-1]
     verdicts = []
     if last.cpu is not None:
         verdicts.append(_cpu(last.cpu, readings, claims))
+    elif last.cpu_policy == "static":
+        verdicts.append(_without(CPU, Outcome.UNDECIDED, "the policy is static, and the file was not read"))
     if last.memory is not None:
         verdicts.append(_memory(last.memory, last))
-    if not verdicts:
-        reason = "the state files could not be read"
-        verdicts.append(Verdict(rule=ID, subject="node", outcome=Outcome.UNDECIDED, reason=reason, measures={}))
-    return tuple(verdicts)
+    elif last.memory_policy == "Static":
+        verdicts.append(_without(MEMORY, Outcome.UNDECIDED, "the policy is Static, and the file was not read"))
+    if verdicts:
+        return tuple(verdicts)
+    if last.cpu_policy is None:
+        return (_without("node", Outcome.UNDECIDED, "the state files could not be read"),)
+    return (_without("node", Outcome.SKIPPED, f"no state file was given, and policy {last.cpu_policy} needs none"),)
+
+
+def _without(subject: str, outcome: Outcome, reason: str) -> Verdict:
+    return Verdict(rule=ID, subject=subject, outcome=outcome, reason=reason, measures={})
 
 
 def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> Verdict:
@@ -128,7 +136,8 @@ RULE = Rule(
             of blocks of each node; node totals against those of this boot.
 
             The last reading decides, because the kubelet saves in two steps; problems that disappeared are counted. If
-            it is not known which containers exist, assigned CPUs make the verdict undecided.
+            it is not known which containers exist, assigned CPUs make the verdict undecided. So does a file that was
+            not read although its manager's policy is static.
         """),
         tolerance=prose("""
             Files: none. Leaks: two reconcile periods (10 s each unless the claims state another), since an entry may

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
-from toolkit.model.runtimes import RUNTIMES
+from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.verdict import Measure, Offender
 from validators import possession, view
 from validators.wording import listed, milliseconds
 
-HELPERS = tuple(f"{kind.program}:[" for kind in RUNTIMES.values() if kind.program)
-"""How threads of runtimes call themselves in a container that does not run yet (``runc:[2:INIT]``)."""
 UNCLAIMED = "(no claim)"
 NO_POD_KNOWN = "tasks without a claim"
 """What system tasks are called where no pods root was given: one of them may be a pod's."""
@@ -209,7 +207,7 @@ def _being_made(found: ForeignUse, claims: ClaimSet, intruder: Intruder, evidenc
     added = [t.end_at_ns for t in evidence.transitions if claim and t.claim == claim.name and t.what == "claim-added"]
     if claim is not None and claim.kind.carries_tasks and any(intruder.first_at_ns <= at_ns for at_ns in added):
         _excuse(found, claim.name, intruder.total_ns)
-    elif intruder.comm.startswith(HELPERS):
+    elif intruder.comm in INIT_NAMES:
         _excuse(found, f"{intruder.comm} of a container that is being made", intruder.total_ns)
     else:
         return False

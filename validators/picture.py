@@ -16,9 +16,11 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups, picture_metrics, view
+from validators import groups, picture_metrics, picture_rejections, view
 
 Finding = tuple[Outcome, str]
+AT_ONCE_S = 1.0
+"""Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +41,10 @@ class _Words:
 
 def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every workload of which two layers speak, and the kubelet's metrics."""
-    verdicts = [
-        _judge(rule, claim, _words(claim, evidence), claims, evidence)
-        for claim in claims.claims
-        if view.is_workload(claim)
-    ]
+    said = {claim.name: _words(claim, evidence) for claim in claims.claims if view.is_workload(claim)}
+    verdicts = [_judge(rule, claim, said, claims, evidence) for claim in claims.claims if view.is_workload(claim)]
     verdicts += picture_metrics.check(rule, evidence)
+    verdicts += picture_rejections.check(rule, evidence)
     if verdicts:
         return tuple(verdicts)
     reason = "no layer speaks about any container"
@@ -74,7 +74,8 @@ def _union(sets: list[CpuSet]) -> CpuSet | None:
     return CpuSet.union(sets) if sets else None
 
 
-def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: Evidence) -> Verdict:
+def _judge(rule: str, claim: Claim, words_of: dict[str, _Words], claims: ClaimSet, evidence: Evidence) -> Verdict:
+    words = words_of[claim.name]
     said = {
         "checkpoint_cpus": words.state,
         "pod-resources_cpus": words.api,
@@ -93,7 +94,7 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
     findings = [
         finding
         for finding in (
-            _drift(claim, words),
+            _drift(claim, words_of, claims, evidence),
             _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims),
             _api(claim, words),
             _observed(words),
@@ -110,6 +111,8 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         outcome, reason = (Outcome.FAILED, "; ".join(failed)) if failed else (Outcome.UNDECIDED, "; ".join(open_))
     elif len(layers) < 2:
         outcome, reason = Outcome.UNDECIDED, "only one layer speaks about it: nothing to compare"
+    elif words.state is None and words.asked is None and words.api is None:
+        outcome, reason = _unpromised(evidence)
     return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
 
 
@@ -129,16 +132,51 @@ def _foreign(claim: Claim, claims: ClaimSet, held: CpuSet) -> tuple[CpuSet, str]
     return owned - (own or CpuSet()), ", ".join(other.name for other in others if other.cpus and other.cpus & held)
 
 
-def _drift(claim: Claim, words: _Words) -> Finding | None:
+def _unpromised(evidence: Evidence) -> tuple[Outcome, str]:
+    """No layer that promises speaks: what carries a promise out may agree with itself and be wrong."""
+    policy = evidence.state_files[-1].cpu_policy if evidence.state_files else None
+    if policy is not None and policy != "static":
+        return Outcome.SKIPPED, f"CPU manager policy {policy} promises no CPUs"
+    return Outcome.UNDECIDED, "neither the state file nor the runtime speaks about it: what was promised is not known"
+
+
+def _drift(claim: Claim, words_of: dict[str, _Words], claims: ClaimSet, evidence: Evidence) -> Finding | None:
     """What was requested against what is: a difference is another program's write, at once."""
+    words = words_of[claim.name]
     found = _is(words)
     if not words.asked or found is None or found == words.asked:
         return None
     text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: CPUs {words.asked} against {found or 'none'}: drift"
     late = claim.isolation == "host" and words.state == words.asked
-    if late and words.threads is not None and words.threads <= words.asked:
+    if not late or words.threads is None or not words.threads <= words.asked:
+        return Outcome.FAILED, text
+    if not (words.threads <= found <= words.asked):
         return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
+    if _may_have_grown(claim, words_of, claims, evidence):
+        return Outcome.UNDECIDED, f"{text}, or the shared pool has grown between the two readings"
     return Outcome.FAILED, text
+
+
+def _may_have_grown(claim: Claim, words_of: dict[str, _Words], claims: ClaimSet, evidence: Evidence) -> bool:
+    """Whether CPUs that are missing may have been given back between the readings of cgroup and runtime: then all
+    shared containers miss the same, nothing above them does, and there was time enough.
+    """
+    words = words_of[claim.name]
+    later_s = evidence.picture.runtime_later_s if evidence.picture else None
+    if later_s is not None and later_s <= AT_ONCE_S:
+        return False
+    for other in claims.claims:
+        own = words_of.get(other.name)
+        if own is not None and other.isolation == "host" and own.asked == words.asked and _is(own) != _is(words):
+            return False
+        files = view.files_of(evidence.files_before, other.cgroup) if own is None else None
+        if (
+            files is not None
+            and files.cpus_effective is not None
+            and not (words.asked or CpuSet()) <= files.cpus_effective
+        ):
+            return False  # CPUs were taken from cgroups that no kubelet writes: they went offline.
+    return True
 
 
 def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet) -> Finding | None:
@@ -154,7 +192,9 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
         return Outcome.UNDECIDED, "its pod has ended for the kubelet, it still runs"
     if not words.state:
         if overlap:
-            return Outcome.FAILED, f"{text}; the shared pool is empty, no reconcile repairs it, on {overlap}"
+            reserved = (_is(words) or CpuSet()) & claims.reserved_cpus if claims.strict_reservation else CpuSet()
+            more = f", and on reserved CPUs {reserved}" if reserved else ""
+            return Outcome.FAILED, f"{text}; the shared pool is empty, no reconcile repairs it, on {overlap}{more}"
         return Outcome.UNDECIDED, f"{text}; the shared pool is empty: the manager may not have started yet"
     if words.state == lower:
         return None

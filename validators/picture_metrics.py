@@ -25,8 +25,10 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
     """Judge the gauges that were read, where the state file can be read too."""
     still = evidence.picture
     cpu = evidence.state_files[-1].cpu if evidence.state_files else None
-    if still is None or not still.metrics or cpu is None or cpu.problem or cpu.policy != "static":
+    if still is None or not still.metrics or cpu is None or cpu.policy != "static":
         return []
+    if cpu.problem or not cpu.checksum_ok:
+        return []  # Rule checkpoint says what is wrong with the file.
     try:
         owned = _union(cpu)
         wrong = _wrong(still.metrics, owned, evidence)

@@ -10,6 +10,16 @@ from toolkit.model.serde import stage_value
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedPod:
+    """A pod that the kubelet did not admit. :param reason, message: of its status."""
+
+    pod: str
+    reason: str
+    message: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """One moment of a node.
 
@@ -18,6 +28,9 @@ class Picture:
     :param pods_read: whether the kubelet's list of pods was read.
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
     :param reserved: reserved CPUs by the configuration; ``None``: not known.
+    :param rejected: pods that the kubelet did not admit. :param topology_policy: of its Topology Manager; ``None``: not
+        known.
+    :param runtime_later_s: how long after the cgroups the runtime was read; ``None``: not known.
     """
 
     ended: tuple[str, ...] = ()
@@ -25,3 +38,6 @@ class Picture:
     pods_read: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
     reserved: CpuSet | None = None
+    rejected: tuple[RejectedPod, ...] = ()
+    topology_policy: str | None = None
+    runtime_later_s: float | None = None

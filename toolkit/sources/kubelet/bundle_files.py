@@ -10,6 +10,7 @@ import stat
 import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
+from typing import Self
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable
@@ -64,7 +65,7 @@ def _archive(path: Path) -> dict[str, bytes]:
         raise InputError(str(path), "no regular file", EXPECTED)
     files: dict[str, bytes] = {}
     total = seen = 0
-    with tarfile.open(path, "r|*") as archive:
+    with tarfile.open(path, "r|*", tarinfo=_Member) as archive:
         for member in archive:
             seen += 1
             total += max(0, member.size)
@@ -73,6 +74,17 @@ def _archive(path: Path) -> dict[str, bytes]:
             if stream is not None:
                 files[str(PurePosixPath(member.name))] = stream.read(MAX_FILE + 1)
     return files
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive that must come to its end: cut between two members, tarfile takes it for a whole one."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EmptyHeaderError:  # type: ignore[attr-defined]
+            raise tarfile.ReadError("truncated: it has no end marker") from None
 
 
 def _check(where: str, name: str, size: int, total: int, count: int) -> None:

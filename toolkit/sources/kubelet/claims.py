@@ -19,7 +19,7 @@ from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
-from toolkit.model.pod import Pod
+from toolkit.model.pod import Container, Pod
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.settings import Settings, settings
@@ -66,7 +66,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     known = settings(reading)
     cpu = None if reading.cpu_state is None else cpu_state_file(reading.cpu_state)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
-    maker = _Maker(reading, known, cpu, memory)
+    maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory)
     promises = tuple(maker.promise(subject) for subject in subjects(reading))
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
     paths = sorted({path for path in merged_tree(reading) if place_of(path) is not None})
@@ -84,12 +84,19 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     ]
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
-        ("cpu_state", cpu.problem if cpu else ""),
-        ("memory_state", memory.problem if memory else ""),
+        ("cpu_state", _problem(cpu)),
+        ("memory_state", _problem(memory)),
     ):
         if problem:
             missing.append(MissingPart(part=part, reason=f"{problem}: {COSTS[part]}"))
     return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=tuple(missing))
+
+
+def _problem(file: CpuStateFile | MemoryStateFile | None) -> str:
+    """Why a kubelet would not start from a state file; rule ``checkpoint`` alone speaks of such a one."""
+    if file is None:
+        return ""
+    return file.problem or ("" if file.checksum_ok else "the checksum is not that of the content")
 
 
 class _Maker:
@@ -97,9 +104,10 @@ class _Maker:
         self, reading: NodeReading, known: Settings, cpu: CpuStateFile | None, memory: MemoryStateFile | None
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
-        static = known.config.cpu_manager_policy == "static"
-        self.owners_known = not static or (cpu is not None and not cpu.problem)
-        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known."""
+        self.static = known.config.cpu_manager_policy == "static"
+        self.owners_known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
+        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known. A file that
+        says nothing is that of a manager that has not started yet."""
         self.pods: dict[str, Pod] = {}
         for uid, document in pod_documents(reading).items():
             try:
@@ -119,7 +127,7 @@ class _Maker:
         key = (subject.pod_uid, subject.container)
         in_state = workload and key in self.entries
         state = None
-        if workload and self.cpu is not None and not self.cpu.problem and self.cpu.policy == "static":
+        if workload and self.cpu is not None and self.cpu.policy == "static":
             state = parsed(self.entries[key] if in_state else self.cpu.default)
         mems = self._mems(key) if workload else None
         return Promise(
@@ -135,24 +143,35 @@ class _Maker:
         rows = [row for row in (self.memory.entries if self.memory else ()) if (row.pod_uid, row.container) == key]
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
-    def _isolation(self, subject: Subject, in_state: bool) -> Isolation:
-        if not in_state:
+    def _isolation(self, uid: str, name: str) -> Isolation:
+        if (uid, name) not in self.entries:
             return Isolation.HOST
-        if subject.pod_uid not in self.pod_sets:
+        if uid not in self.pod_sets:
             return Isolation.CONTAINER
-        name = subject.container
-        pod = self.pods.get(subject.pod_uid)
-        container = next((c for c in pod.containers if c.name == name), None) if pod else None
+        pod, container = self._requested(uid, name)
         if pod is not None and container is not None:
-            gates = self.known.config.feature_gates
-            own = exclusive_cpus(pod, container, pod_level_managers=gates.pod_level_managers)
-            return Isolation.CONTAINER if own else Isolation.POD
-        same = [key for key, cpus in self.entries.items() if key[0] == subject.pod_uid]
-        cpus = self.entries[subject.pod_uid, name]
+            return Isolation.CONTAINER if self._asks_for_own(pod, container) else Isolation.POD
+        same = [key for key, cpus in self.entries.items() if key[0] == uid]
+        cpus = self.entries[uid, name]
         return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER
 
+    def _requested(self, uid: str, name: str) -> tuple[Pod | None, Container | None]:
+        pod = self.pods.get(uid)
+        return pod, next((c for c in pod.containers if c.name == name), None) if pod else None
+
+    def _asks_for_own(self, pod: Pod, container: Container) -> bool:
+        gates = self.known.config.feature_gates
+        return bool(exclusive_cpus(pod, container, pod_level_managers=gates.pod_level_managers))
+
+    def _quota_known(self, uid: str, pod: Pod, container: Container) -> bool:
+        """Whether a quota can be promised: a container that asks for CPUs of its own has none once it has got them,
+        and keeps them when the state file forgets it.
+        """
+        forgotten = self.static and (uid, container.name) not in self.entries and self._asks_for_own(pod, container)
+        return self.owners_known and not forgotten
+
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
-        isolation = self._isolation(subject, in_state)
+        isolation = self._isolation(subject.pod_uid, subject.container) if in_state else Isolation.HOST
         quota, period, shares = self._values(subject, isolation)
         return Claim(
             name=subject.name,
@@ -171,13 +190,12 @@ class _Maker:
     def _values(self, subject: Subject, isolation: Isolation) -> tuple[int | None, int | None, int | None]:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
             return None, None, None
-        pod = self.pods.get(subject.pod_uid)
-        name = subject.container
-        container = next((c for c in pod.containers if c.name == name), None) if pod else None
+        pod, container = self._requested(subject.pod_uid, subject.container)
         if pod is not None and container is not None and not self.known.problem:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
             values = container_values(pod, container, self.known.config, quota_disabled=disabled)
-            return values.quota_us if self.owners_known else None, values.period_us, values.shares
+            quota = values.quota_us if self._quota_known(subject.pod_uid, pod, container) else None
+            return quota, values.period_us, values.shares
         asked = (subject.runtime.asked if subject.runtime else None) or Asked()
         quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
         if (
@@ -198,10 +216,10 @@ class _Maker:
             if place is None or pod is None or self.known.problem:
                 continue
             mine = [p for p in promises if p.subject.pod_uid == place.pod_uid and p.claim is not None]
-            isolations = [p.claim.isolation for p in mine if p.claim and p.subject.kind is SubjectKind.CONTAINER]
-            if not isolations:
+            if not mine:
                 continue
-            values = self._pod_values(pod, isolations)
+            values = self._pod_values(place.pod_uid, pod)
+            known = all(self._quota_known(place.pod_uid, pod, one) for one in pod.containers)
             plain = mine[0].subject.pod
             name = pod_claim_name(plain)
             if name in found or all(p.subject.life for p in mine):
@@ -212,14 +230,16 @@ class _Maker:
                 pod=plain,
                 container="(pod)",
                 kind=SubjectKind.POD,
-                quota_us=values.quota_us if self.owners_known else None,
+                quota_us=values.quota_us if known else None,
                 period_us=values.period_us,
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
             )
         return tuple(found.values())
 
-    def _pod_values(self, pod: Pod, isolations: list[Isolation]) -> CpuValues:
+    def _pod_values(self, uid: str, pod: Pod) -> CpuValues:
+        """Of all its containers, those too that do not run now: what they own they keep."""
+        isolations = [self._isolation(uid, container.name) for container in pod.containers]
         disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
         return pod_values(pod, self.known.config, quota_disabled=disabled)
 

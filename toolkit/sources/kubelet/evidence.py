@@ -12,8 +12,8 @@ from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence,
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
-from toolkit.model.picture import Picture
-from toolkit.model.runtimes import RUNTIMES
+from toolkit.model.picture import Picture, RejectedPod
+from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
@@ -21,11 +21,11 @@ from toolkit.sources.kubelet.subjects import Subject, expand, is_over, merged_tr
 
 RULES = ("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment")
 """The rules that a still picture can answer."""
-HELPERS = (*(kind.program for kind in RUNTIMES.values() if kind.program), "youki", "conmon")
-"""Threads of a runtime sit unpinned in the container's cgroup before it starts: normal."""
 _GAUGE = re.compile(r"^(kubelet_cpu_manager_[a-z_]+(?:\{[^}\n]{0,80}\})?) ([0-9.eE+]{1,30})$", re.MULTILINE)
 _NODE = re.compile(r"^/sys/devices/system/node/node(\d{1,4})/cpulist: ?(.*)$", re.MULTILINE)
 _UNLIMITED = 1 << 62
+MAX_WORDS = 400
+"""Of a status's texts."""
 
 
 def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evidence]:
@@ -59,9 +59,32 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
             pods_read=reading.pods is not None,
             metrics=_metrics(reading),
             reserved=None if node.settings.problem else node.settings.reserved,
+            rejected=_rejected(reading),
+            topology_policy=None if node.settings.problem else node.settings.config.topology_manager_policy,
+            runtime_later_s=_later_s(reading),
         ),
     )
     return replace(node.claims, claims=claims), evidence
+
+
+def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
+    """Return the pods that the kubelet refused: their status has a reason, and no container was ever made."""
+    found = []
+    for document in reading.pods or ():
+        status, metadata = mapping(document.get("status")), mapping(document.get("metadata"))
+        if status.get("phase") == "Failed" and text(status.get("reason")):
+            namespace = text(metadata.get("namespace"))
+            said = (metadata.get("name"), status.get("reason"), status.get("message"))
+            name, reason, message = (printable(text(value))[:MAX_WORDS] for value in said)
+            pod = name if namespace in ("", "default") else f"{printable(namespace)}/{name}"
+            found.append(RejectedPod(pod=pod, reason=reason, message=message))
+    return tuple(found)
+
+
+def _later_s(reading: NodeReading) -> float | None:
+    """Return how long after the cgroups the runtime's lists were complete, where the capture says when."""
+    begun, end = reading.read_at_s.get("cgroup_read"), reading.read_at_s.get("end")
+    return None if begun is None or end is None else end - begun
 
 
 def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
@@ -122,7 +145,7 @@ def _masks(promise: Promise) -> list[ThreadMask]:
     found = []
     for thread in promise.subject.threads:
         cpus, mems = parsed(thread.cpus_allowed or ""), parsed(thread.mems_allowed or "")
-        if cpus and not thread.comm.startswith(HELPERS):
+        if cpus and thread.comm not in INIT_NAMES:
             found.append(
                 ThreadMask(
                     claim=promise.claim.name,
@@ -167,9 +190,7 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
 
 
 def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tuple[StateReading, ...]:
-    """Return the state files with who is known to own what they assign; nothing where there is none."""
-    if node.cpu is None and node.memory is None:
-        return ()
+    """Return the state files, or that there are none, with who is known to own what they assign."""
     known = None if node.settings.problem else node.settings.config
     return (
         StateReading(

@@ -103,7 +103,9 @@ class KubeletSource:
             giving_back=giving_back,
             give_back_s=found.settings.reconcile_s + SLACK_S,
             layers=tuple(_views(running, reading, time.monotonic_ns(), silent=self._held.silent)),
-            state_files=() if self._held.silent else _states(reading, found),
+            state_files=()
+            if self._held.silent
+            else _states(reading, replace(found, cpu=self._held.spoilt or found.cpu)),
             missing=found.missing,
             complete=reading.containers is not None and reading.cgroups is not None,
         )
@@ -214,6 +216,8 @@ def _views(running: Sequence[Promise], reading: NodeReading, at_ns: int, *, sile
 
 def _states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
     """A pod whose sandbox runs owns what it was given, although its containers may not have been made yet."""
+    if found.cpu is None and found.memory is None:
+        return ()
     online = parsed(reading.online or "") or CpuSet()
     pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox}
     waiting = tuple(
