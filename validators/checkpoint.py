@@ -77,6 +77,8 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> 
         return _leaked(gone, readings, claims, verdict=verdict)
     if file.policy == "static" and not last.cpus_online:
         return verdict(Outcome.UNDECIDED, "which CPUs were online is not known")
+    if file.policy == "static" and not last.union_known:
+        return verdict(Outcome.UNDECIDED, "which CPUs are reserved is not known: whether any is leaked cannot be told")
     count = f"{measures['entries_count']} assignments"
     shared = f", shared pool {file.default}" if file.default else ""
     return verdict(Outcome.PASSED, f"version {file.version}, policy {file.policy}: {count}{shared}")

@@ -9,6 +9,7 @@ from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import foreign, groups, view
 from validators.alignment import judge_asked, not_given, sets_in_force
 from validators.rule import Rule, RuleDoc, prose
+from validators.trust import is_still
 from validators.witness import Witness
 from validators.wording import listed, plural
 
@@ -77,14 +78,16 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     for name, cpus in sets:
         if not cpus <= known:
             return verdict(Outcome.UNDECIDED, f"the core of CPUs {cpus - known} ({name}) is not known")
+    kind = ("whole core", "whole cores") if whole else ("core of the pod", "cores of the pod")
+    cores_text = plural(sum(1 for core in cores if core & own), *kind)
+    if is_still(evidence):
+        return verdict(Outcome.PASSED, f"CPUs {own} are {cores_text}; which tasks ran there was not observed")
     if evidence.coverage.switches_judged <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: which tasks ran on its cores is not known")
     if seen.blurred:
         return verdict(Outcome.UNDECIDED, seen.blurred[0])
     if seen.of(OwnerClass.UNKNOWN):
         return verdict(Outcome.UNDECIDED, f"it is not known whose task {seen.of(OwnerClass.UNKNOWN)[0].comm} is")
-    kind = ("whole core", "whole cores") if whole else ("core of the pod", "cores of the pod")
-    cores_text = plural(sum(1 for core in cores if core & own), *kind)
     excused = seen.excused()
     but = f" but {listed(excused)}" if excused else ""
     return verdict(Outcome.PASSED, f"CPUs {own} are {cores_text}, where no foreign workload ran{but}")
@@ -137,6 +140,8 @@ RULE = Rule(
 
             distribute-cpus-across-cores is a preference. If the CPUs were given on fewer cores than there are, the
             verdict is skipped and the reason says so; if on different cores, they must stay on different cores.
+
+            One reading of a node (`judge --capture`) answers the first half only.
 
             The verdict is undecided if a set or the topology was not read, if no switch was judged, or if the owner of
             a task is unknown.

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
+from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, pod_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.allocation.cpu.requests import exclusive_cpus
+from toolkit.allocation.node import Node
+from toolkit.allocation.planner import hugepage_limits
+from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
+from toolkit.allocation.topology.manager import NONE
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
@@ -22,6 +26,8 @@ from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Container, Pod
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
+from toolkit.sources.kubelet.parents import parent_claims
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, pod_documents, subjects
 
@@ -34,6 +40,8 @@ COSTS = {
     "pod_resources": "the pod-resources API is not compared",
     "cgroups": "what is in force is not known; paths are those that the runtime was given",
     "threads": "thread masks are not known",
+    "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
+    "alignments": "what the options promise about cores and NUMA nodes is not known",
 }
 
 
@@ -63,7 +71,7 @@ class NodeClaims:
 
 def node_claims(reading: NodeReading) -> NodeClaims:
     """Derive the claims. Never raises for what is in the reading: what cannot be used is missing."""
-    known = settings(reading)
+    known = with_reserved(settings(reading), reading)
     cpu = None if reading.cpu_state is None else cpu_state_file(reading.cpu_state)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
     maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory)
@@ -72,7 +80,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     paths = sorted({path for path in merged_tree(reading) if place_of(path) is not None})
     places = [place for place in map(place_of, [*paths, *(p.subject.cgroup for p in promises)]) if place is not None]
     claims = ClaimSet(
-        claims=own + maker.pod_claims(promises),
+        claims=own + maker.pod_claims(promises) + maker.parent_claims(promises),
         reserved_cpus=known.reserved,
         strict_reservation=known.strict and bool(known.reserved),
         pods_root=from_text(places[0].root) if places else None,
@@ -84,6 +92,8 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     ]
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
+        ("reserved_cpus", known.reserved_problem),
+        ("alignments", maker.unaligned),
         ("cpu_state", _problem(cpu)),
         ("memory_state", _problem(memory)),
     ):
@@ -114,6 +124,14 @@ class _Maker:
                 self.pods[uid] = read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
             except InputError:
                 continue  # Its claims come from what the runtime was asked for.
+        self.node: Node | None = None
+        self.unaligned = ""
+        if self.pods and self.static and not known.problem:
+            node = modelled_node(reading, known.config)
+            if isinstance(node, Node):
+                self.node = node
+            elif known.config.cpu_manager_policy_options or known.config.topology_manager_policy != NONE:
+                self.unaligned = node
         ids = {entry.id: (entry.pod_uid, entry.name) for entry in reading.containers or ()}
         self.entries: dict[tuple[str, str], str] = {}
         for entry in cpu.entries if cpu else ():
@@ -172,7 +190,10 @@ class _Maker:
 
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
         isolation = self._isolation(subject.pod_uid, subject.container) if in_state else Isolation.HOST
-        quota, period, shares = self._values(subject, isolation)
+        values = self._values(subject, isolation)
+        pod, container = self._requested(subject.pod_uid, subject.container)
+        asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
+        aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
         return Claim(
             name=subject.name,
             cgroup=subject.cgroup,
@@ -182,30 +203,36 @@ class _Maker:
             cpus=state or None,
             isolation=isolation if state else Isolation.HOST,
             mems=mems,
-            quota_us=quota,
-            period_us=period or 100_000,
-            shares=shares,
+            quota_us=values.quota_us,
+            period_us=values.period_us or 100_000,
+            shares=values.shares,
+            memory_bytes=values.memory_bytes,
+            hugepages=hugepage_limits(container) if container is not None else (),
+            alignments=aligned.alignments,
+            preferences=aligned.preferences,
+            max_numa_nodes=aligned.max_numa_nodes,
         )
 
-    def _values(self, subject: Subject, isolation: Isolation) -> tuple[int | None, int | None, int | None]:
+    def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
-            return None, None, None
+            return Asked()
         pod, container = self._requested(subject.pod_uid, subject.container)
         if pod is not None and container is not None and not self.known.problem:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
             values = container_values(pod, container, self.known.config, quota_disabled=disabled)
-            quota = values.quota_us if self._quota_known(subject.pod_uid, pod, container) else None
-            return quota, values.period_us, values.shares
-        asked = (subject.runtime.asked if subject.runtime else None) or Asked()
-        quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
-        if (
-            quota is not None
-            and quota != -1
-            and not (quota >= 1000 and 1000 <= (asked.period_us or 100_000) <= 1_000_000)
-        ):
-            quota = None  # No kernel takes it: nothing of it was promised.
-        shares = asked.shares if asked.shares is not None and MIN_SHARES <= asked.shares <= MAX_SHARES else None
-        return quota, asked.period_us if asked.period_us and asked.period_us > 0 else None, shares
+            return Asked(
+                quota_us=values.quota_us if self._quota_known(subject.pod_uid, pod, container) else None,
+                period_us=values.period_us,
+                shares=values.shares,
+                memory_bytes=values.memory_bytes,
+            )
+        return _taken((subject.runtime.asked if subject.runtime else None) or Asked())
+
+    def parent_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
+        """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
+        if not self.pods or self.known.problem:
+            return ()
+        return parent_claims(self.reading, [p.claim.cgroup for p in promises if p.claim is not None], self.node)
 
     def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of pods' own cgroups, of pods whose resources are known."""
@@ -242,6 +269,17 @@ class _Maker:
         isolations = [self._isolation(uid, container.name) for container in pod.containers]
         disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
         return pod_values(pod, self.known.config, quota_disabled=disabled)
+
+
+def _taken(asked: Asked) -> Asked:
+    """Return of what the runtime was asked for what a kernel takes: of the rest nothing was promised."""
+    quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
+    period = asked.period_us if asked.period_us and asked.period_us > 0 else None
+    if quota is not None and quota != -1 and not (quota >= MIN_QUOTA_US and 1000 <= (period or 100_000) <= 1_000_000):
+        quota = None
+    shares = asked.shares if asked.shares is not None and MIN_SHARES <= asked.shares <= MAX_SHARES else None
+    memory = asked.memory_bytes if asked.memory_bytes is not None and asked.memory_bytes > 0 else None
+    return Asked(quota_us=quota, period_us=period, shares=shares, memory_bytes=memory)
 
 
 def parsed(cpus: str) -> CpuSet | None:

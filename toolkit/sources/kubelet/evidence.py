@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from toolkit.errors import InputError
+from toolkit.host.environment import summary
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, ThreadMask
@@ -17,9 +18,13 @@ from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
+from toolkit.sources.kubelet.modelled import captured_topology
 from toolkit.sources.kubelet.subjects import Subject, expand, is_over, merged_tree, pod_documents
 
-RULES = ("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment")
+RULES = (
+    *("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment"),
+    *("smt-alignment", "numa-alignment"),
+)
 """The rules that a still picture can answer."""
 _GAUGE = re.compile(r"^(kubelet_cpu_manager_[a-z_]+(?:\{[^}\n]{0,80}\})?) ([0-9.eE+]{1,30})$", re.MULTILINE)
 _NODE = re.compile(r"^/sys/devices/system/node/node(\d{1,4})/cpulist: ?(.*)$", re.MULTILINE)
@@ -58,7 +63,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
             runtime_read=any(entry.asked for entry in reading.containers or ()),
             pods_read=reading.pods is not None,
             metrics=_metrics(reading),
-            reserved=None if node.settings.problem else node.settings.reserved,
+            reserved=node.settings.reserved if node.settings.reserved_known else None,
             rejected=_rejected(reading),
             topology_policy=None if node.settings.problem else node.settings.config.topology_manager_policy,
             runtime_later_s=_later_s(reading),
@@ -202,6 +207,7 @@ def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tu
             memory_policy=known.memory_manager_policy if known else None,
             containers=_containers(reading),
             node_bytes=reading.node_bytes,
+            union_known=node.settings.union_known,
         ),
     )
 
@@ -255,6 +261,9 @@ def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:
 
 
 def _topology(reading: NodeReading) -> dict[str, object]:
+    topology = captured_topology(reading.sysfs)
+    if not isinstance(topology, str):
+        return summary(topology)
     nodes = {node: cpus.strip() for node, cpus in _NODE.findall(reading.sysfs or "")}
     return {"numa_nodes": nodes} if nodes else {}
 

@@ -24,13 +24,15 @@ from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
 from toolkit.sources.grpc_socket import DEADLINE_S
+from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
 from toolkit.sources.kubelet.evidence import asked_of, layers_of, state_readings
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
-from toolkit.sources.kubelet.places import CGROUP_ROOT, Places
+from toolkit.sources.kubelet.modelled import reserves_an_amount
+from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
 from toolkit.sources.kubelet.settings import settings
 from toolkit.sources.kubelet.subjects import place_of
 from toolkit.sources.live_source import SourceReading
@@ -69,6 +71,8 @@ class KubeletSource:
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run."""
         self._signs: tuple[Path, ...] = ()
+        self._sysfs: str | None = None
+        """The machine, read once where it says which CPUs are reserved."""
 
     def read(self) -> SourceReading:
         """Read state files, configuration, runtime and cgroups; not the threads."""
@@ -76,9 +80,13 @@ class KubeletSource:
         node = LiveNode(self._places, light=True, known=self._statuses)
         reading = reading_of(node.files_of_all(DEADLINE_S))
         self._signs = self._places_to_watch(node.kubelet_root, reading)
-        wait_ns = int((settings(reading).reconcile_s + SLACK_S) * 1e9)
+        known = settings(reading)
+        wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
+        if self._sysfs is None and reserves_an_amount(known):
+            self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
         reading = replace(
             reading,
+            sysfs=self._sysfs or reading.sysfs,
             cpu_state=self._held.cpu(reading.cpu_state, now_ns, wait_ns),
             containers=_present(reading.containers),
         )
