@@ -7,7 +7,7 @@ Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceI
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, pod_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
@@ -24,19 +24,20 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Container, Pod
-from toolkit.model.pod_reader import read_pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.parents import parent_claims
+from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, settings
-from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, pod_documents, subjects
+from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, subjects
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
     "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
     "memory_state": "which memory nodes were promised is not known",
     "containers": "what the kubelet asked the runtime for is not known: drift and reconcile lag cannot be told apart",
-    "pods": "requests are not known: quotas and weights are what the runtime was asked for; ended pods are not known",
+    "pods": "ended pods are not known; requests are what the kubelet has allocated or a static pod's manifest says, "
+    "else quotas and weights are what the runtime was asked for",
     "pod_resources": "the pod-resources API is not compared",
     "cgroups": "what is in force is not known; paths are those that the runtime was given",
     "threads": "thread masks are not known",
@@ -118,12 +119,8 @@ class _Maker:
         self.owners_known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
         """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known. A file that
         says nothing is that of a manager that has not started yet."""
-        self.pods: dict[str, Pod] = {}
-        for uid, document in pod_documents(reading).items():
-            try:
-                self.pods[uid] = read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
-            except InputError:
-                continue  # Its claims come from what the runtime was asked for.
+        asked_for = requested(reading)
+        self.pods, self.partial = asked_for.pods, asked_for.partial
         self.node: Node | None = None
         self.unaligned = ""
         if self.pods and self.static and not known.problem:
@@ -143,6 +140,9 @@ class _Maker:
     def promise(self, subject: Subject) -> Promise:
         workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
         key = (subject.pod_uid, subject.container)
+        if subject.kind is SubjectKind.EPHEMERAL and (key in self.entries or self._requested(*key)[1] is not None):
+            # An init container that ends has no allocation either.
+            subject = replace(subject, kind=SubjectKind.CONTAINER)
         in_state = workload and key in self.entries
         state = None
         if workload and self.cpu is not None and self.cpu.policy == "static":
@@ -240,7 +240,7 @@ class _Maker:
         for path in sorted(merged_tree(self.reading)):
             place = place_of(path)
             pod = self.pods.get(place.pod_uid) if place is not None and not place.id else None
-            if place is None or pod is None or self.known.problem:
+            if place is None or pod is None or self.known.problem or place.pod_uid in self.partial:
                 continue
             mine = [p for p in promises if p.subject.pod_uid == place.pod_uid and p.claim is not None]
             if not mine:

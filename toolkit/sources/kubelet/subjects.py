@@ -15,6 +15,7 @@ from typing import Any
 from toolkit.model.claims import SubjectKind
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
+from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 
 SANDBOX = "(sandbox)"
@@ -167,8 +168,19 @@ def subjects(reading: NodeReading) -> tuple[Subject, ...]:
         owner = _owner(thread, places)
         if owner:
             threads.setdefault(owner, []).append(thread)
+    allocated = allocated_names(reading)
     found = [
-        _subject(key, path, place, runtime.get(key), documents.get(place.pod_uid), reading, threads.get(key, []), tree)
+        _subject(
+            key,
+            path,
+            place,
+            runtime.get(key),
+            documents.get(place.pod_uid),
+            reading,
+            threads.get(key, []),
+            tree,
+            allocated.get(place.pod_uid),
+        )
         for key, (path, place) in places.items()
     ]
     return _unique(found)
@@ -194,6 +206,7 @@ def _subject(
     reading: NodeReading,
     threads: list[ThreadReading],
     tree: dict[str, dict[str, str]],
+    allocated: frozenset[str] | None,
 ) -> Subject:
     metadata = mapping((document or {}).get("metadata"))
     log = (reading.log_names or {}).get(key, ("", "", "", ""))
@@ -201,7 +214,7 @@ def _subject(
     container = (entry.name if entry else "") or named or log[3]
     pod = (entry.pod_name if entry else "") or text(metadata.get("name")) or log[2] or place.pod_uid
     namespace = (entry.pod_namespace if entry else "") or text(metadata.get("namespace")) or log[1]
-    kind = _kind(place, entry, document, container, reading, threads)
+    kind = _kind(place, entry, document, container, reading, threads, allocated)
     if kind is SubjectKind.SANDBOX:
         container = SANDBOX
     return Subject(
@@ -227,13 +240,13 @@ def _kind(
     container: str,
     reading: NodeReading,
     threads: list[ThreadReading],
+    allocated: frozenset[str] | None,
 ) -> SubjectKind:
     if "conmon" in place.prefix:
         return SubjectKind.HELPER
     if entry is not None and entry.sandbox:
         return SubjectKind.SANDBOX
-    spec = mapping((document or {}).get("spec"))
-    if container and any(mapping(item).get("name") == container for item in items(spec.get("ephemeralContainers"))):
+    if container and _is_ephemeral(container, document, allocated):
         return SubjectKind.EPHEMERAL
     if container:
         return SubjectKind.CONTAINER
@@ -244,6 +257,14 @@ def _kind(
     if document is not None and statuses(document):
         return SubjectKind.SANDBOX
     return SubjectKind.CONTAINER
+
+
+def _is_ephemeral(container: str, document: dict[str, Any] | None, allocated: frozenset[str] | None) -> bool:
+    """Whether its pod lists it so; of a pod that is not listed, whether the kubelet has allocated nothing to it."""
+    if document is not None:
+        listed = items(mapping(document.get("spec")).get("ephemeralContainers"))
+        return any(mapping(item).get("name") == container for item in listed)
+    return allocated is not None and container not in allocated
 
 
 def _unique(found: list[Subject]) -> tuple[Subject, ...]:
