@@ -75,6 +75,9 @@ def _union(sets: list[CpuSet]) -> CpuSet | None:
 
 
 def _judge(rule: str, claim: Claim, words_of: dict[str, _Words], claims: ClaimSet, evidence: Evidence) -> Verdict:
+    if evidence.picture is not None and claim.name in evidence.picture.being_made:
+        reason = "the runtime is still making it: its files are not written yet"
+        return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})
     words = words_of[claim.name]
     said = {
         "checkpoint_cpus": words.state,

@@ -24,6 +24,7 @@ class Picture:
     """One moment of a node.
 
     :param ended: claims whose pod the kubelet lists no more, or as ended.
+    :param being_made: claims of containers that the runtime is still making.
     :param runtime_read: whether the runtime's word was read at all.
     :param pods_read: whether the kubelet's list of pods was read.
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
@@ -34,6 +35,7 @@ class Picture:
     """
 
     ended: tuple[str, ...] = ()
+    being_made: tuple[str, ...] = ()
     runtime_read: bool = False
     pods_read: bool = False
     metrics: dict[str, float] = field(default_factory=dict)

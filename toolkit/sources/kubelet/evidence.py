@@ -13,12 +13,12 @@ from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence,
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
-from toolkit.model.picture import Picture, RejectedPod
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
 from toolkit.sources.kubelet.modelled import captured_topology
+from toolkit.sources.kubelet.still import is_being_made, picture_of
 from toolkit.sources.kubelet.subjects import Subject, expand, is_over, merged_tree, pod_documents
 
 RULES = (
@@ -26,11 +26,8 @@ RULES = (
     *("smt-alignment", "numa-alignment"),
 )
 """The rules that a still picture can answer."""
-_GAUGE = re.compile(r"^(kubelet_cpu_manager_[a-z_]+(?:\{[^}\n]{0,80}\})?) ([0-9.eE+]{1,30})$", re.MULTILINE)
 _NODE = re.compile(r"^/sys/devices/system/node/node(\d{1,4})/cpulist: ?(.*)$", re.MULTILINE)
 _UNLIMITED = 1 << 62
-MAX_WORDS = 400
-"""Of a status's texts."""
 
 
 def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evidence]:
@@ -39,8 +36,11 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     online = _online(reading, tree)
     memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
     asked = {p.claim.name: asked_of(p) for p in node.promises if p.claim is not None}
+    made = frozenset(p.claim.name for p in node.promises if p.claim is not None and is_being_made(p.subject))
     claims = tuple(
-        replace(_in_force(claim, asked.get(claim.name)), memory_bytes=claim.memory_bytes if memory_read else None)
+        Claim(name=claim.name, cgroup=claim.cgroup, pod=claim.pod, container=claim.container, kind=claim.kind)
+        if claim.name in made
+        else replace(_in_force(claim, asked.get(claim.name)), memory_bytes=claim.memory_bytes if memory_read else None)
         for claim in node.claims.claims
     )
     files = tuple(_files(claim.cgroup, tree.get(claim.cgroup, {})) for claim in claims if claim.cgroup in tree)
@@ -58,38 +58,9 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         files_after=files,
         layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
         state_files=state_readings(reading, node, online),
-        picture=Picture(
-            ended=tuple(name for name, p in names.items() if p.subject.active is False),
-            runtime_read=any(entry.asked for entry in reading.containers or ()),
-            pods_read=reading.pods is not None,
-            metrics=_metrics(reading),
-            reserved=node.settings.reserved if node.settings.reserved_known else None,
-            rejected=_rejected(reading),
-            topology_policy=None if node.settings.problem else node.settings.config.topology_manager_policy,
-            runtime_later_s=_later_s(reading),
-        ),
+        picture=picture_of(reading, node, made),
     )
     return replace(node.claims, claims=claims), evidence
-
-
-def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
-    """Return the pods that the kubelet refused: their status has a reason, and no container was ever made."""
-    found = []
-    for document in reading.pods or ():
-        status, metadata = mapping(document.get("status")), mapping(document.get("metadata"))
-        if status.get("phase") == "Failed" and text(status.get("reason")):
-            namespace = text(metadata.get("namespace"))
-            said = (metadata.get("name"), status.get("reason"), status.get("message"))
-            name, reason, message = (printable(text(value))[:MAX_WORDS] for value in said)
-            pod = name if namespace in ("", "default") else f"{printable(namespace)}/{name}"
-            found.append(RejectedPod(pod=pod, reason=reason, message=message))
-    return tuple(found)
-
-
-def _later_s(reading: NodeReading) -> float | None:
-    """Return how long after the cgroups the runtime's lists were complete, where the capture says when."""
-    begun, end = reading.read_at_s.get("cgroup_read"), reading.read_at_s.get("end")
-    return None if begun is None or end is None else end - begun
 
 
 def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
@@ -266,16 +237,6 @@ def _topology(reading: NodeReading) -> dict[str, object]:
         return summary(topology)
     nodes = {node: cpus.strip() for node, cpus in _NODE.findall(reading.sysfs or "")}
     return {"numa_nodes": nodes} if nodes else {}
-
-
-def _metrics(reading: NodeReading) -> dict[str, float]:
-    found = {}
-    for name, value in _GAUGE.findall(reading.metrics or ""):
-        try:
-            found[name] = float(value)
-        except ValueError:
-            continue
-    return found
 
 
 def _mode(reading: NodeReading) -> str:

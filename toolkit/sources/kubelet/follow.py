@@ -126,8 +126,8 @@ class KubeletSource:
         self, promise: Promise, claim: Claim, freed: CpuSet, found: NodeClaims, now_ns: int
     ) -> tuple[Claim, CpuSet]:
         """Return what holds now, and what of it must be given back."""
-        # Nobody says that the pods of a node compete all the time.
-        claim = replace(claim, contended=False)
+        # Nobody says that the pods of a node compete all the time. Limits that a resize changes are known too late.
+        claim = replace(claim, contended=False, memory_bytes=None, hugepages=())
         state, asked = promise.state, asked_of(promise)
         if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
             return claim, CpuSet()
