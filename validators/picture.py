@@ -99,7 +99,7 @@ def _judge(rule: str, claim: Claim, words_of: dict[str, _Words], claims: ClaimSe
         for finding in (
             _drift(claim, words_of, claims, evidence),
             _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims),
-            _api(claim, words),
+            _api(claim, words, evidence),
             _observed(words),
             _mems(words),
             _nodes(words, evidence),
@@ -212,13 +212,15 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
     )
 
 
-def _api(claim: Claim, words: _Words) -> Finding | None:
+def _api(claim: Claim, words: _Words, evidence: Evidence) -> Finding | None:
     """What the pod-resources API calls a container's own: its exclusive CPUs, and nothing for all others."""
     own = None if claim.isolation == "host" else words.state
     if not words.api or words.state is None or words.api == own:
         return None
     text = f"{Layer.CHECKPOINT} and {Layer.POD_RESOURCES} differ: CPUs"
-    if own is None and words.api == words.state:
+    cpu = evidence.state_files[-1].cpu if evidence.state_files else None
+    anew = cpu is not None and not (cpu.entries or cpu.pods)
+    if own is None and words.api == words.state and not anew:
         return Outcome.FAILED, f"{text} {words.api} are the shared pool, and reported as its own"
     return Outcome.UNDECIDED, f"{text} {own or 'none'} against {words.api}; the two are read one after the other"
 

@@ -13,7 +13,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.state_files import CpuStateFile
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups
+from validators import checkpoint_cpu, groups
 
 SUBJECT = "kubelet metrics"
 COUNT = "kubelet_cpu_manager_exclusive_cpu_allocation_count"
@@ -29,6 +29,8 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
         return []
     if cpu.problem or not cpu.checksum_ok:
         return []  # Rule checkpoint says what is wrong with the file.
+    if checkpoint_cpu.fresh(cpu):
+        return []  # The gauges are those of before, or of nothing yet.
     try:
         owned = _union(cpu)
         wrong = _wrong(still.metrics, owned, evidence)

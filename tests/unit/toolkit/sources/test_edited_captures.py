@@ -45,6 +45,19 @@ def test_a_fresh_state_file_promises_no_quota(start: str, default: str) -> None:
     assert (found[G1]["quota_us"], pod["quota_us"]) == (None, None)
 
 
+def test_a_state_file_without_entries_is_behind_the_kubelets_other_words() -> None:
+    """Its gauges and its pod-resources API tell of what it knew before, or know more already."""
+    files = capture("A2-4")
+    base = failed(files)
+    for default in ("", "1"):
+        write_state(files, default)
+        assert set(failed(files)) <= set(base)
+    files = capture("A-2")
+    del files["podresources.json"]
+    write_state(files, "")
+    assert failed(files) == {}
+
+
 def test_a_quota_that_nobody_disputes_is_promised() -> None:
     """A container that asks for no CPUs of its own has its quota whatever the state file has forgotten."""
     files = capture("D-3")
