@@ -28,16 +28,20 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     verdicts = []
     if last.cpu is not None:
         verdicts.append(_cpu(last.cpu, readings, claims))
-    elif last.cpu_policy == "static":
-        verdicts.append(_without(CPU, Outcome.UNDECIDED, "the policy is static, and the file was not read"))
     if last.memory is not None:
         verdicts.append(_memory(last.memory, last))
-    elif last.memory_policy == "Static":
-        verdicts.append(_without(MEMORY, Outcome.UNDECIDED, "the policy is Static, and the file was not read"))
+    for subject, file, policy, needs in (
+        (CPU, last.cpu, last.cpu_policy, "static"),
+        (MEMORY, last.memory, last.memory_policy, "Static"),
+    ):
+        if file is None and policy == needs:
+            reason = f"the policy is {policy}, and the file was not read"
+            verdicts.append(_without(subject, Outcome.UNDECIDED, reason))
+    if last.cpu is None and last.cpu_policy is None:
+        reason = "the file was not read, and its manager's policy is not known"
+        verdicts.append(_without(CPU, Outcome.UNDECIDED, reason))
     if verdicts:
         return tuple(verdicts)
-    if last.cpu_policy is None:
-        return (_without("node", Outcome.UNDECIDED, "the state files could not be read"),)
     return (_without("node", Outcome.SKIPPED, f"no state file was given, and policy {last.cpu_policy} needs none"),)
 
 

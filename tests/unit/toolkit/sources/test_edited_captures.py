@@ -24,6 +24,7 @@ from tests.unit.toolkit.sources.edited import (
     rows,
     write_state,
 )
+from toolkit.cli.claims import command as claims_command
 from toolkit.cli.judge import command as judge_command
 from toolkit.errors import InputError
 from toolkit.sources.kubelet.bundle import read_capture, reading_of
@@ -180,7 +181,9 @@ def test_any_part_is_a_capture(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(capture("A-2")[name])
     result = CliRunner().invoke(judge_command, ["--capture", str(tmp_path)])
-    assert result.exit_code != 2, result.output
+    assert result.exit_code == 3, result.output
+    result = CliRunner().invoke(claims_command, ["--capture", str(tmp_path)])
+    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize("answer", ["no list", "no status", "null"])
