@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.toolkit.sources.edited import capture
 from tests.unit.toolkit.sources.made_node import MAIN, node, write
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
@@ -53,3 +54,16 @@ def test_a_spoilt_file_changes_no_claim(tmp_path: Path) -> None:
         (judged,) = spoilt.state_files
         assert judged.cpu is not None
         assert not judged.cpu.checksum_ok
+
+
+def test_cpus_reserved_by_an_amount_are_taken_on_the_machine(tmp_path: Path) -> None:
+    """Two of eight CPUs, a whole core; in every reading."""
+    root = tmp_path / "r"
+    with node(root, tmp_path) as endpoint:
+        for line in capture("B1-4")["sysfs.txt"].decode().splitlines():
+            path, _, text = line.partition(": ")
+            write(root, path.lstrip("/"), text.replace(" | ", "\n") + "\n")
+        conf = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+        write(root, "etc/kubelet.d/10-x.conf", f"{conf}kubeReserved: {{cpu: 1500m}}\n")
+        source = KubeletSource(Places(root=root, cri=endpoint))
+        assert [str(source.read().claims.reserved_cpus) for _ in range(2)] == ["0-1", "0-1"]
