@@ -19,8 +19,6 @@ from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import groups, picture_metrics, picture_rejections, view
 
 Finding = tuple[Outcome, str]
-AT_ONCE_S = 1.0
-"""Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +39,11 @@ class _Words:
 
 def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every workload of which two layers speak, and the kubelet's metrics."""
-    said = {claim.name: _words(claim, evidence) for claim in claims.claims if view.is_workload(claim)}
-    verdicts = [_judge(rule, claim, said, claims, evidence) for claim in claims.claims if view.is_workload(claim)]
+    verdicts = [
+        _judge(rule, claim, _words(claim, evidence), claims, evidence)
+        for claim in claims.claims
+        if view.is_workload(claim)
+    ]
     verdicts += picture_metrics.check(rule, evidence)
     verdicts += picture_rejections.check(rule, evidence)
     if verdicts:
@@ -74,11 +75,10 @@ def _union(sets: list[CpuSet]) -> CpuSet | None:
     return CpuSet.union(sets) if sets else None
 
 
-def _judge(rule: str, claim: Claim, words_of: dict[str, _Words], claims: ClaimSet, evidence: Evidence) -> Verdict:
+def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: Evidence) -> Verdict:
     if evidence.picture is not None and claim.name in evidence.picture.being_made:
         reason = "the runtime is still making it: its files are not written yet"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})
-    words = words_of[claim.name]
     said = {
         "checkpoint_cpus": words.state,
         "pod-resources_cpus": words.api,
@@ -97,7 +97,7 @@ def _judge(rule: str, claim: Claim, words_of: dict[str, _Words], claims: ClaimSe
     findings = [
         finding
         for finding in (
-            _drift(claim, words_of, claims, evidence),
+            _drift(claim, words, still),
             _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims),
             _api(claim, words, evidence),
             _observed(words),
@@ -143,43 +143,20 @@ def _unpromised(evidence: Evidence) -> tuple[Outcome, str]:
     return Outcome.UNDECIDED, "neither the state file nor the runtime speaks about it: what was promised is not known"
 
 
-def _drift(claim: Claim, words_of: dict[str, _Words], claims: ClaimSet, evidence: Evidence) -> Finding | None:
+def _drift(claim: Claim, words: _Words, still: Picture) -> Finding | None:
     """What was requested against what is: a difference is another program's write, at once."""
-    words = words_of[claim.name]
     found = _is(words)
     if not words.asked or found is None or found == words.asked:
         return None
     text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: CPUs {words.asked} against {found or 'none'}: drift"
+    if claim.name in still.behind:
+        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (all shared containers differ so)"
     late = claim.isolation == "host" and words.state == words.asked
     if not late or words.threads is None or not words.threads <= words.asked:
         return Outcome.FAILED, text
-    if not (words.threads <= found <= words.asked):
-        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
-    if _may_have_grown(claim, words_of, claims, evidence):
-        return Outcome.UNDECIDED, f"{text}, or the shared pool has grown between the two readings"
-    return Outcome.FAILED, text
-
-
-def _may_have_grown(claim: Claim, words_of: dict[str, _Words], claims: ClaimSet, evidence: Evidence) -> bool:
-    """Whether CPUs that are missing may have been given back between the readings of cgroup and runtime: then all
-    shared containers miss the same, nothing above them does, and there was time enough.
-    """
-    words = words_of[claim.name]
-    later_s = evidence.picture.runtime_later_s if evidence.picture else None
-    if later_s is not None and later_s <= AT_ONCE_S:
-        return False
-    for other in claims.claims:
-        own = words_of.get(other.name)
-        if own is not None and other.isolation == "host" and own.asked == words.asked and _is(own) != _is(words):
-            return False
-        files = view.files_of(evidence.files_before, other.cgroup) if own is None else None
-        if (
-            files is not None
-            and files.cpus_effective is not None
-            and not (words.asked or CpuSet()) <= files.cpus_effective
-        ):
-            return False  # CPUs were taken from cgroups that no kubelet writes: they went offline.
-    return True
+    if words.threads <= found <= words.asked:
+        return Outcome.FAILED, text  # Threads have the old set: nobody has reconciled.
+    return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
 
 
 def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet) -> Finding | None:

@@ -25,21 +25,22 @@ class Picture:
 
     :param ended: claims whose pod the kubelet lists no more, or as ended.
     :param being_made: claims of containers that the runtime is still making.
+    :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
+        after: all of them differ alike.
     :param runtime_read: whether the runtime's word was read at all.
     :param pods_read: whether the kubelet's list of pods was read.
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
     :param reserved: reserved CPUs by the configuration; ``None``: not known.
     :param rejected: pods that the kubelet did not admit. :param topology_policy: of its Topology Manager; ``None``: not
         known.
-    :param runtime_later_s: how long after the cgroups the runtime was read; ``None``: not known.
     """
 
     ended: tuple[str, ...] = ()
     being_made: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
     runtime_read: bool = False
     pods_read: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
     reserved: CpuSet | None = None
     rejected: tuple[RejectedPod, ...] = ()
     topology_policy: str | None = None
-    runtime_later_s: float | None = None

@@ -18,7 +18,7 @@ from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
 from toolkit.sources.kubelet.modelled import captured_topology
-from toolkit.sources.kubelet.still import is_being_made, picture_of
+from toolkit.sources.kubelet.still import asked_of, behind, is_being_made, picture_of
 from toolkit.sources.kubelet.subjects import Subject, expand, is_over, merged_tree, pod_documents
 
 RULES = (
@@ -37,10 +37,14 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
     asked = {p.claim.name: asked_of(p) for p in node.promises if p.claim is not None}
     made = frozenset(p.claim.name for p in node.promises if p.claim is not None and is_being_made(p.subject))
+    late = behind(reading, node)
     claims = tuple(
         Claim(name=claim.name, cgroup=claim.cgroup, pod=claim.pod, container=claim.container, kind=claim.kind)
         if claim.name in made
-        else replace(_in_force(claim, asked.get(claim.name)), memory_bytes=claim.memory_bytes if memory_read else None)
+        else replace(
+            _in_force(claim, None if claim.name in late else asked.get(claim.name)),
+            memory_bytes=claim.memory_bytes if memory_read else None,
+        )
         for claim in node.claims.claims
     )
     files = tuple(_files(claim.cgroup, tree.get(claim.cgroup, {})) for claim in claims if claim.cgroup in tree)
@@ -58,7 +62,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         files_after=files,
         layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
         state_files=state_readings(reading, node, online),
-        picture=picture_of(reading, node, made),
+        picture=picture_of(reading, node, made, late),
     )
     return replace(node.claims, claims=claims), evidence
 
@@ -68,14 +72,6 @@ def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
     if claim.cpus is None or claim.isolation is not Isolation.HOST or asked == claim.cpus:
         return claim
     return replace(claim, cpus=asked)
-
-
-def asked_of(promise: Promise) -> CpuSet | None:
-    """Return the CPUs that the kubelet asked the runtime for last; ``None``: not known, or none were."""
-    runtime = promise.subject.runtime
-    if runtime is None or runtime.asked is None or not runtime.asked.cpus:
-        return None
-    return parsed(runtime.asked.cpus)
 
 
 def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:

@@ -27,13 +27,14 @@ from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
-from toolkit.sources.kubelet.evidence import asked_of, layers_of, state_readings
+from toolkit.sources.kubelet.evidence import layers_of, state_readings
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
 from toolkit.sources.kubelet.modelled import reserves_an_amount
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
 from toolkit.sources.kubelet.settings import settings
+from toolkit.sources.kubelet.still import asked_of
 from toolkit.sources.kubelet.subjects import place_of
 from toolkit.sources.live_source import SourceReading
 
