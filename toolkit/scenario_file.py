@@ -86,7 +86,7 @@ class _Requires(_Part):
     hugepages_1gib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages1GiB")
     hugepages_2mib_a_node: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiBPerNode")
     memory_mib: int = Field(default=0, ge=0)
-    memory_nodes: int = Field(default=1, ge=1)
+    memory_nodes: int = Field(default=0, ge=0)
 
 
 class _Workload(_Part):

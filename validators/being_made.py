@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
-from toolkit.model.runtimes import RUNTIMES
+from toolkit.model.runtimes import INIT_NAMES
 from validators import view
 from validators.trust import FOLLOW_GAP_NS
 from validators.wording import milliseconds
 
-HELPERS = tuple(f"{kind.program}:[" for kind in RUNTIMES.values() if kind.program)
-"""How threads of runtimes call themselves in a container that does not run yet (``runc:[2:INIT]``)."""
 INIT_NS = 1_600_000_000
 """The most CPU time that a runtime may spend on a CPU in a new cgroup: ``runc init`` sat there unpinned for 0.3 to
 1.6 s on a kubelet's node. Under load it once was 12 s, most of which it waited for a CPU: no start needs more of it."""
@@ -50,7 +48,7 @@ class Starts:
         claim = view.claim_of_cgroup(self._claims, intruder.cgroup)
         if claim is not None and claim.kind.carries_tasks:
             return claim.name if self._begins(claim.name, intruder.first_at_ns) else "", ""
-        if not intruder.comm.startswith(HELPERS):
+        if intruder.comm not in INIT_NAMES:
             return "", ""
         if any(
             view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.since_ns - intruder.first_at_ns) <= PATIENCE_NS

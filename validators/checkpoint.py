@@ -23,18 +23,30 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the state files that were read, by their last reading."""
     readings = sorted(evidence.state_files, key=lambda reading: reading.at_ns)
     if not readings:
-        reason = "no state file was given"
-        return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+        return (_without("node", Outcome.SKIPPED, "no state file was given"),)
     last = readings[-1]
     verdicts = []
     if last.cpu is not None:
         verdicts.append(_cpu(last.cpu, readings, claims))
     if last.memory is not None:
         verdicts.append(_memory(last.memory, last))
-    if not verdicts:
-        reason = "the state files could not be read"
-        verdicts.append(Verdict(rule=ID, subject="node", outcome=Outcome.UNDECIDED, reason=reason, measures={}))
-    return tuple(verdicts)
+    for subject, file, policy, needs in (
+        (CPU, last.cpu, last.cpu_policy, "static"),
+        (MEMORY, last.memory, last.memory_policy, "Static"),
+    ):
+        if file is None and policy == needs:
+            reason = f"the policy is {policy}, and the file was not read"
+            verdicts.append(_without(subject, Outcome.UNDECIDED, reason))
+    if last.cpu is None and last.cpu_policy is None:
+        reason = "the file was not read, and its manager's policy is not known"
+        verdicts.append(_without(CPU, Outcome.UNDECIDED, reason))
+    if verdicts:
+        return tuple(verdicts)
+    return (_without("node", Outcome.SKIPPED, f"no state file was given, and policy {last.cpu_policy} needs none"),)
+
+
+def _without(subject: str, outcome: Outcome, reason: str) -> Verdict:
+    return Verdict(rule=ID, subject=subject, outcome=outcome, reason=reason, measures={})
 
 
 def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> Verdict:
@@ -66,6 +78,8 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> 
         return _leaked(gone, readings, claims, verdict=verdict)
     if file.policy == "static" and not last.cpus_online:
         return verdict(Outcome.UNDECIDED, "which CPUs were online is not known")
+    if file.policy == "static" and not last.union_known:
+        return verdict(Outcome.UNDECIDED, "which CPUs are reserved is not known: whether any is leaked cannot be told")
     count = f"{measures['entries_count']} assignments"
     shared = f", shared pool {file.default}" if file.default else ""
     return verdict(Outcome.PASSED, f"version {file.version}, policy {file.policy}: {count}{shared}")
@@ -122,7 +136,8 @@ RULE = Rule(
             each node; node totals against those of this boot.
 
             The last reading decides, because the kubelet saves in two steps; problems that disappeared are counted. If
-            it is not known which containers exist, assigned CPUs make the verdict undecided.
+            it is not known which containers exist, assigned CPUs make the verdict undecided. So does a file that was
+            not read although its manager's policy is static.
         """),
         tolerance=prose("""
             Files: none. Leaks: two reconcile periods (10 s each unless the claims state another), since an entry may

@@ -73,7 +73,7 @@ def _static(default: CpuSet, containers: Sets, pods: Sets, reading: StateReading
     if reading.cpus_online:
         due = reading.cpus_online - claims.reserved_cpus if claims.strict_reservation else reading.cpus_online
         present = default | assigned
-        if due - present:
+        if reading.union_known and due - present:
             yield f"CPUs {due - present} are in no set: leaked"
         if present - reading.cpus_online:
             yield f"CPUs {present - reading.cpus_online} are in a set but not online"

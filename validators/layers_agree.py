@@ -223,6 +223,9 @@ RULE = Rule(
             all: that is drift. The verdict names the pair, since when, and the bound. While the state file cannot be
             read, the last known claims apply.
 
+            One reading of a node (`judge --capture`) also compares the kubelet's gauges with its state file, and the
+            reasons of refused pods with the documented ones; without a layer that promises it is undecided.
+
             A layer that was not given, or that states nothing about the claim, is left out. The verdict is undecided if
             the cgroup's files were not read at both ends, or if no thread mask was read or no task was seen to run.
         """),

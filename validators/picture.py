@@ -16,7 +16,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups, picture_metrics, view
+from validators import groups, picture_metrics, picture_rejections, view
 
 Finding = tuple[Outcome, str]
 
@@ -45,6 +45,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
         if view.is_workload(claim)
     ]
     verdicts += picture_metrics.check(rule, evidence)
+    verdicts += picture_rejections.check(rule, evidence)
     if verdicts:
         return tuple(verdicts)
     reason = "no layer speaks about any container"
@@ -75,6 +76,9 @@ def _union(sets: list[CpuSet]) -> CpuSet | None:
 
 
 def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    if evidence.picture is not None and claim.name in evidence.picture.being_made:
+        reason = "the runtime is still making it: its files are not written yet"
+        return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})
     said = {
         "checkpoint_cpus": words.state,
         "pod-resources_cpus": words.api,
@@ -93,9 +97,9 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
     findings = [
         finding
         for finding in (
-            _drift(claim, words),
+            _drift(claim, words, still),
             _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims),
-            _api(claim, words),
+            _api(claim, words, evidence),
             _observed(words),
             _mems(words),
             _nodes(words, evidence),
@@ -110,6 +114,8 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         outcome, reason = (Outcome.FAILED, "; ".join(failed)) if failed else (Outcome.UNDECIDED, "; ".join(open_))
     elif len(layers) < 2:
         outcome, reason = Outcome.UNDECIDED, "only one layer speaks about it: nothing to compare"
+    elif words.state is None and words.asked is None and words.api is None:
+        outcome, reason = _unpromised(evidence)
     return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
 
 
@@ -129,16 +135,28 @@ def _foreign(claim: Claim, claims: ClaimSet, held: CpuSet) -> tuple[CpuSet, str]
     return owned - (own or CpuSet()), ", ".join(other.name for other in others if other.cpus and other.cpus & held)
 
 
-def _drift(claim: Claim, words: _Words) -> Finding | None:
+def _unpromised(evidence: Evidence) -> tuple[Outcome, str]:
+    """No layer that promises speaks: what carries a promise out may agree with itself and be wrong."""
+    policy = evidence.state_files[-1].cpu_policy if evidence.state_files else None
+    if policy is not None and policy != "static":
+        return Outcome.SKIPPED, f"CPU manager policy {policy} promises no CPUs"
+    return Outcome.UNDECIDED, "neither the state file nor the runtime speaks about it: what was promised is not known"
+
+
+def _drift(claim: Claim, words: _Words, still: Picture) -> Finding | None:
     """What was requested against what is: a difference is another program's write, at once."""
     found = _is(words)
     if not words.asked or found is None or found == words.asked:
         return None
     text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: CPUs {words.asked} against {found or 'none'}: drift"
+    if claim.name in still.behind:
+        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (all shared containers differ so)"
     late = claim.isolation == "host" and words.state == words.asked
-    if late and words.threads is not None and words.threads <= words.asked:
-        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
-    return Outcome.FAILED, text
+    if not late or words.threads is None or not words.threads <= words.asked:
+        return Outcome.FAILED, text
+    if words.threads <= found <= words.asked:
+        return Outcome.FAILED, text  # Threads have the old set: nobody has reconciled.
+    return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
 
 
 def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet) -> Finding | None:
@@ -154,7 +172,9 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
         return Outcome.UNDECIDED, "its pod has ended for the kubelet, it still runs"
     if not words.state:
         if overlap:
-            return Outcome.FAILED, f"{text}; the shared pool is empty, no reconcile repairs it, on {overlap}"
+            reserved = (_is(words) or CpuSet()) & claims.reserved_cpus if claims.strict_reservation else CpuSet()
+            more = f", and on reserved CPUs {reserved}" if reserved else ""
+            return Outcome.FAILED, f"{text}; the shared pool is empty, no reconcile repairs it, on {overlap}{more}"
         return Outcome.UNDECIDED, f"{text}; the shared pool is empty: the manager may not have started yet"
     if words.state == lower:
         return None
@@ -169,13 +189,15 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
     )
 
 
-def _api(claim: Claim, words: _Words) -> Finding | None:
+def _api(claim: Claim, words: _Words, evidence: Evidence) -> Finding | None:
     """What the pod-resources API calls a container's own: its exclusive CPUs, and nothing for all others."""
     own = None if claim.isolation == "host" else words.state
     if not words.api or words.state is None or words.api == own:
         return None
     text = f"{Layer.CHECKPOINT} and {Layer.POD_RESOURCES} differ: CPUs"
-    if own is None and words.api == words.state:
+    cpu = evidence.state_files[-1].cpu if evidence.state_files else None
+    anew = cpu is not None and not (cpu.entries or cpu.pods)
+    if own is None and words.api == words.state and not anew:
         return Outcome.FAILED, f"{text} {words.api} are the shared pool, and reported as its own"
     return Outcome.UNDECIDED, f"{text} {own or 'none'} against {words.api}; the two are read one after the other"
 

@@ -13,7 +13,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.state_files import CpuStateFile
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups
+from validators import checkpoint_cpu, groups
 
 SUBJECT = "kubelet metrics"
 COUNT = "kubelet_cpu_manager_exclusive_cpu_allocation_count"
@@ -25,8 +25,12 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
     """Judge the gauges that were read, where the state file can be read too."""
     still = evidence.picture
     cpu = evidence.state_files[-1].cpu if evidence.state_files else None
-    if still is None or not still.metrics or cpu is None or cpu.problem or cpu.policy != "static":
+    if still is None or not still.metrics or cpu is None or cpu.policy != "static":
         return []
+    if cpu.problem or not cpu.checksum_ok:
+        return []  # Rule checkpoint says what is wrong with the file.
+    if checkpoint_cpu.fresh(cpu):
+        return []  # The gauges are those of before, or of nothing yet.
     try:
         owned = _union(cpu)
         wrong = _wrong(still.metrics, owned, evidence)

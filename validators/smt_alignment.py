@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
@@ -11,6 +9,7 @@ from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import foreign, groups, view
 from validators.alignment import judge_asked, not_given, sets_in_force
 from validators.rule import Judgement, Rule, RuleDoc, prose
+from validators.trust import is_still
 from validators.witness import Witness
 from validators.wording import listed, plural
 
@@ -63,23 +62,24 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         strays = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in strangers})
         spent = foreign.total_ns(strangers) / 1e6
         return verdict(Outcome.FAILED, f"{', '.join(strays[:3])} ran {spent:.3f} ms on threads {threads} of its cores")
-    unknown = _unknown(evidence, cores, sets, seen)
+    known = CpuSet.union(cores)
+    for name, cpus in sets:
+        if not cpus <= known:
+            return verdict(Outcome.UNDECIDED, f"the core of CPUs {cpus - known} ({name}) is not known")
+    kind = ("whole core", "whole cores") if whole else ("core of the pod", "cores of the pod")
+    if is_still(evidence):
+        text = f"CPUs {own} are {plural(len(mine), *kind)}; which tasks ran there was not observed"
+        return verdict(Outcome.PASSED, text)
+    unknown = _unknown(evidence, seen)
     if unknown:
         return verdict(Outcome.UNDECIDED, unknown)
-    kind = ("whole core", "whole cores") if whole else ("core of the pod", "cores of the pod")
     excused = seen.excused()
     but = f" but {listed(excused)}" if excused else ""
     return verdict(Outcome.PASSED, f"CPUs {own} are {plural(len(mine), *kind)}, where no foreign workload ran{but}")
 
 
-def _unknown(
-    evidence: Evidence, cores: Sequence[CpuSet], sets: Sequence[tuple[str, CpuSet]], seen: foreign.ForeignUse
-) -> str:
+def _unknown(evidence: Evidence, seen: foreign.ForeignUse) -> str:
     """Return what keeps an innocent claim from passing."""
-    known = CpuSet.union(cores)
-    for name, cpus in sets:
-        if not cpus <= known:
-            return f"the core of CPUs {cpus - known} ({name}) is not known"
     if evidence.coverage.switches_judged <= 0:
         return "no switch was judged: which tasks ran on its cores is not known"
     if seen.blurred:
@@ -133,6 +133,8 @@ RULE = Rule(
 
             distribute-cpus-across-cores is a preference. If the CPUs were given on fewer cores than there are, the
             verdict is skipped and the reason says so; if on different cores, they must stay on different cores.
+
+            One reading of a node (`judge --capture`) answers the first half only.
 
             The verdict is undecided if a set or the topology was not read, if no switch was judged, or if the owner of
             a task is unknown.

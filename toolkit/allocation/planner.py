@@ -146,7 +146,7 @@ def _container_plan(node: Node, pod: Pod, container: Container, isolation: Isola
         period_us=values.period_us,
         shares=values.shares,
         memory_limit_bytes=values.memory_bytes,
-        hugepages=tuple(_hugepages(container)),
+        hugepages=hugepage_limits(container),
         alignments=place.alignments,
         preferences=place.preferences,
         max_numa_nodes=place.max_numa_nodes,
@@ -155,9 +155,10 @@ def _container_plan(node: Node, pod: Pod, container: Container, isolation: Isola
     )
 
 
-def _hugepages(container: Container) -> list[HugepageLimit]:
-    return [
+def hugepage_limits(container: Container) -> tuple[HugepageLimit, ...]:
+    """Return the limits of the huge pages that a container asks for."""
+    return tuple(
         HugepageLimit(page_bytes=Quantity.parse(name.removeprefix(HUGEPAGES_PREFIX)).value, limit_bytes=limit.value)
         for name, limit in sorted(container.resources.limits.items())
         if name.startswith(HUGEPAGES_PREFIX)
-    ]
+    )

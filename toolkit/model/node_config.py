@@ -60,6 +60,8 @@ class NodeConfig:
     cgroup_driver: str = "cgroupfs"
     system_reserved_cgroup: str = ""
     kube_reserved_cgroup: str = ""
+    enforce_node_allocatable: tuple[str, ...] = ("pods",)
+    """With ``pods`` in it the cgroup of all pods is limited to what is not reserved."""
 
 
 def _duration(text: str) -> str:
@@ -117,6 +119,9 @@ class _Settings(Part):
     cgroup_driver: str = ""
     system_reserved_cgroup: str = ""
     kube_reserved_cgroup: str = ""
+    enforce_node_allocatable: Annotated[list[str], expected("a list of strings")] = Field(
+        default_factory=lambda: ["pods"]
+    )
 
     _nulls = model_validator(mode="before")(without_nulls)
 
@@ -141,6 +146,7 @@ class _Settings(Part):
             cgroup_driver=self.cgroup_driver or "cgroupfs",
             system_reserved_cgroup=self.system_reserved_cgroup,
             kube_reserved_cgroup=self.kube_reserved_cgroup,
+            enforce_node_allocatable=tuple(self.enforce_node_allocatable),
         )
 
 

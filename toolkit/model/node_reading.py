@@ -119,6 +119,7 @@ class NodeReading:
     :param cpu_state, memory_state: texts of the state files; bytes that are no UTF-8 are U+FFFD, as for the kubelet.
     :param containers: containers and sandboxes of the runtime.
     :param pods: pod documents (``kind: Pod`` with status), as the kubelet's ``/pods`` lists them.
+    :param allocated_pods: text of ``allocated_pods_state``: resources that the kubelet has allocated to containers.
     :param log_names: container id to (pod uid, pod namespace, pod name, container name), by the kubelet's log symlinks.
     :param sysfs: lines ``PATH: VALUE``. :param online: the kernel's list of CPUs that are online.
     :param read_at_s: wall-clock second at which a part was read, where that is known.
@@ -131,6 +132,7 @@ class NodeReading:
     containers: tuple[RuntimeContainer, ...] | None = None
     pods: tuple[dict[str, object], ...] | None = None
     static_pods: tuple[NamedText, ...] = ()
+    allocated_pods: str | None = None
     pod_resources: tuple[PodResourcesContainer, ...] | None = None
     allocatable_cpus: tuple[int, ...] | None = None
     cgroups: CgroupHierarchies | None = None

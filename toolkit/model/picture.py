@@ -10,18 +10,37 @@ from toolkit.model.serde import stage_value
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedPod:
+    """A pod that the kubelet did not admit. :param reason, message: of its status."""
+
+    pod: str
+    reason: str
+    message: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """One moment of a node.
 
     :param ended: claims whose pod the kubelet lists no more, or as ended.
+    :param being_made: claims of containers that the runtime is still making.
+    :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
+        after: all of them differ alike.
     :param runtime_read: whether the runtime's word was read at all.
     :param pods_read: whether the kubelet's list of pods was read.
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
     :param reserved: reserved CPUs by the configuration; ``None``: not known.
+    :param rejected: pods that the kubelet did not admit. :param topology_policy: of its Topology Manager; ``None``: not
+        known.
     """
 
     ended: tuple[str, ...] = ()
+    being_made: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
     runtime_read: bool = False
     pods_read: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
     reserved: CpuSet | None = None
+    rejected: tuple[RejectedPod, ...] = ()
+    topology_policy: str | None = None

@@ -43,6 +43,17 @@ RUNTIMES = {
 }
 """Name -> runtime, the default first."""
 
+INIT_NAMES = frozenset(
+    {
+        *("runc:[0:PARENT]", "runc:[1:CHILD]", "runc:[2:INIT]"),
+        *("youki:[1:INTER]", "youki:[2:INIT]"),
+        *("crun", "memfd:crun_clon"),
+    }
+)
+"""How threads of runtimes are called in a container that does not run yet: unpinned there is normal. Whole names, for a
+workload may call itself by the beginning of one. docs/facts.md "Normal on a healthy node".
+"""
+
 
 def find_runtime(name: str) -> RuntimeKind:
     """Return the runtime of this name.

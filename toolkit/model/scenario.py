@@ -58,7 +58,7 @@ class Requirements:
     """Huge pages of 2 MiB that each NUMA node with CPUs has in its pool."""
     memory_mib: int = 0
     """Memory that the kubelet's discovery finds."""
-    memory_nodes: int = 1
+    memory_nodes: int = 0
     """NUMA nodes that have memory, with CPUs or without."""
 
 

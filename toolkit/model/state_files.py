@@ -123,3 +123,5 @@ class StateReading:
     memory_policy: str | None = None
     containers: tuple[KnownContainer, ...] | None = None
     node_bytes: dict[int, int] | None = None
+    union_known: bool = True
+    """Whether it is known which CPUs pool and assignments make up: under strict reservation all but the reserved."""

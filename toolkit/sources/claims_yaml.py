@@ -41,4 +41,11 @@ def _entry(claim: Claim) -> dict[str, Any]:
     for key, value in (("weight", claim.weight), ("shares", claim.shares), ("memoryBytes", claim.memory_bytes)):
         if value is not None:
             entry[key] = value
+    if claim.hugepages:
+        entry["hugepages"] = {limit.page_bytes: limit.limit_bytes for limit in claim.hugepages}
+    for key, words in (("alignments", claim.alignments), ("preferences", claim.preferences)):
+        if words:
+            entry[key] = [str(word) for word in words]
+    if claim.max_numa_nodes is not None:
+        entry["maxNumaNodes"] = claim.max_numa_nodes
     return entry

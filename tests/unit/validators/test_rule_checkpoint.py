@@ -43,7 +43,11 @@ def known(*names: str, running: bool = True) -> tuple[KnownContainer, ...]:
 def reading(cpu: str | CpuStateFile | None, **changes: object) -> StateReading:
     file = cpu_state_file(cpu) if isinstance(cpu, str) else cpu
     value = StateReading(
-        at_ns=0, cpus_online=cpus("0-3"), cpu=file, cpu_policy="static", containers=known("u1/db", "u1/b", "u2/db")
+        at_ns=0,
+        cpus_online=cpus("0-3"),
+        cpu=file,
+        cpu_policy=None if file is None else "static",
+        containers=known("u1/db", "u1/b", "u2/db"),
     )
     return replace(value, **changes)  # type: ignore[arg-type]
 
@@ -62,6 +66,20 @@ def test_sound() -> None:
 
     assert verdict.outcome is Outcome.PASSED
     assert verdict.subject == "cpu_manager_state"
+
+
+@pytest.mark.parametrize(
+    ("policies", "outcome"),
+    [
+        ({"cpu_policy": "static"}, Outcome.UNDECIDED),
+        ({"cpu_policy": "none", "memory_policy": "Static"}, Outcome.UNDECIDED),
+        ({"cpu_policy": "none"}, Outcome.SKIPPED),
+        ({}, Outcome.UNDECIDED),
+    ],
+)
+def test_a_file_that_its_policy_needs_is_missing(policies: dict[str, str], outcome: Outcome) -> None:
+    """What was not read cannot pass; a policy that keeps nothing needs no file."""
+    assert judged(reading(None, **policies)).outcome is outcome
 
 
 def test_no_file_is_skipped() -> None:

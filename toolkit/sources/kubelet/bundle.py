@@ -22,11 +22,13 @@ from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.json_parts import items, load, mapping, number, text, texts
 
 _NODE_TOTAL = re.compile(
-    r"^/sys/devices/system/node/node(\d{1,4})/meminfo: Node \d{1,4} MemTotal: +(\d{1,15}) kB$", re.MULTILINE
+    r"^/sys/devices/system/node/node(\d{1,4})/meminfo: Node \d{1,4} MemTotal: +(\d{1,15}) kB(?: \||$)", re.MULTILINE
 )
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
 """Names of v1 hierarchies below ``cgroup/``; with none of them there it is one tree of v2."""
 MAIN_CONFIG = "kubelet/config.yaml"
+PARTS = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")
+"""Fields of a reading, each of which is worth a capture alone."""
 MAX_MISSING = 1000
 CONTROL_PREFIXES = ("cpu.", "cpuset.", "memory.", "hugetlb.", "cgroup.", "cpuacct.")
 
@@ -37,8 +39,7 @@ def read_capture(path: Path) -> NodeReading:
     :raises InputError: it cannot be read, or holds no part of a capture.
     """
     reading = reading_of(read_bundle_files(path))
-    parts = (reading.cpu_state, reading.cgroups, reading.containers, reading.pods, reading.config)
-    if all(part is None for part in parts):
+    if not any(getattr(reading, part) is not None for part in PARTS):
         raise InputError(str(path), "no part of a capture in it", EXPECTED)
     return reading
 
@@ -68,21 +69,24 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
     listed, allocatable = _pod_resources(answers, node)
     version = mapping(mapping(node).get("version"))
     sysfs = _text(files, "sysfs.txt")
+    groups = _from_json(tree) if tree is not None else _cgroup_files(files)
+    runtime, problem = (None, "") if node is None else runtime_json.checked_cri(node, groups)
+    if runtime is None and containers is not None:
+        runtime, problem = runtime_json.listed(containers), ""
+    if problem:
+        missing.append(MissingPart(part="containers", reason=problem))
     reading = NodeReading(
         config=_config(files, texts(about.get("paths"))),
         kubelet_flags=_flags(files),
         cpu_state=_text(files, "kubelet/cpu_manager_state"),
         memory_state=_text(files, "kubelet/memory_manager_state"),
-        containers=runtime_json.from_cri(node)
-        if mapping(node).get("containers") is not None
-        else None
-        if containers is None
-        else runtime_json.listed(containers),
+        containers=runtime,
         pods=None if pods is None else tuple(mapping(item) for item in items(mapping(pods).get("items"))),
         static_pods=_texts_below(files, ("kubelet/pods/", "kubelet/manifests/")),
+        allocated_pods=_text(files, "kubelet/allocated_pods_state"),
         pod_resources=None if listed is None else runtime_json.pod_resources(listed),
         allocatable_cpus=None if allocatable is None else runtime_json.cpu_ids(allocatable),
-        cgroups=_from_json(tree) if tree is not None else _cgroup_files(files),
+        cgroups=groups,
         threads=None if threads is None else tuple(_threads(threads)),
         log_names=_log_names(about),
         sysfs=sysfs,
@@ -98,10 +102,9 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
 
 def _with_missing(reading: NodeReading, missing: list[MissingPart]) -> NodeReading:
     named = {part.part for part in missing}
-    parts = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")
     absent = tuple(
         MissingPart(part=field, reason="not in the capture")
-        for field in parts
+        for field in PARTS
         if getattr(reading, field) is None and field not in named
     )
     return replace(reading, missing=(*missing, *absent))

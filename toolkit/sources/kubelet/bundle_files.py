@@ -84,7 +84,7 @@ def _check_end(where: str, archive: tarfile.TarFile) -> None:
     assert stream is not None
     stream.seek(archive.offset)
     if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-        raise InputError(where, "it ends in the middle", EXPECTED)
+        raise InputError(where, "truncated: it ends in the middle", EXPECTED)
     # The rest is zeros; a compressed file has its checksum, or lacks it, behind them.
     total = 0
     while rest := stream.read(1 << 20):

@@ -21,6 +21,8 @@ _CPU = re.compile(r"/sys/devices/system/cpu/cpu(\d{1,5})/topology/core_id", re.A
 _LINE_END = " | "
 """Between the lines of a file of several."""
 MAX_LINES = 2_000_000
+MAX_FILES = 500_000
+"""The kernel's most CPUs with some fifty files each."""
 EXPECTED = "a capture with sysfs.txt (docs/capture-bundle.md)"
 
 
@@ -34,6 +36,8 @@ def capture_topology(reading: NodeReading, where: str) -> Topology:
     files = {match[1]: match[2] for line in lines if (match := _LINE.fullmatch(line.rstrip("\r")))}
     if not any(_CPU.fullmatch(path) for path in files):
         raise InputError(where, "no topology of its CPUs in it", f"{EXPECTED}, or --topology DIR")
+    if len(files) > MAX_FILES:
+        raise InputError(where, f"sysfs.txt: {len(files)} files", f"at most {MAX_FILES}")
     with tempfile.TemporaryDirectory(prefix="pinproof-capture-") as folder:
         root = Path(folder)
         try:

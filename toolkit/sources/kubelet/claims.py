@@ -7,33 +7,42 @@ Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceI
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
+from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, pod_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.allocation.cpu.requests import exclusive_cpus
+from toolkit.allocation.node import Node
+from toolkit.allocation.planner import hugepage_limits
+from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
+from toolkit.allocation.topology.manager import NONE
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.names import from_text
+from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
+from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
+from toolkit.sources.kubelet.parents import parent_claims
+from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, settings
-from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, pod_documents, root_of, subjects
+from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, root_of, subjects
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
     "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
     "memory_state": "which memory nodes were promised is not known",
     "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
-    "pods": "requests are not known: quotas and weights are what the runtime was asked for; ended pods are not known",
+    "pods": "ended pods are not known; requests are what the kubelet has allocated or a static pod's manifest says, "
+    "else quotas and weights are what the runtime was asked for",
     "pod_resources": "the pod-resources API is not compared",
     "cgroups": "what is in force is not known; paths are those that the runtime was given",
     "threads": "thread masks are not known",
+    "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
+    "alignments": "what the options promise about cores and NUMA nodes is not known",
 }
 
 
@@ -63,10 +72,10 @@ class NodeClaims:
 
 def node_claims(reading: NodeReading) -> NodeClaims:
     """Derive the claims. Never raises for what is in the reading: what cannot be used is missing."""
-    known = settings(reading)
+    known = with_reserved(settings(reading), reading)
     cpu = None if reading.cpu_state is None else cpu_state_file(reading.cpu_state)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
-    maker = _Maker(reading, known, cpu, memory)
+    maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory)
     promises = tuple(maker.promise(subject) for subject in subjects(reading))
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
     paths = [*sorted(merged_tree(reading)), *(promise.subject.cgroup for promise in promises)]
@@ -75,7 +84,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     roots = [place.root for place in map(place_of, paths) if place is not None]
     roots = roots or [root for root in map(root_of, paths) if root is not None]
     claims = ClaimSet(
-        claims=own + maker.pod_claims(promises),
+        claims=own + maker.pod_claims(promises) + maker.parent_claims(promises),
         reserved_cpus=known.reserved,
         strict_reservation=known.strict and bool(known.reserved),
         pods_root=from_text(roots[0]) if roots else None,
@@ -87,12 +96,21 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     ]
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
-        ("cpu_state", cpu.problem if cpu else ""),
-        ("memory_state", memory.problem if memory else ""),
+        ("reserved_cpus", known.reserved_problem),
+        ("alignments", maker.unaligned),
+        ("cpu_state", _problem(cpu)),
+        ("memory_state", _problem(memory)),
     ):
         if problem:
             missing.append(MissingPart(part=part, reason=f"{problem}: {COSTS[part]}"))
     return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=tuple(missing))
+
+
+def _problem(file: CpuStateFile | MemoryStateFile | None) -> str:
+    """Why a kubelet would not start from a state file; rule ``checkpoint`` alone speaks of such a one."""
+    if file is None:
+        return ""
+    return file.problem or ("" if file.checksum_ok else "the checksum is not that of the content")
 
 
 class _Maker:
@@ -100,15 +118,20 @@ class _Maker:
         self, reading: NodeReading, known: Settings, cpu: CpuStateFile | None, memory: MemoryStateFile | None
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
-        static = known.config.cpu_manager_policy == "static"
-        self.owners_known = not static or (cpu is not None and not cpu.problem)
-        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known."""
-        self.pods: dict[str, Pod] = {}
-        for uid, document in pod_documents(reading).items():
-            try:
-                self.pods[uid] = read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
-            except InputError:
-                continue  # Its claims come from what the runtime was asked for.
+        self.static = known.config.cpu_manager_policy == "static"
+        self.owners_known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
+        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known. A file that
+        says nothing is that of a manager that has not started yet."""
+        asked_for = requested(reading)
+        self.pods, self.partial = asked_for.pods, asked_for.partial
+        self.node: Node | None = None
+        self.unaligned = ""
+        if self.pods and self.static and not known.problem:
+            node = modelled_node(reading, known.config)
+            if isinstance(node, Node):
+                self.node = node
+            elif known.config.cpu_manager_policy_options or known.config.topology_manager_policy != NONE:
+                self.unaligned = node
         ids = {entry.id: (entry.pod_uid, entry.name) for entry in reading.containers or ()}
         self.entries: dict[tuple[str, str], str] = {}
         for entry in cpu.entries if cpu else ():
@@ -119,10 +142,13 @@ class _Maker:
 
     def promise(self, subject: Subject) -> Promise:
         workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
-        key = (subject.pod_uid, subject.container.partition("@")[0])
+        key = (subject.pod_uid, subject.container)
+        if subject.kind is SubjectKind.EPHEMERAL and (key in self.entries or self._requested(*key)[1] is not None):
+            # An init container that ends has no allocation either.
+            subject = replace(subject, kind=SubjectKind.CONTAINER)
         in_state = workload and key in self.entries
         state = None
-        if workload and self.cpu is not None and not self.cpu.problem and self.cpu.policy == "static":
+        if workload and self.cpu is not None and self.cpu.policy == "static":
             state = parsed(self.entries[key] if in_state else self.cpu.default)
         mems = self._mems(key) if workload else None
         return Promise(
@@ -138,25 +164,39 @@ class _Maker:
         rows = [row for row in (self.memory.entries if self.memory else ()) if (row.pod_uid, row.container) == key]
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
-    def _isolation(self, subject: Subject, in_state: bool) -> Isolation:
-        if not in_state:
+    def _isolation(self, uid: str, name: str) -> Isolation:
+        if (uid, name) not in self.entries:
             return Isolation.HOST
-        if subject.pod_uid not in self.pod_sets:
+        if uid not in self.pod_sets:
             return Isolation.CONTAINER
-        name = subject.container.partition("@")[0]
-        pod = self.pods.get(subject.pod_uid)
-        container = next((c for c in pod.containers if c.name == name), None) if pod else None
+        pod, container = self._requested(uid, name)
         if pod is not None and container is not None:
-            gates = self.known.config.feature_gates
-            own = exclusive_cpus(pod, container, pod_level_managers=gates.pod_level_managers)
-            return Isolation.CONTAINER if own else Isolation.POD
-        same = [key for key, cpus in self.entries.items() if key[0] == subject.pod_uid]
-        cpus = self.entries[subject.pod_uid, name]
+            return Isolation.CONTAINER if self._asks_for_own(pod, container) else Isolation.POD
+        same = [key for key, cpus in self.entries.items() if key[0] == uid]
+        cpus = self.entries[uid, name]
         return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER
 
+    def _requested(self, uid: str, name: str) -> tuple[Pod | None, Container | None]:
+        pod = self.pods.get(uid)
+        return pod, next((c for c in pod.containers if c.name == name), None) if pod else None
+
+    def _asks_for_own(self, pod: Pod, container: Container) -> bool:
+        gates = self.known.config.feature_gates
+        return bool(exclusive_cpus(pod, container, pod_level_managers=gates.pod_level_managers))
+
+    def _quota_known(self, uid: str, pod: Pod, container: Container) -> bool:
+        """Whether a quota can be promised: a container that asks for CPUs of its own has none once it has got them,
+        and keeps them when the state file forgets it.
+        """
+        forgotten = self.static and (uid, container.name) not in self.entries and self._asks_for_own(pod, container)
+        return self.owners_known and not forgotten
+
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
-        isolation = self._isolation(subject, in_state)
-        quota, period, shares = self._values(subject, isolation)
+        isolation = self._isolation(subject.pod_uid, subject.container) if in_state else Isolation.HOST
+        values = self._values(subject, isolation)
+        pod, container = self._requested(subject.pod_uid, subject.container)
+        asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
+        aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
         return Claim(
             name=subject.name,
             cgroup=subject.cgroup,
@@ -166,31 +206,36 @@ class _Maker:
             cpus=state or None,
             isolation=isolation if state else Isolation.HOST,
             mems=mems,
-            quota_us=quota,
-            period_us=period or 100_000,
-            shares=shares,
+            quota_us=values.quota_us,
+            period_us=values.period_us or 100_000,
+            shares=values.shares,
+            memory_bytes=values.memory_bytes,
+            hugepages=hugepage_limits(container) if container is not None else (),
+            alignments=aligned.alignments,
+            preferences=aligned.preferences,
+            max_numa_nodes=aligned.max_numa_nodes,
         )
 
-    def _values(self, subject: Subject, isolation: Isolation) -> tuple[int | None, int | None, int | None]:
+    def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
-            return None, None, None
-        pod = self.pods.get(subject.pod_uid)
-        name = subject.container.partition("@")[0]
-        container = next((c for c in pod.containers if c.name == name), None) if pod else None
+            return Asked()
+        pod, container = self._requested(subject.pod_uid, subject.container)
         if pod is not None and container is not None and not self.known.problem:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
             values = container_values(pod, container, self.known.config, quota_disabled=disabled)
-            return values.quota_us if self.owners_known else None, values.period_us, values.shares
-        asked = (subject.runtime.asked if subject.runtime else None) or Asked()
-        quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
-        if (
-            quota is not None
-            and quota != -1
-            and not (quota >= 1000 and 1000 <= (asked.period_us or 100_000) <= 1_000_000)
-        ):
-            quota = None  # No kernel takes it: nothing of it was promised.
-        shares = asked.shares if asked.shares is not None and MIN_SHARES <= asked.shares <= MAX_SHARES else None
-        return quota, asked.period_us if asked.period_us and asked.period_us > 0 else None, shares
+            return Asked(
+                quota_us=values.quota_us if self._quota_known(subject.pod_uid, pod, container) else None,
+                period_us=values.period_us,
+                shares=values.shares,
+                memory_bytes=values.memory_bytes,
+            )
+        return _taken((subject.runtime.asked if subject.runtime else None) or Asked())
+
+    def parent_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
+        """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
+        if not self.pods or self.known.problem:
+            return ()
+        return parent_claims(self.reading, [p.claim.cgroup for p in promises if p.claim is not None], self.node)
 
     def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of pods' own cgroups, of pods whose resources are known."""
@@ -198,30 +243,46 @@ class _Maker:
         for path in sorted(merged_tree(self.reading)):
             place = place_of(path)
             pod = self.pods.get(place.pod_uid) if place is not None and not place.id else None
-            if place is None or pod is None or self.known.problem:
+            if place is None or pod is None or self.known.problem or place.pod_uid in self.partial:
                 continue
             mine = [p for p in promises if p.subject.pod_uid == place.pod_uid and p.claim is not None]
-            isolations = [p.claim.isolation for p in mine if p.claim and p.subject.kind is SubjectKind.CONTAINER]
-            if not isolations:
+            if not mine:
                 continue
-            values = self._pod_values(pod, isolations)
-            name = mine[0].subject.pod
+            values = self._pod_values(place.pod_uid, pod)
+            known = all(self._quota_known(place.pod_uid, pod, one) for one in pod.containers)
+            plain = mine[0].subject.pod
+            name = pod_claim_name(plain)
+            if name in found or all(p.subject.life for p in mine):
+                name = f"{name}@{printable(place.pod_uid)[:12]}"
             found[name] = Claim(
-                name=pod_claim_name(name),
+                name=name,
                 cgroup=from_text(path),
-                pod=name,
+                pod=plain,
                 container="(pod)",
                 kind=SubjectKind.POD,
-                quota_us=values.quota_us if self.owners_known else None,
+                quota_us=values.quota_us if known else None,
                 period_us=values.period_us,
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
             )
         return tuple(found.values())
 
-    def _pod_values(self, pod: Pod, isolations: list[Isolation]) -> CpuValues:
+    def _pod_values(self, uid: str, pod: Pod) -> CpuValues:
+        """Of all its containers, those too that do not run now: what they own they keep."""
+        isolations = [self._isolation(uid, container.name) for container in pod.containers]
         disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
         return pod_values(pod, self.known.config, quota_disabled=disabled)
+
+
+def _taken(asked: Asked) -> Asked:
+    """Return of what the runtime was asked for what a kernel takes: of the rest nothing was promised."""
+    quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
+    period = asked.period_us if asked.period_us and asked.period_us > 0 else None
+    if quota is not None and quota != -1 and not (quota >= MIN_QUOTA_US and 1000 <= (period or 100_000) <= 1_000_000):
+        quota = None
+    shares = asked.shares if asked.shares is not None and MIN_SHARES <= asked.shares <= MAX_SHARES else None
+    memory = asked.memory_bytes if asked.memory_bytes is not None and asked.memory_bytes > 0 else None
+    return Asked(quota_us=quota, period_us=period, shares=shares, memory_bytes=memory)
 
 
 def parsed(cpus: str) -> CpuSet | None:

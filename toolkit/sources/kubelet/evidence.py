@@ -6,24 +6,26 @@ import re
 from dataclasses import replace
 
 from toolkit.errors import InputError
+from toolkit.host.environment import summary
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
-from toolkit.model.picture import Picture
-from toolkit.model.runtimes import RUNTIMES
+from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
-from toolkit.sources.kubelet.subjects import expand, is_over, merged_tree, pod_documents
+from toolkit.sources.kubelet.modelled import captured_topology
+from toolkit.sources.kubelet.still import asked_of, behind, is_being_made, picture_of
+from toolkit.sources.kubelet.subjects import Subject, expand, is_over, merged_tree, pod_documents
 
-RULES = ("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment")
+RULES = (
+    *("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment"),
+    *("smt-alignment", "numa-alignment"),
+)
 """The rules that a still picture can answer."""
-HELPERS = (*(kind.program for kind in RUNTIMES.values() if kind.program), "youki", "conmon")
-"""Threads of a runtime sit unpinned in the container's cgroup before it starts: normal."""
-_GAUGE = re.compile(r"^(kubelet_cpu_manager_[a-z_]+(?:\{[^}\n]{0,80}\})?) ([0-9.eE+]{1,30})$", re.MULTILINE)
 _NODE = re.compile(r"^/sys/devices/system/node/node(\d{1,4})/cpulist: ?(.*)$", re.MULTILINE)
 _UNLIMITED = 1 << 62
 
@@ -34,8 +36,15 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     online = _online(reading, tree)
     memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
     asked = {p.claim.name: asked_of(p) for p in node.promises if p.claim is not None}
+    made = frozenset(p.claim.name for p in node.promises if p.claim is not None and is_being_made(p.subject))
+    late = behind(reading, node)
     claims = tuple(
-        replace(_in_force(claim, asked.get(claim.name)), memory_bytes=claim.memory_bytes if memory_read else None)
+        Claim(name=claim.name, cgroup=claim.cgroup, pod=claim.pod, container=claim.container, kind=claim.kind)
+        if claim.name in made
+        else replace(
+            _in_force(claim, None if claim.name in late else asked.get(claim.name)),
+            memory_bytes=claim.memory_bytes if memory_read else None,
+        )
         for claim in node.claims.claims
     )
     files = tuple(_files(claim.cgroup, tree.get(claim.cgroup, {})) for claim in claims if claim.cgroup in tree)
@@ -53,13 +62,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         files_after=files,
         layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
         state_files=state_readings(reading, node, online),
-        picture=Picture(
-            ended=tuple(name for name, p in names.items() if p.subject.active is False),
-            runtime_read=any(entry.asked for entry in reading.containers or ()),
-            pods_read=reading.pods is not None,
-            metrics=_metrics(reading),
-            reserved=None if node.settings.problem else node.settings.reserved,
-        ),
+        picture=picture_of(reading, node, made, late),
     )
     return replace(node.claims, claims=claims), evidence
 
@@ -69,14 +72,6 @@ def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
     if claim.cpus is None or claim.isolation is not Isolation.HOST or asked == claim.cpus:
         return claim
     return replace(claim, cpus=asked)
-
-
-def asked_of(promise: Promise) -> CpuSet | None:
-    """Return the CPUs that the kubelet asked the runtime for last; ``None``: not known, or none were."""
-    runtime = promise.subject.runtime
-    if runtime is None or runtime.asked is None or not runtime.asked.cpus:
-        return None
-    return parsed(runtime.asked.cpus)
 
 
 def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
@@ -91,14 +86,30 @@ def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
     asked = asked_of(promise)
     if asked is not None:
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked))
-    pod = subject.runtime.pod_name if subject.runtime else subject.pod
-    for row in reading.pod_resources or ():
-        if (row.pod_name, row.container) == (pod, subject.container) and row.cpus:
-            try:
-                found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=CpuSet.of(row.cpus)))
-            except (InputError, ValueError):
-                continue
+    cpus = _from_pod_resources(subject, reading)
+    if cpus is not None:
+        found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus))
     return found
+
+
+def _from_pod_resources(subject: Subject, reading: NodeReading) -> CpuSet | None:
+    """Return the subject's own CPUs there. Its rows have no UIDs: they are of the life that is now."""
+    if subject.life:
+        return None
+    runtime = subject.runtime
+    pod = (runtime.pod_name if runtime else "") or subject.pod.rpartition("/")[2]
+    rows = [
+        row
+        for row in reading.pod_resources or ()
+        if (row.pod_name, row.container) == (pod, subject.container)
+        and (row.pod_namespace == subject.namespace or not (row.pod_namespace and subject.namespace))
+    ]
+    if len(rows) != 1 or not rows[0].cpus:
+        return None
+    try:
+        return CpuSet.of(rows[0].cpus)
+    except (InputError, ValueError):
+        return None
 
 
 def _masks(promise: Promise) -> list[ThreadMask]:
@@ -106,7 +117,7 @@ def _masks(promise: Promise) -> list[ThreadMask]:
     found = []
     for thread in promise.subject.threads:
         cpus, mems = parsed(thread.cpus_allowed or ""), parsed(thread.mems_allowed or "")
-        if cpus and not thread.comm.startswith(HELPERS):
+        if cpus and thread.comm not in INIT_NAMES:
             found.append(
                 ThreadMask(
                     claim=promise.claim.name,
@@ -151,9 +162,7 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
 
 
 def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tuple[StateReading, ...]:
-    """Return the state files with who is known to own what they assign; nothing where there is none."""
-    if node.cpu is None and node.memory is None:
-        return ()
+    """Return the state files, or that there are none, with who is known to own what they assign."""
     known = None if node.settings.problem else node.settings.config
     return (
         StateReading(
@@ -165,6 +174,7 @@ def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tu
             memory_policy=known.memory_manager_policy if known else None,
             containers=_containers(reading),
             node_bytes=reading.node_bytes,
+            union_known=node.settings.union_known,
         ),
     )
 
@@ -218,18 +228,11 @@ def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:
 
 
 def _topology(reading: NodeReading) -> dict[str, object]:
+    topology = captured_topology(reading.sysfs)
+    if not isinstance(topology, str):
+        return summary(topology)
     nodes = {node: cpus.strip() for node, cpus in _NODE.findall(reading.sysfs or "")}
     return {"numa_nodes": nodes} if nodes else {}
-
-
-def _metrics(reading: NodeReading) -> dict[str, float]:
-    found = {}
-    for name, value in _GAUGE.findall(reading.metrics or ""):
-        try:
-            found[name] = float(value)
-        except ValueError:
-            continue
-    return found
 
 
 def _mode(reading: NodeReading) -> str:

@@ -52,6 +52,10 @@ def _pairs(value: str, before: Any, where: str, *, sign: str = "=", split: bool 
     return found
 
 
+def _names(value: str, _before: Any, _where: str) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
 def _pair(value: str, before: Any, where: str) -> dict[str, str]:
     return _pairs(value, before, where, split=False)
 
@@ -88,6 +92,7 @@ _FIELDS: Mapping[str, tuple[str, _Reader]] = {
     "cpu-manager-reconcile-period": ("cpuManagerReconcilePeriod", _text),
     "eviction-hard": ("evictionHard", _thresholds),
     "feature-gates": ("featureGates", _gates),
+    "enforce-node-allocatable": ("enforceNodeAllocatable", _names),
     "kube-reserved": ("kubeReserved", _pairs),
     "kube-reserved-cgroup": ("kubeReservedCgroup", _text),
     "memory-manager-policy": ("memoryManagerPolicy", _text),

@@ -24,14 +24,17 @@ from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
 from toolkit.sources.grpc_socket import DEADLINE_S
+from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
-from toolkit.sources.kubelet.evidence import asked_of, layers_of, state_readings
+from toolkit.sources.kubelet.evidence import layers_of, state_readings
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
-from toolkit.sources.kubelet.places import CGROUP_ROOT, Places
+from toolkit.sources.kubelet.modelled import reserves_an_amount
+from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
 from toolkit.sources.kubelet.settings import settings
+from toolkit.sources.kubelet.still import asked_of
 from toolkit.sources.kubelet.subjects import place_of
 from toolkit.sources.live_source import SourceReading
 
@@ -71,6 +74,8 @@ class KubeletSource:
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run."""
         self._signs: tuple[Path, ...] = ()
+        self._sysfs: str | None = None
+        """The machine, read once where it says which CPUs are reserved."""
 
     def read(self) -> SourceReading:
         """Read state files, configuration, runtime and cgroups; not the threads."""
@@ -78,9 +83,13 @@ class KubeletSource:
         node = LiveNode(self._places, light=True, known=self._statuses)
         reading = reading_of(node.files_of_all(DEADLINE_S))
         self._signs = self._places_to_watch(node.kubelet_root, reading)
-        wait_ns = int((settings(reading).reconcile_s + SLACK_S) * 1e9)
+        known = settings(reading)
+        wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
+        if self._sysfs is None and reserves_an_amount(known):
+            self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
         reading = replace(
             reading,
+            sysfs=self._sysfs or reading.sysfs,
             cpu_state=self._held.cpu(reading.cpu_state, now_ns, wait_ns),
             containers=_present(reading.containers),
         )
@@ -106,7 +115,9 @@ class KubeletSource:
             making=tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise)),
             give_back_s=found.settings.reconcile_s + SLACK_S,
             layers=tuple(_views(running, reading, time.monotonic_ns(), silent=self._held.silent)),
-            state_files=() if self._held.silent else _states(reading, found),
+            state_files=()
+            if self._held.silent
+            else _states(reading, replace(found, cpu=self._held.spoilt or found.cpu)),
             missing=found.missing,
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
@@ -120,8 +131,8 @@ class KubeletSource:
         self, promise: Promise, claim: Claim, freed: CpuSet, found: NodeClaims, now_ns: int
     ) -> tuple[Claim, CpuSet]:
         """Return what holds now, and what of it must be given back."""
-        # Nobody says that the pods of a node compete all the time.
-        claim = replace(claim, contended=False)
+        # Nobody says that the pods of a node compete all the time. Limits that a resize changes are known too late.
+        claim = replace(claim, contended=False, memory_bytes=None, hugepages=())
         state, asked = promise.state, asked_of(promise)
         if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
             return claim, CpuSet()
@@ -184,7 +195,7 @@ def _present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContai
 
 def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
     """Name subjects by pod and container alone where that is enough among those that run."""
-    plain = [f"{p.subject.pod.partition('@')[0]}/{p.subject.container.partition('@')[0]}" for p in running]
+    plain = [p.subject.plain_name for p in running]
     count = Counter(plain)
     return tuple(
         replace(promise, claim=replace(promise.claim, name=name)) if promise.claim and count[name] == 1 else promise
@@ -193,7 +204,7 @@ def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
 
 
 def _key(promise: Promise) -> tuple[str, str]:
-    return promise.subject.pod_uid, promise.subject.container.partition("@")[0]
+    return promise.subject.pod_uid, promise.subject.container
 
 
 def _runs(promise: Promise, reading: NodeReading) -> bool:
@@ -223,6 +234,8 @@ def _views(running: Sequence[Promise], reading: NodeReading, at_ns: int, *, sile
 
 def _states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
     """A pod whose sandbox runs owns what it was given, although its containers may not have been made yet."""
+    if found.cpu is None and found.memory is None:
+        return ()
     online = parsed(reading.online or "") or CpuSet()
     pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox}
     waiting = tuple(

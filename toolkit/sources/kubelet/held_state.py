@@ -19,16 +19,24 @@ class HeldState:
         self._back_ns: int | None = None
         self.silent = False
         """Whether the file of the last reading says nothing that can be compared."""
+        self.spoilt: CpuStateFile | None = None
+        """The file of the last reading where its checksum is wrong: what was said before holds."""
 
     def cpu(self, text: str | None, now_ns: int, wait_ns: int) -> str | None:
         """Return what holds now. :param text: of the file; ``None``: absent. :param wait_ns: a reconcile, and slack."""
         found = None if text is None else cpu_state_file(text)
-        known = self._known
+        known, self.spoilt = self._known, None
+        nothing = found is None or bool(found.problem) or not (found.default or found.entries or found.pods)
         if known is None:
-            self._take(text, found)
-            return text
-        if found is None or found.problem or not (found.default or found.entries or found.pods):
+            self._take(text, found if found is not None and found.checksum_ok and not nothing else None)
+            self.silent = found is None or (nothing and not found.problem)
+            return None if self.silent else text
+        if nothing:
             self.silent, self._back_ns = True, None
+            return self._text
+        assert found is not None
+        if not found.checksum_ok:
+            self.silent, self.spoilt = False, found
             return self._text
         emptied = bool(known.entries or known.pods) and not (found.entries or found.pods)
         if emptied and found.policy == known.policy:

@@ -18,7 +18,7 @@ from toolkit.model.names import printable, shown
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.cri import ENDPOINTS
 from toolkit.sources.grpc_socket import DEADLINE_S
-from toolkit.sources.kubelet import kept, live_files
+from toolkit.sources.kubelet import allocated, kept, live_files
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, drop_ins, read_configuration
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, read_flags
@@ -77,6 +77,8 @@ class LiveNode:
         for part in ("cpu", "memory"):
             name = f"{part}_manager_state"
             self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
+        if not self.light:
+            self._allocated()
         self._at("cgroup_read")
         root = places.cgroup_root or places.below(CGROUP_ROOT)
         cgroups = live_files.cgroup_files(root, only_cpusets=self.light)
@@ -116,6 +118,13 @@ class LiveNode:
         else:
             self.files[name], self.paths[name] = data, self.places.of_node(path)
         return data
+
+    def _allocated(self) -> None:
+        """Take what the kubelet has allocated to containers; older ones have no such file."""
+        path, name = self.kubelet_root / allocated.FILE, f"kubelet/{allocated.FILE}"
+        data, _ = live_files.read_bytes(self.places.target(path))
+        if data is not None:
+            self.files[name], self.paths[name] = data, self.places.of_node(path)
 
     def _configuration(self) -> None:
         """Take the file, its drop-ins and the command line; keep what they say together for what else is to be read."""

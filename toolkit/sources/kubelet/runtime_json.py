@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolkit.model.node_reading import Asked, PodResourcesContainer, RuntimeContainer
+from toolkit.model.node_reading import Asked, CgroupHierarchies, PodResourcesContainer, RuntimeContainer
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text, texts
+from toolkit.sources.kubelet.subjects import place_of
 
 POD_UID, POD_NAME, POD_NAMESPACE = (f"io.kubernetes.pod.{what}" for what in ("uid", "name", "namespace"))
 CONTAINER_NAME = "io.kubernetes.container.name"
@@ -55,6 +56,22 @@ def from_cri(node: object) -> tuple[RuntimeContainer, ...]:
         entry = mapping(item)
         found.append(_container(entry, mapping(status.get(text(entry.get("id"))))))
     return tuple(found)
+
+
+def checked_cri(node: object, groups: CgroupHierarchies | None) -> tuple[tuple[RuntimeContainer, ...] | None, str]:
+    """Read the same, and say what is missing in it; ``None``: there is no list of containers.
+
+    :param groups: the cgroups: protobuf's JSON leaves out a list that is empty, and they show whether it can be.
+    """
+    answer = mapping(node).get("containers")
+    places = (place_of(path) for tree in (groups or {}).values() for path in tree)
+    listed = items(mapping(answer).get("containers"))
+    if not isinstance(answer, dict) or (not listed and any(place is not None and place.id for place in places)):
+        return None, "the runtime's answer lists no containers"
+    found = from_cri(node)
+    asked = [entry.asked for entry in found if entry.state == "running"]
+    silent = bool(asked) and all(one is None for one in asked)
+    return found, "no status of a running container was read" if silent else ""
 
 
 def _sandbox(entry: dict[str, Any]) -> RuntimeContainer:

@@ -16,13 +16,27 @@ from toolkit.sources.kubelet.flags import read_flags
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What claims need of the configuration. :param problem: why it is not known; empty: it is."""
+    """What claims need of the configuration. :param problem: why it is not known; empty: it is.
+
+    :param reserved_problem: why it is not known which CPUs are reserved, where the configuration gives an amount.
+    """
 
     config: NodeConfig = field(default_factory=NodeConfig)
     reserved: CpuSet = field(default_factory=CpuSet)
     strict: bool = False
     reconcile_s: float = DEFAULT_RECONCILE_S
     problem: str = ""
+    reserved_problem: str = ""
+
+    @property
+    def reserved_known(self) -> bool:
+        """Whether :attr:`reserved` is what the kubelet reserves."""
+        return not (self.problem or self.reserved_problem)
+
+    @property
+    def union_known(self) -> bool:
+        """Whether it is known which CPUs pool and assignments must make up: without strictness all of them."""
+        return not self.problem and (self.reserved_known or not self.strict)
 
 
 def settings(reading: NodeReading) -> Settings:

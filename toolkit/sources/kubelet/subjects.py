@@ -9,13 +9,13 @@ Source: docs/facts.md "Normal on a healthy node".
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolkit.model.claims import SubjectKind
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
+from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 
 SANDBOX = "(sandbox)"
@@ -25,6 +25,7 @@ _POD = re.compile(r"pod(?P<uid>[^/]+)")
 ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
 _SCOPE = re.compile(r"(?P<prefix>(?:cri-containerd|crio-conmon|crio|docker|libpod)-)?(?P<id>[^/]+?)(?:\.scope)?")
 _HEX = re.compile(r"[0-9a-f]{12,}")
+CONMON = "conmon-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +49,18 @@ class Subject:
     """Control files of every hierarchy."""
     gone: bool = False
     """The runtime lists it, the cgroup tree was read, and its cgroup is not there."""
+    life: str = ""
+    """What distinguishes it from the subject of the same pod and container that lives; empty: it is that one."""
+
+    @property
+    def plain_name(self) -> str:
+        """Pod and container, whichever life of them."""
+        return f"{self.pod}/{self.container}"
 
     @property
     def name(self) -> str:
-        """Pod and container, for people."""
-        return f"{self.pod}/{self.container}"
+        """Pod and container, for people, and what distinguishes it from its other lives."""
+        return f"{self.plain_name}@{self.life}" if self.life else self.plain_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +76,7 @@ class Place:
     @property
     def key(self) -> str:
         """The id, apart from that of a helper: CRI-O's monitor carries its container's id."""
-        return f"conmon-{self.id}" if "conmon" in self.prefix else self.id
+        return f"{CONMON}{self.id}" if "conmon" in self.prefix else self.id
 
 
 def root_of(path: str) -> str | None:
@@ -149,7 +157,7 @@ def statuses(document: dict[str, Any]) -> dict[str, str]:
 
 
 def subjects(reading: NodeReading) -> tuple[Subject, ...]:
-    """Return every subject, in the order of their names; of a name twice, one with the id in its name."""
+    """Return every subject, in the order of their names; earlier lives of one have the id in their name."""
     tree, documents = merged_tree(reading), pod_documents(reading)
     runtime = {entry.id: entry for entry in reading.containers or ()}
     places: dict[str, tuple[str, Place]] = {}
@@ -167,8 +175,19 @@ def subjects(reading: NodeReading) -> tuple[Subject, ...]:
         owner = _owner(thread, places)
         if owner:
             threads.setdefault(owner, []).append(thread)
+    allocated = allocated_names(reading)
     found = [
-        _subject(key, path, place, runtime.get(key), documents.get(place.pod_uid), reading, threads.get(key, []), tree)
+        _subject(
+            key,
+            path,
+            place,
+            runtime.get(key),
+            documents.get(place.pod_uid),
+            reading,
+            threads.get(key, []),
+            tree,
+            allocated.get(place.pod_uid),
+        )
         for key, (path, place) in places.items()
     ]
     return _unique(found)
@@ -194,6 +213,7 @@ def _subject(
     reading: NodeReading,
     threads: list[ThreadReading],
     tree: dict[str, dict[str, str]],
+    allocated: frozenset[str] | None,
 ) -> Subject:
     metadata = mapping((document or {}).get("metadata"))
     log = (reading.log_names or {}).get(key, ("", "", "", ""))
@@ -201,7 +221,7 @@ def _subject(
     container = (entry.name if entry else "") or named or log[3]
     pod = (entry.pod_name if entry else "") or text(metadata.get("name")) or log[2] or place.pod_uid
     namespace = (entry.pod_namespace if entry else "") or text(metadata.get("namespace")) or log[1]
-    kind = _kind(place, entry, document, container, reading, threads)
+    kind = _kind(place, entry, document, container, reading, threads, allocated)
     if kind is SubjectKind.SANDBOX:
         container = SANDBOX
     return Subject(
@@ -227,13 +247,13 @@ def _kind(
     container: str,
     reading: NodeReading,
     threads: list[ThreadReading],
+    allocated: frozenset[str] | None,
 ) -> SubjectKind:
     if "conmon" in place.prefix:
         return SubjectKind.HELPER
     if entry is not None and entry.sandbox:
         return SubjectKind.SANDBOX
-    spec = mapping((document or {}).get("spec"))
-    if container and any(mapping(item).get("name") == container for item in items(spec.get("ephemeralContainers"))):
+    if container and _is_ephemeral(container, document, allocated):
         return SubjectKind.EPHEMERAL
     if container:
         return SubjectKind.CONTAINER
@@ -246,20 +266,33 @@ def _kind(
     return SubjectKind.CONTAINER
 
 
+def _is_ephemeral(container: str, document: dict[str, Any] | None, allocated: frozenset[str] | None) -> bool:
+    """Whether its pod lists it so; of a pod that is not listed, whether the kubelet has allocated nothing to it."""
+    if document is not None:
+        listed = items(mapping(document.get("spec")).get("ephemeralContainers"))
+        return any(mapping(item).get("name") == container for item in listed)
+    return allocated is not None and container not in allocated
+
+
 def _unique(found: list[Subject]) -> tuple[Subject, ...]:
-    """Distinguish pods of one name (a static pod's next life), and containers of one name in a pod."""
-    uids: dict[str, set[str]] = {}
+    """Name earlier lives apart: the one that lives has the plain name. Pod and container, which join layers, stay."""
+    lives: dict[str, list[Subject]] = {}
     for subject in found:
-        uids.setdefault(subject.pod, set()).add(subject.pod_uid)
-    found = [
-        replace(subject, pod=f"{subject.pod}@{printable(subject.pod_uid)[:8]}")
-        if len(uids[subject.pod]) > 1
-        else subject
-        for subject in found
-    ]
-    count = Counter(subject.name for subject in found)
-    found = [
-        replace(subject, container=f"{subject.container}@{subject.id[:12]}") if count[subject.name] > 1 else subject
-        for subject in found
-    ]
-    return tuple(sorted(found, key=lambda subject: (subject.name, subject.id)))
+        lives.setdefault(subject.plain_name, []).append(subject)
+    named = []
+    for same in lives.values():
+        living = max(same, key=_alive)
+        named += [one if one is living else replace(one, life=one.id.removeprefix(CONMON)[:12]) for one in same]
+    return tuple(sorted(named, key=lambda subject: (subject.name, subject.id)))
+
+
+def _alive(subject: Subject) -> tuple[bool, bool, bool, bool, int]:
+    """Order lives of one container: of two that run, the one that the kubelet knows and that was made last."""
+    runtime = subject.runtime
+    return (
+        subject.active is not False,
+        runtime is not None and runtime.state in ("running", ""),
+        bool(subject.threads),
+        not subject.gone,
+        (runtime.created_at_ns or 0) if runtime else 0,
+    )

@@ -33,6 +33,7 @@ FAULTS: dict[str, set[tuple[str, str, str]]] = {
     "4-gmix-and-rejections": {
         ("layers-agree", "gf-node1/main", "memory_manager_state"),
         ("layers-agree", "gmix-node1/frac", "memory_manager_state"),
+        ("layers-agree", "gbigmem-node1", "UnexpectedAdmissionError under policy single-numa-node"),
     },
     "4-plr-deleted-gside": {("layers-agree", "kubelet metrics", "exclusive_cpu_allocation_count is 6")},
     "3-g1-just-started-pool-not-shrunk": set(),
@@ -61,7 +62,10 @@ FAULTS: dict[str, set[tuple[str, str, str]]] = {
     "1-shared-only": set(),
     "2-g2-just-started": {("layers-agree", "gf-node1/main", "memory_manager_state")},
     "3-g2-reconciled": {("layers-agree", "gf-node1/main", "memory_manager_state")},
-    "5-g2-deleted": {("layers-agree", "kubelet metrics", "allocation_per_numa of node 0 is 2")},
+    "5-g2-deleted": {
+        ("layers-agree", "kubelet metrics", "allocation_per_numa of node 0 is 2"),
+        ("layers-agree", "gbigmem-node1", "UnexpectedAdmissionError under policy single-numa-node"),
+    },
     "1-plr-just-started": set(),
     "2-plr-reconciled": set(),
     "3-plr-shared": {

@@ -51,3 +51,24 @@ def test_what_is_said_first_holds() -> None:
     """A node may have no assignment, or no file."""
     assert HeldState().cpu(None, 0, WAIT_NS) is None
     assert HeldState().cpu(text("0-3"), 0, WAIT_NS) == text("0-3")
+
+
+def test_the_first_silence_promises_nothing() -> None:
+    """A manager that has not started yet says nothing; what it says next holds."""
+    held = HeldState()
+    for silence in (None, text("")):
+        assert held.cpu(silence, 0, WAIT_NS) is None
+        assert held.silent
+    assert held.cpu(BEFORE, SECOND, WAIT_NS) == BEFORE
+    assert not held.silent
+
+
+def test_a_spoilt_file_is_shown_and_not_believed() -> None:
+    """Its checksum is wrong: what was said before holds, and the file is there for rule checkpoint."""
+    held = HeldState()
+    held.cpu(BEFORE, 0, WAIT_NS)
+    assert held.cpu(BEFORE.replace('"3"', '"1"'), SECOND, WAIT_NS) == BEFORE
+    assert held.spoilt is not None
+    assert not held.silent
+    held.cpu(BEFORE, 2 * SECOND, WAIT_NS)
+    assert held.spoilt is None

@@ -1,0 +1,122 @@
+"""What a configuration promises beside CPU sets: reserved CPUs by amount, alignment, limits, the cgroups above pods."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.unit.toolkit.sources.edited import (
+    CONFIG,
+    Files,
+    asked,
+    capture,
+    configure,
+    document,
+    failed,
+    judged,
+    place,
+    rows,
+    write_state,
+)
+from toolkit.sources.claims_file import parse_claims
+from toolkit.sources.claims_yaml import claims_yaml
+from toolkit.sources.kubelet.bundle import reading_of
+from toolkit.sources.kubelet.claims import node_claims
+
+G2 = "g2-node1/main"
+G2_UID, GMIX_UID = "e7779cf5e7bbb597d273070daa389531", "576c774e1899195a7bab9ac362c185d2"
+
+
+def by_amount(files: Files, kube: str, system: str) -> None:
+    """Reserve amounts instead of CPUs."""
+    configure(files, 'reservedSystemCPUs: "0-1"', f'kubeReserved:\n  cpu: "{kube}"')
+    configure(files, 'systemReserved:\n  memory: "400Mi"', f'systemReserved:\n  memory: "400Mi"\n  cpu: "{system}"')
+
+
+@pytest.mark.parametrize(("kube", "system"), [("1", "1"), ("700m", "800m")])
+def test_reserved_by_amount(kube: str, system: str) -> None:
+    """The kubelet takes whole CPUs for the sum, the first cores of the machine."""
+    files = capture("B1-4")
+    by_amount(files, kube, system)
+    data = document(files)
+    assert (data["reserved_cpus"], data["strict_reservation"]) == ("0-1", True)
+    assert failed(files) == failed(capture("B1-4"))
+
+
+def test_without_a_topology_nobody_judges_by_it() -> None:
+    """Neither reserved CPUs nor strictness are made up; that CPUs are in no set is no leak then."""
+    files = capture("B1-4")
+    by_amount(files, "1", "1")
+    del files["sysfs.txt"]
+    data = document(files)
+    assert (data["reserved_cpus"], data["strict_reservation"]) == ("", False)
+    assert any(row["part"] == "reserved_cpus" and "topology" in row["reason"] for row in data["missing"])
+    assert judged(files)["checkpoint", "cpu_manager_state"].outcome == "undecided"
+
+
+def test_an_unknown_configuration_makes_no_leak() -> None:
+    """Whether the reservation is strict is in it."""
+    files = capture("B1-4")
+    del files[CONFIG]
+    assert ("checkpoint", "cpu_manager_state") not in failed(files)
+
+
+def test_cpus_against_the_options_fail_their_alignment() -> None:
+    """Every layer agrees, and full-pcpus-only and single-numa-node are broken."""
+    files = capture("B1-4")
+    sound = judged(files)
+    for subject in (G2, "gmix-node1/pinned"):
+        assert {sound[rule, subject].outcome for rule in ("smt-alignment", "numa-alignment")} == {"passed"}
+    write_state(files, "3,7", {(G2_UID, "main"): "2,6", (GMIX_UID, "pinned"): "4-5"})
+    row = rows(files)[G2]
+    place(files, row, "2,6")
+    asked(files, row, "2,6")
+    found = failed(files)
+    assert "only 2 of the core 2-3" in found["smt-alignment", G2]
+    assert "2 NUMA nodes" in found["numa-alignment", G2]
+    assert {("smt-alignment", "gmix-node1/pinned"), ("numa-alignment", "gmix-node1/pinned")}.isdisjoint(found)
+
+
+def test_a_forgotten_owner_is_promised_no_alignment_of_the_pool() -> None:
+    """The file was deleted: the shared pool lies on both nodes, and breaks nothing."""
+    files = capture("B1-4")
+    write_state(files, "2-7")
+    assert not [key for key in failed(files) if key[0] in ("smt-alignment", "numa-alignment", "applied")]
+
+
+def test_without_a_topology_alignment_is_missing() -> None:
+    files = capture("B1-4")
+    del files["sysfs.txt"]
+    assert any(row["part"] == "alignments" for row in document(files)["missing"])
+
+
+@pytest.mark.parametrize(
+    ("path", "control", "value", "subject", "words"),
+    [
+        (r"pod62dbb[^/]*/bca556[^/]*", "memory.max", "33554432", "gf-node1/main", "memory limit"),
+        (r"kubepods", "cpu.weight", "100", "kubepods/(qos)", "weight"),
+        (r"kubepods", "cpu.max", "100000 100000", "kubepods/(qos)", "quota"),
+        (r"kubepods/besteffort", "cpu.weight", "100", "besteffort/(qos)", "weight"),
+        (r"kubepods/burstable", "cpu.max", "50000 100000", "burstable/(qos)", "quota"),
+    ],
+)
+def test_limits_of_containers_and_of_what_is_above_pods(
+    path: str, control: str, value: str, subject: str, words: str
+) -> None:
+    """The kubelet writes them once, and nobody else may."""
+    files = capture("B1-4")
+    assert ("applied", subject) not in failed(files)
+    (name,) = [one for one in files if re.fullmatch(rf"cgroup/(.*/)?{path}/{re.escape(control)}", one)]
+    files[name] = value.encode()
+    assert words in failed(files)["applied", subject]
+
+
+def test_the_printed_claims_keep_every_promise() -> None:
+    """What `claims` prints is a claims file, alignments included."""
+    claims = node_claims(reading_of(capture("B1-4"))).claims
+    printed = parse_claims(claims_yaml(claims), "printed")
+    assert [(one.name, one.kind, one.alignments, one.memory_bytes) for one in printed.claims] == [
+        (one.name, one.kind, one.alignments, one.memory_bytes) for one in claims.claims
+    ]
+    assert any(one.alignments for one in printed.claims)

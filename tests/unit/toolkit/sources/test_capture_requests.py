@@ -1,0 +1,114 @@
+"""Requests on a node whose list of pods is off, as it is by default; and containers that have none."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.unit.toolkit.sources.edited import Files, capture, document, failed, part, rows
+from tests.unit.toolkit.sources.made_node import files_of, write
+from toolkit.cli.claims import command as claims_command
+from toolkit.sources.kubelet.live import read_live
+from toolkit.sources.kubelet.places import Places
+
+ALLOCATED = "kubelet/allocated_pods_state"
+DEBUG = "de" * 32
+PROMISES = ("kind", "quota_us", "period_us", "shares", "memory_bytes", "isolation")
+
+
+def promises(files: Files) -> dict[str, list[object]]:
+    """What is promised beside CPU sets, by name."""
+    return {name: [row[key] for key in PROMISES] for name, row in rows(files).items()}
+
+
+def without_manifests(files: Files) -> Files:
+    return {name: data for name, data in files.items() if "/manifests/" not in name and "/pods/" not in name}
+
+
+@pytest.mark.parametrize("start", ["D-3", "B1-4", "A2-4"])
+def test_a_node_without_its_list_of_pods_promises_the_same(start: str) -> None:
+    """What the kubelet has allocated, and the manifests of static pods, say what the pods ask for."""
+    files = capture(start)
+    listed = promises(files)
+    del files["pods.json"]
+    found = promises(files)
+    alive = {name for name in listed if not name.startswith("g1slow")}  # an ended pod's manifest is gone
+    assert {name: found[name] for name in alive} == {name: listed[name] for name in alive}
+
+
+def test_allocations_alone_are_enough_for_containers() -> None:
+    """Roles are not in it: of an init container that ends nothing is known, so no pod's sum is promised."""
+    files = without_manifests(capture("D-3"))
+    listed = promises(files)
+    del files["pods.json"]
+    found = promises(files)
+    assert {name: row for name, row in listed.items() if not name.endswith("/(pod)")} == found
+
+
+def test_an_allocation_wins_over_a_manifest() -> None:
+    """A resize changed it."""
+    files = capture("D-3")
+    del files["pods.json"]
+    with part(files, ALLOCATED) as state:
+        data = json.loads(state["data"])
+        for entry in data["entries"].values():
+            for resources in entry["ContainerResources"].values():
+                if resources.get("limits", {}).get("cpu") == "300m":
+                    resources["limits"]["cpu"] = "200m"
+        state["data"] = json.dumps(data)
+    assert rows(files)["bu-node1/main"]["quota_us"] == 20_000
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_ephemeral_container(tmp_path: Path, *, listed: bool) -> None:
+    """By the pod's own list; else by what the kubelet has not allocated. It is in the shared pool of the node."""
+    files = capture("D-3")
+    before = rows(files)["bu-node1/main"]
+    with part(files, "node.json") as node:
+        entry = next(one for one in node["containers"]["containers"] if one["id"] == before["id"])
+        labels = entry["labels"] | {"io.kubernetes.container.name": "debug"}
+        node["containers"]["containers"].append(entry | {"id": DEBUG, "labels": labels})
+        status = copy.deepcopy(node["status"][before["id"]])
+        node["status"][DEBUG] = status | {"cgroupsPath": before["cgroup"].replace(before["id"], DEBUG)}
+    with part(files, "cgroup.json") as tree:
+        for groups in tree.values():
+            for path in [path for path in groups if path.endswith(before["id"])]:
+                groups[path.replace(before["id"], DEBUG)] = groups[path]
+    if listed:
+        with part(files, "pods.json") as pods:
+            spec = next(pod["spec"] for pod in pods["items"] if pod["metadata"]["name"] == "bu-node1")
+            spec["ephemeralContainers"] = [{"name": "debug"}]
+    else:
+        del files["pods.json"]
+    for name, data in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    result = CliRunner().invoke(claims_command, ["--capture", str(tmp_path), "--json"])
+    found = {row["name"]: row for row in json.loads(result.stdout)["claims"]}
+    assert found["bu-node1/debug"]["kind"] == "ephemeral"
+    assert (found["bu-node1/debug"]["isolation"], found["bu-node1/debug"]["state_cpus"]) == ("host", "0")
+    assert {found[name]["kind"] for name in ("bu-node1/main", "g1-node1/main")} == {"container"}
+    assert failed(files) == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"data": 7}', '{"data": "{"}', '{"data": "{\\"entries\\": [1]}"}'])
+def test_a_damaged_allocation_is_none(text: str) -> None:
+    files = without_manifests(capture("D-3"))
+    del files["pods.json"]
+    files[ALLOCATED] = text.encode()
+    assert document(files)["claims"]
+
+
+def test_a_live_node_says_what_it_has_allocated(tmp_path: Path) -> None:
+    """It is read, and so captured."""
+    root = tmp_path / "root"
+    files_of(root, "unix:///nowhere")
+    data = {"entries": {"u-1": {"ContainerResources": {"main": {"limits": {"cpu": "2"}}}}}}
+    write(root, "var/lib/own/allocated_pods_state", json.dumps({"data": json.dumps(data), "checksum": 1}))
+    reading = read_live(Places(root=root))
+    assert reading.allocated_pods is not None
+    assert json.loads(json.loads(reading.allocated_pods)["data"]) == data

@@ -1,0 +1,247 @@
+"""Public captures with one thing changed: what must be reported then, and what is normal."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.unit.toolkit.sources.edited import (
+    DATA,
+    STATE,
+    asked,
+    capture,
+    configure,
+    document,
+    failed,
+    judged,
+    part,
+    place,
+    rows,
+    write_state,
+)
+from toolkit.cli.claims import command as claims_command
+from toolkit.cli.judge import command as judge_command
+from toolkit.errors import InputError
+from toolkit.sources.kubelet.bundle import read_capture, reading_of
+from toolkit.sources.kubelet.claims import node_claims
+
+G1 = "g1-node1/main"
+BE = "be-node1/main"
+
+
+@pytest.mark.parametrize("start", ["A-2", "D-3"])
+@pytest.mark.parametrize("default", ["", "0-1"])
+def test_a_fresh_state_file_promises_no_quota(start: str, default: str) -> None:
+    """A kubelet whose file was deleted starts anew; containers keep what they had: no quota, their CPUs."""
+    files = capture(start)
+    write_state(files, default)
+    assert failed(files) == {}
+    found = rows(files)
+    pod = next(row for row in found.values() if row["name"] == "g1-node1/(pod)")
+    assert (found[G1]["quota_us"], pod["quota_us"]) == (None, None)
+
+
+def test_a_state_file_without_entries_is_behind_the_kubelets_other_words() -> None:
+    """Its gauges and its pod-resources API tell of what it knew before, or know more already."""
+    files = capture("A2-4")
+    base = failed(files)
+    for default in ("", "1"):
+        write_state(files, default)
+        assert set(failed(files)) <= set(base)
+    files = capture("A-2")
+    del files["podresources.json"]
+    write_state(files, "")
+    assert failed(files) == {}
+
+
+def test_a_quota_that_nobody_disputes_is_promised() -> None:
+    """A container that asks for no CPUs of its own has its quota whatever the state file has forgotten."""
+    files = capture("D-3")
+    write_state(files, "0-1")
+    assert rows(files)["bu-node1/main"]["quota_us"] == 30_000
+
+
+def test_a_crash_looping_owner_still_has_no_quota_above_it() -> None:
+    """Its pod's cgroup has none as long as the state file has an entry for it; a sibling keeps its own."""
+    files = capture("B1-4")
+    ident = rows(files)["gmix-node1/pinned"]["id"]
+    files = {name: data for name, data in files.items() if ident not in name}
+    assert rows(files)["gmix-node1/(pod)"]["quota_us"] == -1
+    assert set(failed(files)) == set(failed(capture("B1-4")))
+
+
+def test_a_spoilt_state_file_condemns_nobody() -> None:
+    """Its checksum is wrong: rule checkpoint says so, and nothing that it says is promised."""
+    files = capture("D-3")
+    files[STATE] = files[STATE].replace(b'"defaultCpuSet":"0"', b'"defaultCpuSet":"0-7"').replace(b":1}", b":5}")
+    files[STATE] = files[STATE].replace(b'"main":"1"', b'"main":"0"')
+    assert set(failed(files)) == {("checkpoint", "cpu_manager_state")}
+    assert {row["state_cpus"] for row in document(files)["claims"] if "state_cpus" in row} == {None}
+    assert any(row["part"] == "cpu_state" and "checksum" in row["reason"] for row in document(files)["missing"])
+
+
+@pytest.mark.parametrize(
+    ("start", "name", "cpus"),
+    [
+        pytest.param("B1-4", BE, "7", id="one-shared-container"),
+        pytest.param("D-3", "all", "0", id="all-of-them-with-the-cgroups-above"),
+    ],
+)
+def test_a_cpuset_that_was_narrowed_is_drift(start: str, name: str, cpus: str) -> None:
+    """Threads have the narrow set, too: no reconcile came between, however the kubelet's word was read."""
+    files = capture(start)
+    if name == "all":
+        # A CPU was unplugged and is back: no v1 cpuset gets it again.
+        write_state(files, "0-1")
+        for row in rows(files).values():
+            if "id" in row:
+                place(files, row, "0")
+        with part(files, "cgroup.json") as tree:
+            for controls in tree["cpuset"].values():
+                controls |= {"cpuset.cpus": "0", "cpuset.effective_cpus": "0"}
+    else:
+        place(files, rows(files)[name], cpus)
+    found = failed(files)
+    assert "cri and cgroup differ" in found["layers-agree", BE]
+
+
+@pytest.mark.parametrize("before", [pytest.param("6", id="grown"), pytest.param("4-7", id="shrunk")])
+def test_a_pool_that_changed_between_the_readings_is_no_drift(before: str) -> None:
+    """The runtime's list was read later than cgroups and threads: all shared containers differ alike, one would not."""
+    files = capture("B1-4")
+    base = failed(files)
+    shared = (BE, "bu-node1/main", "gf-node1/main", "gmix-node1/frac")
+    known = rows(files)
+    for name in shared:
+        place(files, known[name], before)
+    assert failed(files) == base
+    verdict = judged(files)["layers-agree", BE]
+    assert (verdict.outcome, "all shared containers" in verdict.reason) == ("undecided", True)
+    place(files, known[BE], "6-7")
+    assert {("layers-agree", name) for name in shared[1:]} <= set(failed(files))
+
+
+def test_an_unpinned_container_of_an_empty_pool_is_on_reserved_cpus_too() -> None:
+    """Strict reservation, no CPU left: a new container gets no cpuset at all."""
+    files = capture("A2-4")
+    place(files, rows(files)[BE], "0-1")
+    asked(files, rows(files)[BE], "")
+    assert "reserved CPUs 0" in failed(files)["layers-agree", BE]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message", "reported"),
+    [
+        ("single-numa-node", "", True),
+        ("restricted", "", True),
+        ("best-effort", "", False),
+        ("none", "", False),
+        ("restricted", "Allocate failed due to not enough cpus available to satisfy request: requested=2", True),
+        ("restricted", "preemption: error finding a set of pods to preempt: [(res: cpu, q: 200), ]", False),
+        ("restricted", "Allocate failed due to requested number of devices unavailable", False),
+    ],
+)
+def test_a_misleading_rejection_is_named(policy: str, message: str, *, reported: bool) -> None:
+    """UnexpectedAdmissionError where the Topology Manager's policy promises a TopologyAffinityError."""
+    files = capture("B1-4")
+    configure(files, 'topologyManagerPolicy: "single-numa-node"', f'topologyManagerPolicy: "{policy}"')
+    with part(files, "pods.json") as pods:
+        for pod in pods["items"]:
+            if pod["metadata"]["name"] == "gbigmem-node1" and message:
+                pod["status"]["message"] = message
+    assert (("layers-agree", "gbigmem-node1") in failed(files)) is reported
+
+
+def test_without_its_evidence_nothing_passes() -> None:
+    """The state file of a static policy, and every layer that promises."""
+    files = capture("D-3")
+    del files[STATE]
+    verdict = judged(files)["checkpoint", "cpu_manager_state"]
+    assert verdict.outcome == "undecided"
+    del files["node.json"]
+    found = [one for (rule, subject), one in judged(files).items() if rule == "layers-agree" and "/" in subject]
+    assert found
+    assert {one.outcome for one in found} == {"undecided"}
+
+
+def test_a_policy_that_promises_nothing_leaves_nothing_open() -> None:
+    """Policy none: no state file is needed, and no CPUs are promised."""
+    files = capture("D-3")
+    del files[STATE]
+    configure(files, 'cpuManagerPolicy: "static"', 'cpuManagerPolicy: "none"')
+    with part(files, "node.json") as node:
+        for status in node["status"].values():
+            status["status"]["resources"]["linux"].pop("cpusetCpus", None)
+    found = [one for (rule, subject), one in judged(files).items() if rule in ("checkpoint", "layers-agree")]
+    assert {one.outcome for one in found if not one.subject.startswith("g1")} == {"passed", "skipped"}
+
+
+@pytest.mark.parametrize("name", ["kubelet/memory_manager_state", "podresources.json", "threads.json"])
+def test_any_part_is_a_capture(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(capture("A-2")[name])
+    result = CliRunner().invoke(judge_command, ["--capture", str(tmp_path)])
+    assert result.exit_code == 3, result.output
+    result = CliRunner().invoke(claims_command, ["--capture", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("answer", ["no list", "no status", "null"])
+def test_an_answer_without_containers_is_missing(answer: str) -> None:
+    files = capture("D-3")
+    with part(files, "node.json") as node:
+        if answer == "no status":
+            node["status"] = {}
+        else:
+            node["containers"] = {} if answer == "no list" else None
+    missing = {part.part: part.reason for part in node_claims(reading_of(files)).missing}
+    assert ("status" if answer == "no status" else "no containers") in missing["containers"]
+
+
+@pytest.mark.parametrize("comm", ["runc-webhook", "runc:[9:EVIL]", "crun-server", "conmon", "youki"])
+def test_only_a_runtimes_own_names_excuse_a_thread(comm: str) -> None:
+    """A workload may call itself by the beginning of one."""
+    files = capture("D-3")
+    ident = rows(files)[G1]["id"]
+    with part(files, "threads.json") as threads:
+        for thread in threads:
+            if any(ident in line for line in thread["cgroup"]):
+                thread |= {"comm": comm, "cpus": "0-1"}
+    assert ("affinity-mask", G1) in failed(files)
+
+
+@pytest.mark.parametrize("start", ["A-2", "D-3"])
+def test_a_container_that_is_being_made_is_normal(start: str) -> None:
+    """`runc init` sits in its cgroup before anything is written there: no set, no limits."""
+    files = capture(start)
+    row = rows(files)[G1]
+    place(files, row, "0-1")
+    for name in files:
+        if row["id"] in name and name.endswith(("limit_in_bytes", "cpu.shares")):
+            files[name] = b"9223372036854771712" if name.endswith("bytes") else b"1024"
+    with part(files, "threads.json") as threads:
+        for thread in threads if isinstance(threads, list) else threads.values():
+            if row["id"] in str(thread["cgroup"]):
+                thread["comm"] = "runc:[2:INIT]"
+                for own in thread.get("threads", {}).values():
+                    own["comm"] = "runc:[2:INIT]"
+    assert failed(files) == {}
+    assert judged(files)["layers-agree", G1].outcome == "skipped"
+
+
+def test_an_archive_without_its_end_is_truncated(tmp_path: Path) -> None:
+    """Cut between two members it would look like a whole one."""
+    source = gzip.decompress(next(DATA.glob("D-3*.tar.gz")).read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(source)) as archive:
+        end = archive.getmembers()[3].offset
+    path = tmp_path / "cut.tar.gz"
+    path.write_bytes(gzip.compress(source[:end]))
+    with pytest.raises(InputError, match="truncated"):
+        read_capture(path)
+    path.write_bytes(gzip.compress(source))
+    assert read_capture(path).cgroups

@@ -1,0 +1,63 @@
+"""What the kubelet promises about the cgroups above pods: ``kubepods`` and the QoS classes. None has a quota.
+
+``besteffort`` has the least weight. That of ``burstable`` is a sum over its pods, brought up to date once a minute, and
+so not claimed. ``kubepods`` has the weight of the CPUs that are not reserved since the kubelet started; its limit of
+memory comes from /proc/meminfo, which no capture holds (the nodes' totals may differ from it).
+Source: kubernetes ``pkg/kubelet/cm/node_container_manager_linux.go``, ``qos_container_manager_linux.go``; docs/facts.md
+K-pod, K-shares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from toolkit.allocation.cgroup_values import milli_to_shares
+from toolkit.allocation.node import Node
+from toolkit.model.claims import NO_QUOTA, Claim, SubjectKind, qos_claim_name
+from toolkit.model.cpu_units import MIN_SHARES
+from toolkit.model.names import from_text
+from toolkit.model.node_reading import NodeReading
+from toolkit.model.pod import CPU
+from toolkit.sources.kubelet.modelled import captured_topology
+from toolkit.sources.kubelet.subjects import ROOT, merged_tree
+
+_CLASS = re.compile(r"(?:.*-)?(burstable|besteffort)(?:\.slice)?")
+
+
+def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | None) -> tuple[Claim, ...]:
+    """Return the claims of those that have containers with claims below them.
+
+    :param cgroups: of the containers. :param node: the kubelet in the model, where its machine is known.
+    """
+    below = tuple(cgroups)
+    found = []
+    for path in sorted(merged_tree(reading)):
+        *above, name = path.strip("/").split("/")
+        qos = _CLASS.fullmatch(name) if above and ROOT.fullmatch(above[-1]) else None
+        root = ROOT.fullmatch(name) is not None and not any(ROOT.fullmatch(part) for part in above)
+        if not (qos or root) or not any(one.startswith(f"{path}/") for one in below):
+            continue
+        shares = MIN_SHARES if qos and qos[1] == "besteffort" else None
+        if root and node is not None and _enforced(reading, node):
+            shares = milli_to_shares(node.allocatable[CPU].milli)
+        found.append(
+            Claim(
+                name=qos_claim_name(qos[1] if qos else "kubepods"),
+                cgroup=from_text(path),
+                kind=SubjectKind.QOS,
+                quota_us=NO_QUOTA,
+                shares=shares,
+                contended=False,
+            )
+        )
+    return tuple(found)
+
+
+def _enforced(reading: NodeReading, node: Node) -> bool:
+    """Whether its weight is that of the machine as it is: with a CPU offline the kubelet may have started with others,
+    and which CPUs an amount reserves was only computed here.
+    """
+    topology = captured_topology(reading.sysfs)
+    whole = not isinstance(topology, str) and not topology.offline
+    return whole and "pods" in node.config.enforce_node_allocatable and bool(node.config.reserved_system_cpus)

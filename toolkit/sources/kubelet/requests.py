@@ -1,0 +1,121 @@
+"""What the pods of a node ask for: from the kubelet's list of pods, else from what it has allocated to them, else from
+the manifests of static pods.
+
+``allocated_pods_state`` holds resources by pod UID and container, and not the containers' roles; a manifest has these,
+and no UID: the runtime's names join them (a static pod is called ``NAME-NODE``).
+Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``), ``pkg/kubelet/config`` (names of static pods).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolkit.errors import InputError
+from toolkit.model.node_reading import NodeReading
+from toolkit.model.pod import Pod
+from toolkit.model.pod_reader import read_pod
+from toolkit.model.yaml_text import MAX_BYTES, parse_document
+from toolkit.sources.kubelet.allocated import allocated_names, allocations
+from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.sources.kubelet.subjects import pod_documents
+
+_LISTS = ("initContainers", "containers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requested:
+    """Pods by every UID that they go by. :param partial: UIDs of pods whose containers' roles are not known."""
+
+    pods: dict[str, Pod] = field(default_factory=dict)
+    partial: frozenset[str] = frozenset()
+
+
+def requested(reading: NodeReading) -> Requested:
+    """Return what is known of the pods' requests; a document that cannot be read is left out."""
+    pods: dict[str, Pod] = {}
+    for uid, document in pod_documents(reading).items():
+        _add(pods, uid, document)
+    allocated = allocations(reading)
+    named = _manifests(reading, allocated_names(reading))
+    partial = set()
+    for uid in (allocated.keys() | named.keys()) - pods.keys():
+        manifest = named.get(uid)
+        _add(pods, uid, _with(manifest, allocated.get(uid)) if manifest else _bare(uid, allocated[uid]))
+        if manifest is None:
+            partial.add(uid)
+    return Requested(pods=pods, partial=frozenset(partial))
+
+
+def _add(pods: dict[str, Pod], uid: str, document: dict[str, Any]) -> None:
+    try:
+        pods[uid] = read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
+    except InputError:
+        return  # Its claims come from what the runtime was asked for.
+
+
+def _bare(uid: str, entry: dict[str, Any]) -> dict[str, Any]:
+    resources = mapping(entry.get("ContainerResources"))
+    containers = [{"name": name, "resources": own} for name, own in sorted(resources.items())]
+    return {"metadata": {"name": "pod", "uid": uid}, "spec": _budget({"containers": containers}, entry)}
+
+
+def _budget(spec: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    whole = mapping(entry.get("PodLevelResources"))
+    return {**spec, "resources": whole} if whole else spec
+
+
+def _with(manifest: dict[str, Any], entry: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a manifest with what was allocated: a resize may have changed it."""
+    if entry is None:
+        return manifest
+    spec, resources = mapping(manifest.get("spec")), mapping(entry.get("ContainerResources"))
+    lists = {
+        key: [
+            one | ({"resources": resources[text(one.get("name"))]} if text(one.get("name")) in resources else {})
+            for one in map(mapping, items(spec[key]))
+        ]
+        for key in _LISTS
+        if key in spec
+    }
+    return {**manifest, "spec": _budget({**spec, **lists}, entry)}
+
+
+def _manifests(reading: NodeReading, allocated: dict[str, frozenset[str]]) -> dict[str, dict[str, Any]]:
+    """Return the manifests of static pods by the UIDs of the pods that were made of them.
+
+    :param allocated: names of containers by UID, where the kubelet says them.
+    """
+    documents: dict[tuple[str, str], dict[str, Any]] = {}
+    for file in reading.static_pods:
+        try:
+            document = mapping(parse_document(file.text, file.name)) if len(file.text) <= MAX_BYTES else {}
+        except InputError:
+            continue
+        metadata = mapping(document.get("metadata"))
+        documents[text(metadata.get("namespace")) or "default", text(metadata.get("name"))] = document
+    names: dict[str, set[str]] = {}
+    pods = {}
+    for entry in reading.containers or ():
+        pods[entry.pod_uid] = entry.pod_namespace or "default", entry.pod_name
+        names.setdefault(entry.pod_uid, set()).update({entry.name} - {""})
+    found = {}
+    for uid, (namespace, name) in pods.items():
+        fitting = [
+            document
+            for (space, stem), document in documents.items()
+            if space == namespace
+            and stem
+            and name.startswith(f"{stem}-")
+            and allocated.get(uid, names[uid]) <= _names(document)
+        ]
+        if len(fitting) == 1:
+            metadata = {**mapping(fitting[0].get("metadata")), "uid": uid}
+            found[uid] = {**fitting[0], "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    return found
+
+
+def _names(document: dict[str, Any]) -> set[str]:
+    spec = mapping(document.get("spec"))
+    lists = (*_LISTS, "ephemeralContainers")
+    return {text(one.get("name")) for key in lists for one in map(mapping, items(spec.get(key)))}

@@ -1,0 +1,108 @@
+"""What one reading of a node says beside the layers, as a :class:`~toolkit.model.picture.Picture`."""
+
+from __future__ import annotations
+
+import re
+
+from toolkit.model.claims import Isolation, SubjectKind
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.names import printable
+from toolkit.model.node_reading import NodeReading
+from toolkit.model.picture import Picture, RejectedPod
+from toolkit.model.runtimes import INIT_NAMES
+from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.json_parts import mapping, text
+from toolkit.sources.kubelet.subjects import Subject
+
+_GAUGE = re.compile(r"^(kubelet_cpu_manager_[a-z_]+(?:\{[^}\n]{0,80}\})?) ([0-9.eE+]{1,30})$", re.MULTILINE)
+AT_ONCE_S = 1.0
+"""Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
+MAX_WORDS = 400
+"""Of a status's texts."""
+
+
+def picture_of(reading: NodeReading, node: NodeClaims, made: frozenset[str], late: frozenset[str]) -> Picture:
+    """Return the picture. :param made: see :func:`is_being_made`. :param late: see :func:`behind`."""
+    known = node.settings
+    names = {p.claim.name: p for p in node.promises if p.claim is not None}
+    return Picture(
+        ended=tuple(name for name, p in names.items() if p.subject.active is False),
+        being_made=tuple(sorted(made)),
+        behind=tuple(sorted(late)),
+        runtime_read=any(entry.asked for entry in reading.containers or ()),
+        pods_read=reading.pods is not None,
+        metrics=_metrics(reading),
+        reserved=known.reserved if known.reserved_known else None,
+        rejected=_rejected(reading),
+        topology_policy=None if known.problem else known.config.topology_manager_policy,
+    )
+
+
+def asked_of(promise: Promise) -> CpuSet | None:
+    """Return the CPUs that the kubelet asked the runtime for last; ``None``: not known, or none were."""
+    runtime = promise.subject.runtime
+    if runtime is None or runtime.asked is None or not runtime.asked.cpus:
+        return None
+    return parsed(runtime.asked.cpus)
+
+
+def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
+    """Return the claims of shared containers whose cgroups may be of before a reconcile that the runtime's list, read
+    later, is of after: all of them differ alike. Another program's write hits one; a CPU that went offline is missing
+    in the cgroups above, too.
+    """
+    later_s = _later_s(reading)
+    shared = [
+        (p.claim, p.state, asked, _granted(p.subject))
+        for p in node.promises
+        if p.claim is not None and p.claim.isolation is Isolation.HOST and (asked := asked_of(p)) is not None
+    ]
+    if (later_s is not None and later_s <= AT_ONCE_S) or len(shared) < 2 or len({words[1:] for words in shared}) > 1:
+        return frozenset()
+    _, state, asked, found = shared[0]
+    if found is None or not found or state != asked or found == asked:
+        return frozenset()
+    sandboxes = [_granted(p.subject) for p in node.promises if p.subject.kind is SubjectKind.SANDBOX]
+    grown = found <= asked and all(above is None or asked <= above for above in sandboxes)
+    shrunk = asked <= found and found - asked <= node.claims.exclusive_cpus
+    return frozenset(claim.name for claim, *_ in shared) if grown or shrunk else frozenset()
+
+
+def _granted(subject: Subject) -> CpuSet | None:
+    names = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+    return next((parsed(subject.files[name]) for name in names if name in subject.files), None)
+
+
+def is_being_made(subject: Subject) -> bool:
+    """Whether only the runtime's own process is in the cgroup: it writes the files while it is there."""
+    return bool(subject.threads) and all(thread.comm in INIT_NAMES for thread in subject.threads)
+
+
+def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
+    """Return the pods that the kubelet refused: their status has a reason, and no container was ever made."""
+    found = []
+    for document in reading.pods or ():
+        status, metadata = mapping(document.get("status")), mapping(document.get("metadata"))
+        if status.get("phase") == "Failed" and text(status.get("reason")):
+            namespace = text(metadata.get("namespace"))
+            said = (metadata.get("name"), status.get("reason"), status.get("message"))
+            name, reason, message = (printable(text(value))[:MAX_WORDS] for value in said)
+            pod = name if namespace in ("", "default") else f"{printable(namespace)}/{name}"
+            found.append(RejectedPod(pod=pod, reason=reason, message=message))
+    return tuple(found)
+
+
+def _later_s(reading: NodeReading) -> float | None:
+    """Return how long after the cgroups the runtime's lists were complete, where the capture says when."""
+    begun, end = reading.read_at_s.get("cgroup_read"), reading.read_at_s.get("end")
+    return None if begun is None or end is None else end - begun
+
+
+def _metrics(reading: NodeReading) -> dict[str, float]:
+    found = {}
+    for name, value in _GAUGE.findall(reading.metrics or ""):
+        try:
+            found[name] = float(value)
+        except ValueError:
+            continue
+    return found
