@@ -3,7 +3,8 @@
 Run as root: ``python tests/benchmarks/bench_scale.py [--containers 500] [--threads 20] [--window 30] [--windows 3]``.
 Makes one cgroup a container below one of its own, with threads that sleep and one in ten containers that wakes up every
 100 ms; each is claimed. Prints one JSON document; asserts nothing about absolute time. What counts is CPU time, not
-wall time: the machine may be shared. The programs' own time is in ``bench_probe_cost.py`` (nanoseconds per switch).
+wall time: the machine may be shared. Canaries are in all sums. The programs' own time is in ``bench_probe_cost.py``
+(nanoseconds per switch).
 """
 
 from __future__ import annotations
@@ -19,9 +20,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
+from probes.masks.threads import ThreadMasks
+from probes.subjects import Subject
 from toolkit.host import cgroupfs
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
 
 TICKS = os.sysconf("SC_CLK_TCK")
 WAKER_EVERY = 10
@@ -45,28 +51,28 @@ def container(directory: Path, threads: int, *, wakes: bool) -> None:
 def containers(count: int, threads: int) -> Iterator[list[str]]:
     """Run the containers; yields their cgroups."""
     top = cgroupfs.identity_dir(cgroupfs.detect(), TOP)
-    places = [top / f"c{number:04d}" for number in range(count)]
+    # As a kubelet with the cgroupfs driver names them.
+    places = [top / "kubepods" / f"pod{number:08x}" / f"{number:064x}" for number in range(count)]
     pids = []
-    top.mkdir()
     try:
         for number, place in enumerate(places):
-            place.mkdir()
+            place.mkdir(parents=True)
             pid = os.fork()
             if pid == 0:
                 container(place, threads, wakes=number % WAKER_EVERY == 0)
             pids.append(pid)
         while sum(len((place / "cgroup.threads").read_text().split()) for place in places) < count * threads:
             time.sleep(0.2)
-        yield [f"{TOP}/{place.name}" for place in places]
+        yield [f"{TOP}/{place.relative_to(top)}" for place in places]
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             os.waitpid(pid, 0)
-        for place in places:
+        made = [one for place in places for one in (place, place.parent)]
+        for folder in (*made, top / "kubepods", top):
             with contextlib.suppress(FileNotFoundError):
-                place.rmdir()
-        top.rmdir()
+                folder.rmdir()
 
 
 def cpu_s(stat: Path) -> float:
@@ -87,17 +93,45 @@ def spent(pid: int) -> dict[str, float]:
 
 
 def memory_mib(pid: int) -> float:
-    """Return the resident memory of a process."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+    """Return the resident memory of a process; what it shares counts in part."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(rollup.partition("\nPss:")[2].split()[0]) / 1024
 
 
-def watch(claims: Path, folder: Path, window_s: float, windows: int) -> dict[str, object]:
-    """Watch so many windows; return what it cost from the end of the first to the end of the last."""
-    command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--keep", "2"]
+def memory_of_all(pid: int) -> dict[str, float]:
+    """Return the memory of a process and of its canaries."""
+    canaries = sum(memory_mib(int(child)) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    own = memory_mib(pid)
+    return {"own": round(own, 1), "canaries": round(canaries, 1), "sum": round(own + canaries, 1)}
+
+
+def sweep(cgroups: list[str], online: CpuSet) -> dict[str, float]:
+    """Read the masks of all threads three times, as the observer does; return the cheapest sweep."""
+    masks = ThreadMasks(cgroupfs.detect(), Path("/"))
+    subjects = [
+        Subject(
+            claim=Claim(name=one, cgroup=one, cpus=online), cgroup_id=0, slot=slot, ident=slot, cpus=online, since_ns=0
+        )
+        for slot, one in enumerate(cgroups)
+    ]
+    found = []
+    for _ in range(3):
+        began_ns = time.monotonic_ns()
+        cpu_ns = masks.scan_all(subjects, lambda: False)
+        found.append((cpu_ns / 1e6, (time.monotonic_ns() - began_ns) / 1e6))
+    cpu_ms, wall_ms = min(found)
+    return {"cpu_ms": round(cpu_ms, 1), "wall_ms": round(wall_ms, 1)}
+
+
+def watch(source: list[str], folder: Path, window_s: float, windows: int) -> dict[str, object]:
+    """Watch so many windows; return what it cost from the end of the first to the end of the last.
+
+    :param source: options that say where the claims come from.
+    """
+    command = [sys.executable, "-m", "toolkit", "watch", *source]
     log = folder / "stdout"
     with log.open("w") as stdout:
-        began = time.monotonic()
+        began, began_at = time.monotonic(), time.time()
         process = subprocess.Popen(
             [*command, "--window", str(window_s), "--output", str(folder / "runs")], stdout=stdout, stderr=stdout
         )
@@ -118,24 +152,36 @@ def watch(claims: Path, folder: Path, window_s: float, windows: int) -> dict[str
                 rows.append({"cpu_s": row, "sum_s": round(sum(row.values()), 2), "wall_s": round(at - last, 1)})
             else:
                 rows.append({"to_the_end_of_the_first_s": round(at - began, 1), "cpu_s": round(sum(now.values()), 2)})
-            rows[-1]["rss_mib"] = round(memory_mib(process.pid), 1)
+            rows[-1]["memory_mib"] = memory_of_all(process.pid)
             before, last = now, at
         time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     process.wait(300)
     (run,) = (folder / "runs").iterdir()
-    return {"windows": rows, **of_a_window(sorted(run.glob("window-*"))[-2])}
+    kept = sorted(run.glob("window-*"))
+    armed_at = datetime.fromisoformat(json.loads((kept[0] / "result.json").read_text())["started_at"]).timestamp()
+    return {"start_to_armed_s": round(armed_at - began_at, 2), "windows": rows, **of_a_window(kept[-2])}
 
 
 def of_a_window(folder: Path) -> dict[str, object]:
     """Return what a window says about itself."""
-    coverage = json.loads((folder / "evidence.json").read_text())["coverage"]
+    evidence = json.loads((folder / "evidence.json").read_text())
+    coverage = evidence["coverage"]
     return {
+        "programs_ns_per_switch": evidence["bpf_run_ns"]
+        and round(evidence["bpf_run_ns"] / coverage["switches_judged"]),
         "mask_scans": coverage["proc_scans"],
         "longest_gap_ms": max(gap["longest_ns"] for gap in coverage["scan_gaps"]) / 1e6,
         "allowed_gap_ms": max(gap["allowed_ns"] for gap in coverage["scan_gaps"]) / 1e6,
         "bytes": {path.name: path.stat().st_size for path in folder.iterdir()},
     }
+
+
+def claims_file(folder: Path, cgroups: list[str], online: CpuSet) -> list[str]:
+    """Claim the cgroups in a file; return the options that name it."""
+    rows = "".join(f'- {{name: "{Path(one).name}", cgroup: "{one}", cpus: "{online}"}}\n' for one in cgroups)
+    (folder / "claims.yaml").write_text(f"apiVersion: pinproof/v1\nkind: Claims\nclaims:\n{rows}")
+    return ["--claims", str(folder / "claims.yaml")]
 
 
 def main() -> None:
@@ -146,13 +192,14 @@ def main() -> None:
     parser.add_argument("--window", type=float, default=30.0)
     parser.add_argument("--windows", type=int, default=3)
     options = parser.parse_args()
-    online = Path("/sys/devices/system/cpu/online").read_text().strip()
-    with containers(options.containers, options.threads) as cgroups, tempfile.TemporaryDirectory() as folder:
-        claims = Path(folder, "claims.yaml")
-        rows = "".join(f'- {{name: "{Path(one).name}", cgroup: "{one}", cpus: "{online}"}}\n' for one in cgroups)
-        claims.write_text(f"apiVersion: pinproof/v1\nkind: Claims\nclaims:\n{rows}")
-        result = watch(claims, Path(folder), options.window, options.windows)
-    print(json.dumps({**vars(options), "possible_cpus": os.sysconf("SC_NPROCESSORS_CONF"), **result}, indent=2))
+    online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
+    with containers(options.containers, options.threads) as cgroups, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        swept = sweep(cgroups, online)
+        source = claims_file(folder, cgroups, online)
+        result = watch(source, folder, options.window, options.windows)
+    about = {**vars(options), "possible_cpus": os.sysconf("SC_NPROCESSORS_CONF"), "mask_sweep": swept}
+    print(json.dumps({**about, **result}, indent=2))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,11 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.integration.planting import cpuset_mount, legacy_cpuset
+from tests.integration.probe_lab import wait_for
+from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.host.topology import read_topology
+from toolkit.model.cpuset import CpuSet
 
 pytestmark = pytest.mark.integration
 
@@ -85,3 +89,44 @@ def test_who_insists_gets_the_cpus_that_nobody_owns(owned: int, tmp_path: Path) 
     (evidence,) = runs.glob("*/evidence.json")
     use = [row for row in json.loads(evidence.read_text())["cpu_use"] if row["claim"] == "a/main" and row["run_ns"]]
     assert {row["cpu"] for row in use} == set(read_topology().online) - {owned}, done.stdout + done.stderr
+
+
+KUBELET = "import time; open('/proc/self/comm', 'w').write('kubelet'); time.sleep(600)"
+
+
+@pytest.fixture
+def promised(tmp_path: Path) -> Iterator[int]:
+    """The CPU that a kubelet's state file gives to a container; the kubelet is a process of that name."""
+    online = read_topology().online
+    if len(online) < 2:
+        pytest.skip("one CPU: nothing would be left")
+    cpu = max(online)
+    entries = {"u-1": {"main": CpuSet.of([cpu])}}
+    state = CpuState(policy_name="static", default=online - CpuSet.of([cpu]), entries=entries)
+    (tmp_path / "kubelet").mkdir()
+    (tmp_path / "kubelet" / "cpu_manager_state").write_text(write_cpu_checkpoint(state, pod_level=False))
+    command = [sys.executable, "-c", KUBELET, f"--root-dir={tmp_path / 'kubelet'}"]
+    work = subprocess.Popen(command)
+    try:
+        comm = Path(f"/proc/{work.pid}/comm")
+        wait_for(lambda: comm.read_text() == "kubelet\n", "the kubelet has its name", 10.0)
+        yield cpu
+    finally:
+        work.kill()
+        work.wait()
+
+
+def test_a_kubelets_node_is_work_before_any_pod_runs(promised: int, tmp_path: Path) -> None:
+    """Refused in one line; who insists loads what its state file gives to nobody."""
+    scenario, runs = tmp_path / "one.yaml", tmp_path / "runs"
+    scenario.write_text(SCENARIO)
+    refused = run("run", scenario, "--output", runs)
+    done = run("run", scenario, "--on-live-node", "--duration", 1, "--output", runs)
+
+    assert refused.returncode == 4
+    (line,) = refused.stderr.splitlines()
+    assert "this node is at work: a kubelet runs" in line
+    (evidence,) = runs.glob("*/evidence.json")
+    use = [row for row in json.loads(evidence.read_text())["cpu_use"] if row["claim"] == "a/main" and row["run_ns"]]
+    assert promised not in {row["cpu"] for row in use}, done.stdout + done.stderr
+    assert use
