@@ -8,7 +8,7 @@ from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import file_history, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import milliseconds, plural
 
@@ -175,4 +175,5 @@ RULE = Rule(
         witnesses=(Witness.SWITCHES,),
     ),
     check,
+    needs=needs_switches,
 )

@@ -13,7 +13,7 @@ from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.interrupts import IrqKind
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import groups, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
 ID = "noise"
@@ -157,4 +157,5 @@ RULE = Rule(
     ),
     check,
     spared=spared,
+    needs=needs_switches,
 )

@@ -6,7 +6,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import foreign, view
-from validators.rule import Rule, RuleDoc, prose
+from validators.rule import Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import listed
 
@@ -81,4 +81,5 @@ RULE = Rule(
         witnesses=(Witness.SWITCHES,),
     ),
     check,
+    needs=needs_switches,
 )

@@ -14,7 +14,7 @@ from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import InputError
 from toolkit.faults.controls import broken
 from toolkit.faults.escaper import SHOW_S, Escaper
-from toolkit.faults.fault import When
+from toolkit.faults.fault import WATCH_S, When
 from toolkit.faults.pile_up import narrow
 from toolkit.faults.registry import word_of
 from toolkit.model.claims import ClaimSet
@@ -31,11 +31,10 @@ from toolkit.session.planning import Planned
 from toolkit.session.prepared import Prepared
 from toolkit.session.record import Run, whole
 from toolkit.session.stopping import go_on
+from validators.registry import needed_s
 
 STAGE_S = 1.0
 """How long a stage before the last is watched, at most."""
-CONTROL_S = 1.0
-"""How long a broken promise is watched at least, unless less was asked for."""
 
 CHANGES = (When.CLAIMS, When.CHANGE)
 """Faults of what the scenario changes while the window is open: it changes it in the broken run, too."""
@@ -45,6 +44,7 @@ CHANGES = (When.CLAIMS, When.CHANGE)
 class Settings:
     """How to run: where results go, which runtime makes the containers, and for how long (``None``: the scenario's).
 
+    :param brief: honest windows are no longer than the rules need to pass what is claimed.
     :param cpus: the CPUs that may be loaded; ``None``: all.
     :param prepared: probes and canaries for many runs; ``None``: each window has its own.
     :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
@@ -54,6 +54,7 @@ class Settings:
     runs: Path
     runtime: str = CGROUPFS
     duration_s: float | None = None
+    brief: bool = False
     root: Path = Path("/")
     prepared: Prepared | None = None
     cpus: CpuSet | None = None
@@ -107,6 +108,8 @@ def _run_stages(
             _narrow(work.scenario, live, present)
             await_load(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
+            if settings.brief:
+                seconds = min(seconds, needed_s(claims))
             in_the_end = replace(stage, plan=work.resized) if last and work.resized is not None else stage
             window = observe.Window(
                 run_id=run_id,
@@ -144,7 +147,7 @@ def run_controls(
     stage = next((stage for stage in reversed(stages) if not target or target in _names(stage, work)), stages[-1])
     put = replace(stage, plan=real.plan) if node is not None else stage
     request = replace(from_plan.sandbox_request(put.plan, real.scenario, put.containers), cpus=settings.cpus)
-    seconds = min(CONTROL_S, settings.duration_s or work.scenario.duration_s)
+    seconds = min(word.watch_s, settings.duration_s or work.scenario.duration_s)
     with contextlib.ExitStack() as stack:
         live = stack.enter_context(apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root))
         claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
@@ -262,11 +265,11 @@ def _watch(
 
     :param escaper: who is waited for besides, for :data:`toolkit.faults.escaper.SHOW_S` at most.
     """
-    if escaper is not None:
-        escaper.begin()
+    seconds = window.duration_s or 0.0
+    if escaper is not None and not escaper.begin():
+        seconds = max(seconds, WATCH_S)
     if action is not None:
         action(opened)
-    seconds = window.duration_s or 0.0
     opened.wait(seconds, progress)
     if escaper is not None:
         opened.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
