@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.lab.harness import catalogue, image, quick, settings
+from tests.lab.harness import catalogue, image, plugin, quick, settings
 from tests.lab.harness.debian import KERNELS
 from tests.lab.harness.flavours import Flavour
 from tests.lab.harness.settings import LabUnavailableError
@@ -65,3 +70,39 @@ def test_two_guests_on_two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(settings.os, "sched_getaffinity", lambda _pid, cpus=cpus: set(range(cpus)))
         found[cpus] = settings.guests_at_once()
     assert found == {1: 1, 2: 2, 3: 2, 4: 2, 8: 4, 64: 32}
+
+
+def test_tests_that_share_a_guest_are_one_group() -> None:
+    """Each guest of a file is one, whatever else is in the ids of its tests, and one for those that need none."""
+    wanted = {f"{quick.FILE} {kind}" for kind, _ in catalogue.kinds()}
+    file = "tests/lab/test_lab_systemd.py"
+
+    assert {plugin.group_of(f"{quick.FILE}::test_scenario[{one.id}]") for one in PAIRS} == wanted
+    assert plugin.group_of(f"{file}::test_a_quota[33.3%-100ms-small-6.1-systemd]") == f"{file} small-6.1-systemd"
+    assert plugin.group_of(f"{file}::test_nothing") == f"{file} "
+
+
+WORKERS = """
+import os, pathlib, pytest
+
+@pytest.mark.parametrize("case", [f"{kind}-{n}" for n in range(4) for kind in ("pair-6.1", "quad-6.12-rt")])
+def test_it(case):
+    with pathlib.Path("workers").open("a") as file:
+        file.write(f"{case[:4]} {os.environ['PYTEST_XDIST_WORKER']}\\n")
+"""
+
+
+def test_a_worker_runs_the_whole_of_a_group(tmp_path: Path) -> None:
+    """With two workers, too: every worker would start every guest otherwise."""
+    (tmp_path / "conftest.py").write_text("from tests.lab.harness.plugin import pytest_xdist_make_scheduler\n")
+    (tmp_path / "test_it.py").write_text(WORKERS)
+    options = ["-n2", "--dist=loadgroup", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "."]
+    environment = {**os.environ, "PYTHONPATH": str(settings.PROJECT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "."], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stdout
+    lines = (tmp_path / "workers").read_text().splitlines()
+    assert len(lines) == 8
+    assert len(set(lines)) == 2
