@@ -15,7 +15,7 @@ lab: lab-image ## every lab test over all topologies and kernels, in QEMU guests
 	@$(BIN)/python -m pytest tests/lab --require-lab $(LAB_SIDE_BY_SIDE) $(ARGS)
 
 lab-quick: LAB_FLAVOURS := --flavour plain
-lab-quick: lab-image ## a cross-section of the lab in under 10 minutes: every room, kernel and kind of cgroups (root)
+lab-quick: lab-image ## a cross-section of the lab: every room, kernel and kind of cgroups; meant for 10 minutes (root)
 	@mkdir -p .cache && $(BIN)/python -m tests.lab.harness quick >.cache/lab-quick.tests
 	@$(BIN)/python -m pytest --require-lab $(LAB_SIDE_BY_SIDE) $(ARGS) @.cache/lab-quick.tests
 
