@@ -8,7 +8,7 @@ from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import file_history, hotplug, view
-from validators.rule import Judgement, Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import milliseconds, plural
 
@@ -181,4 +181,5 @@ RULE = Rule(
         witnesses=(Witness.SWITCHES,),
     ),
     check,
+    needs=needs_switches,
 )

@@ -11,7 +11,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import exclusive_cpus, noise
 from validators.contradictions import contradictions
-from validators.rule import Judgement, Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.trust import clean_canary_reported, doubts, summary
 from validators.witness import Witness
 
@@ -114,4 +114,5 @@ RULE = Rule(
     ),
     check,
     spared=spared,
+    needs=needs_switches,
 )

@@ -9,7 +9,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import foreign, view
-from validators.rule import Judgement, Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
 ID = "exclusive-cpus"
@@ -146,4 +146,5 @@ RULE = Rule(
     ),
     check,
     spared=spared,
+    needs=needs_switches,
 )

@@ -15,7 +15,7 @@ from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import groups, view
-from validators.rule import Judgement, Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
 ID = "noise"
@@ -184,4 +184,5 @@ RULE = Rule(
     ),
     check,
     spared=spared,
+    needs=needs_switches,
 )

@@ -12,6 +12,8 @@ from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "quota-throttling"
+PERIODS_NEEDED = 20
+"""So many that what a pool may hold at both ends of a window (two periods' worth) is a tenth of what it says."""
 PERIODS_BY_CHANCE = 2
 """Throttled periods that tasks which start or stop at an edge of the window can cause."""
 
@@ -104,6 +106,11 @@ def _under_demand(case: Case) -> Finding:
     return passed(f"throttled to {case.limit.rate_cpus:.3f} CPUs (quota {case.limit_text}; measured {measured})")
 
 
+def _needs(claims: ClaimSet) -> float:
+    periods = [claim.period_us for claim in claims.claims if claim.quota_us is not None and claim.quota_us > 0]
+    return max(periods, default=0) * PERIODS_NEEDED / 1e6
+
+
 RULE = Rule(
     RuleDoc(
         id=ID,
@@ -153,4 +160,5 @@ RULE = Rule(
         witnesses=(Witness.BANDWIDTH, Witness.SWITCHES, Witness.SLOTS, Witness.FILES),
     ),
     check,
+    needs=_needs,
 )

@@ -66,6 +66,11 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
     return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
 
 
+def needed_s(claims: ClaimSet) -> float:
+    """Return how many seconds a window must have so that every rule can say ``passed`` of these claims."""
+    return max(rule.needs(claims) for rule in RULES)
+
+
 def rule_named(name: str) -> Rule:
     """Return one rule.
 

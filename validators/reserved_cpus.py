@@ -6,7 +6,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators import foreign
-from validators.rule import Judgement, Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import listed
 
@@ -80,4 +80,5 @@ RULE = Rule(
         witnesses=(Witness.SWITCHES,),
     ),
     check,
+    needs=needs_switches,
 )

@@ -44,6 +44,16 @@ class RuleDoc:
     witnesses: tuple[Witness, ...]
 
 
+Needs = Callable[[ClaimSet], float]
+"""How many seconds of a window a rule needs before it can say ``passed`` of these claims."""
+
+FILES_S = 0.3
+"""Files and masks are read when a window opens and closes, and masks every 200 ms between."""
+SWITCHES_S = 1.0
+"""A hundred periods of the sampler that sees tasks which never switch, and four times the 250 ms in which the planted
+escape must be reported, without which no rule about switches says ``passed``."""
+
+
 def prose(text: str) -> str:
     """Join the source lines of each paragraph; an empty line separates paragraphs."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
@@ -51,6 +61,15 @@ def prose(text: str) -> str:
 
 def _none(_claims: ClaimSet) -> frozenset[Witness]:
     return frozenset()
+
+
+def _files(_claims: ClaimSet) -> float:
+    return FILES_S
+
+
+def needs_switches(_claims: ClaimSet) -> float:
+    """What a rule needs that looks at who ran where."""
+    return SWITCHES_S
 
 
 class Judgement:
@@ -87,11 +106,15 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: call it with claims and evidence, get one verdict per subject, after the loss rule."""
+    """A rule: call it with claims and evidence, get one verdict per subject, after the loss rule.
+
+    :param needs: without a promise that it judges, as good as nothing.
+    """
 
     doc: RuleDoc
     check: Check
     spared: Spared = _none
+    needs: Needs = _files
 
     @property
     def id(self) -> str:

@@ -8,7 +8,7 @@ from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import foreign, groups, view
 from validators.alignment import judge_asked, not_given, sets_in_force
-from validators.rule import Judgement, Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.trust import is_still
 from validators.witness import Witness
 from validators.wording import listed, plural
@@ -154,4 +154,5 @@ RULE = Rule(
         witnesses=(Witness.FILES, Witness.SWITCHES),
     ),
     check,
+    needs=needs_switches,
 )

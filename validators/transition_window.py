@@ -8,7 +8,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators import view
-from validators.rule import Judgement, Rule, RuleDoc, prose
+from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
 ID = "transition-window"
@@ -139,4 +139,5 @@ RULE = Rule(
         witnesses=(Witness.SWITCHES, Witness.MASKS),
     ),
     check,
+    needs=needs_switches,
 )

@@ -20,6 +20,8 @@ ID = "weight-share"
 LAG_NS = 24_000_000
 """How far an entity may be ahead of or behind its share on one CPU: the longest default scheduling period of any kernel
 (CFS: 6 ms * (1 + log2(8 CPUs)); EEVDF bounds the lag by one slice, 3 ms)."""
+SHARES_S = 2.0
+"""The lag at both ends is a fortieth of it."""
 IMBALANCE = 1.25
 """Loads of two CPUs may differ by this ratio before the balancer acts (``imbalance_pct``, at most 125)."""
 FOREIGN_RATIO = 0.05
@@ -173,6 +175,11 @@ def runtime_formula(runtime: Runtime) -> str | None:
     return "logarithmic" if version >= since else "linear"
 
 
+def _needs(claims: ClaimSet) -> float:
+    asked = (claim for claim in claims.claims if claim.weight is not None or claim.shares is not None)
+    return SHARES_S if any(claim.contended for claim in asked) else 0.0
+
+
 RULE = Rule(
     RuleDoc(
         id=ID,
@@ -209,4 +216,5 @@ RULE = Rule(
         witnesses=(Witness.BANDWIDTH, Witness.FILES),
     ),
     check,
+    needs=_needs,
 )

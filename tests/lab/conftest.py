@@ -9,6 +9,7 @@ from tests.lab.harness.plugin import (
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_runtest_makereport,
+    pytest_xdist_make_scheduler,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "pytest_addoption",
     "pytest_collection_modifyitems",
     "pytest_runtest_makereport",
+    "pytest_xdist_make_scheduler",
 ]

@@ -1,7 +1,8 @@
 """The conformance catalogue in guests: every scenario on a machine that it fits, with every promise broken on purpose.
 
-Each scenario runs on the cheapest of the lab's machines (``harness/catalogue.py``), a few run on every machine and
-every kernel. A guest runs all of its scenarios in one process, so that the probes are compiled once.
+Each scenario runs on the cheapest of the lab's machines (``harness/catalogue.py``), a few run on every machine, every
+kernel and both arrangements of cgroups. A guest runs all of its scenarios in one process, so that the probes are
+compiled once.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import pytest
 from tests.lab.harness import catalogue, limits
 from tests.lab.harness.debian import KERNELS
 from tests.lab.harness.guest import Guest
-from tests.lab.harness.snapshot import GuestKind
-from tests.lab.harness.topology import BY_NAME, CATALOGUE, QUAD
+from tests.lab.harness.snapshot import CGROUP_WORDS
+from tests.lab.harness.topology import BY_NAME
 from toolkit.model import serde
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
@@ -24,11 +25,6 @@ from toolkit.session import conformance
 from toolkit.session.planning import plan_all
 from validators.groups import VIRTUAL_MACHINE
 
-EVERYWHERE = ("strict-reservation", "quota-050-set", "exclusive-and-shared")
-"""Run on every machine and every kernel: who may run where, how much, and the NUMA nodes of CPUs and memory."""
-DURATION_S = 2.0
-"""Twenty periods of a quota, and time for a starved canary to be reported: half a second was too short for that when
-the host was busy."""
 RUN_TIMEOUT_S = 120
 """For one window with all around it; a busy host makes an emulated machine many times slower."""
 COMPILE_TIMEOUT_S = 600
@@ -54,7 +50,7 @@ catalogue = {scenario.name: scenario for scenario in load_catalogue()}
 machine = read_topology()
 with prepared("lab-catalogue") as kept:
     settings = execute.Settings(
-        runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], prepared=kept, repeats=REPEATS
+        runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], brief=True, prepared=kept, repeats=REPEATS
     )
     while name := ask.read_text().strip():
         reason = fitting.why_not(catalogue[name], machine)
@@ -68,23 +64,9 @@ with prepared("lab-catalogue") as kept:
 """Runs the scenarios that it is asked for by name, one after the other, with probes that are compiled once."""
 
 
-def kinds() -> list[tuple[GuestKind, tuple[str, ...]]]:
-    """Every guest with its scenarios: what it was dealt, then the few that run everywhere."""
-    hands = catalogue.dealt()
-    found = []
-    for topology in CATALOGUE:
-        own = hands[topology.name]
-        few = tuple(name for name in catalogue.chosen(topology, EVERYWHERE) if name not in own)
-        found.append((GuestKind(topology=topology), (*own, *few)))
-    found += [
-        (GuestKind(topology=QUAD, kernel=kernel), tuple(catalogue.chosen(QUAD, EVERYWHERE)))
-        for kernel in KERNELS
-        if kernel != GuestKind().kernel
-    ]
-    return [(kind, names) for kind, names in found if names]
-
-
-PAIRS = [pytest.param(kind, (str(kind), name), id=f"{kind}-{name}") for kind, names in kinds() for name in names]
+PAIRS = [
+    pytest.param(kind, (str(kind), name), id=f"{kind}-{name}") for kind, names in catalogue.kinds() for name in names
+]
 """The second value names the guest, too: pytest would put equal values of several guests side by side."""
 
 
@@ -92,7 +74,7 @@ PAIRS = [pytest.param(kind, (str(kind), name), id=f"{kind}-{name}") for kind, na
 def run(guest: Guest) -> Iterator[Callable[[str], dict[str, Any]]]:
     """Run one scenario of the catalogue in this guest and return what is told of it."""
     guest.sh(f"mkfifo {ASK} {ANSWER}")
-    arguments = {"pipes": [ASK, ANSWER], "duration_s": DURATION_S}
+    arguments = {"pipes": [ASK, ANSWER], "duration_s": catalogue.WINDOW_S}
     server = guest.start_python(SERVER, arguments, timeout_s=GUEST_TIMEOUT_S)
 
     def scenario(name: str) -> dict[str, Any]:
@@ -164,7 +146,8 @@ def test_every_fault_changes_something() -> None:
 
 
 def test_every_machine_and_kernel_runs_some() -> None:
-    """No machine and no kernel of the lab is left out."""
-    found = kinds()
+    """No machine, no kernel and no arrangement of cgroups is left out."""
+    found = catalogue.kinds()
     assert {kind.topology.name for kind, _ in found} == set(BY_NAME)
     assert {kind.kernel for kind, _ in found} == set(KERNELS)
+    assert {kind.cgroup for kind, _ in found} == set(CGROUP_WORDS)

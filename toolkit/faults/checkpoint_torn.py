@@ -7,7 +7,7 @@ from pathlib import Path
 from toolkit.apply import changes
 from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import InputError
-from toolkit.faults.fault import Alternatives, Fault, Scope, When, Word
+from toolkit.faults.fault import AT_ONCE_S, Alternatives, Fault, Scope, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.faults.torn import Tear, torn
 from toolkit.model import names
@@ -39,5 +39,5 @@ FAULT = Fault(
     rules=("checkpoint",),
     prepare=prepare,
     # Of a node that does not exist: before the target's CPUs left the shared pool.
-    words=(Word(word="torn-state", when=When.STATE_FILES, rewrite=_doubly_owned),),
+    words=(Word(word="torn-state", when=When.STATE_FILES, watch_s=AT_ONCE_S, rewrite=_doubly_owned),),
 )

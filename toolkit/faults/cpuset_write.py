@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolkit.errors import InputError
 from toolkit.faults import control_files
-from toolkit.faults.fault import Alternatives, Fault, Masks, Scope, Target, When, Word
+from toolkit.faults.fault import AT_ONCE_S, Alternatives, Fault, Masks, Scope, Target, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
@@ -54,11 +54,12 @@ FAULT = Fault(
         Word(
             word="widen-cpuset",
             when=When.SANDBOX,
+            watch_s=AT_ONCE_S,
             aim=_widen,
             idle=_nothing_to_widen,
             load=WorkloadKind.AFFINITY_ESCAPER,
         ),
         # All of its CPUs but the first are lost.
-        Word(word="narrow-cpuset", when=When.SANDBOX, aim=_narrow),
+        Word(word="narrow-cpuset", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_narrow),
     ),
 )

@@ -32,9 +32,10 @@ class Escaper:
         counts = [count for worker in workers if (count := voluntary_switches(worker, self._root)) is not None]
         return sum(counts) if counts else None
 
-    def begin(self) -> None:
-        """Count from now on."""
+    def begin(self) -> bool:
+        """Count from now on; say whether the kernel counts: it cannot be waited for where it does not."""
         self._base = self.rounds()
+        return self._base is not None
 
     def shown(self) -> bool:
         """Return whether it has been on every CPU since :meth:`begin`; ``True`` where the kernel does not count."""

@@ -20,6 +20,12 @@ from toolkit.model.sandbox import WorkloadKind
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.serde import stage_value
 
+AT_ONCE_S = 0.3
+"""How long a fault is watched that control files, masks or state files tell of: they are read when a window opens and
+when it closes, so any window shows it. As long again as the longest pause between two scans of masks (200 ms)."""
+WATCH_S = 1.0
+"""How long every other fault is watched: a hundred periods of the sampler, and time for who does it to get a turn."""
+
 Alternatives = tuple[tuple[HostChange, ...], ...]
 """The changes that make a fault; several alternatives only where the host must be asked by trying."""
 
@@ -113,6 +119,7 @@ class Word:
     :param aim: what is planted for a control, where ``when`` is ``SANDBOX``.
     :param idle: why the deed would change nothing for a target; ``None`` if it does.
     :param load: what the target runs besides, so that what the fault allows is made use of.
+    :param watch_s: how long it is watched, at most. Who makes use of it is waited for besides (``load``).
     :param vary: see ``When.PROMISE`` and ``When.NODE``. :param promise: see ``When.CLAIMS``.
     :param rewrite: see ``When.STATE_FILES``.
     """
@@ -122,6 +129,7 @@ class Word:
     aim: Callable[[NegativeControl, Target], Injection] | None = None
     idle: Callable[[Target], str | None] = _never_idle
     load: WorkloadKind | None = None
+    watch_s: float = WATCH_S
     vary: Callable[[NegativeControl, Scenario], Scenario] = _as_it_is
     promise: Callable[[NegativeControl, ClaimSet], ClaimSet] = _as_promised
     rewrite: Callable[[str], str] = _as_written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.faults import control_files
-from toolkit.faults.fault import Alternatives, Fault, Scope, Target, When, Word
+from toolkit.faults.fault import AT_ONCE_S, Alternatives, Fault, Scope, Target, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.model.scenario import NegativeControl
 
@@ -34,5 +34,5 @@ FAULT = Fault(
     rules=("hugepages",),
     prepare=prepare,
     injectable=False,
-    words=(Word(word="unlimit-hugepages", when=When.SANDBOX, aim=_unlimit),),
+    words=(Word(word="unlimit-hugepages", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_unlimit),),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolkit.apply.change import HostChange
 from toolkit.errors import InputError
 from toolkit.faults import control_files
-from toolkit.faults.fault import Alternatives, Fault, Scope, Target, When, Word
+from toolkit.faults.fault import AT_ONCE_S, Alternatives, Fault, Scope, Target, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import NO_LIMIT
@@ -43,5 +43,5 @@ FAULT = Fault(
     prepare=prepare,
     injectable=False,
     # Of a container, a pod or a QoS class that has a limit.
-    words=(Word(word="raise-memory", when=When.SANDBOX, aim=_raise),),
+    words=(Word(word="raise-memory", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_raise),),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.faults import control_files
-from toolkit.faults.fault import Alternatives, Fault, Scope, Target, When, Word
+from toolkit.faults.fault import AT_ONCE_S, Alternatives, Fault, Scope, Target, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.model.scenario import NegativeControl
 
@@ -34,5 +34,5 @@ FAULT = Fault(
     rules=("applied", "mems-containment"),
     prepare=prepare,
     injectable=False,
-    words=(Word(word="widen-mems", when=When.SANDBOX, aim=_widen, idle=_nothing_to_widen),),
+    words=(Word(word="widen-mems", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_widen, idle=_nothing_to_widen),),
 )

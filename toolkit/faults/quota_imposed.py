@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolkit.apply.change import HostChange
 from toolkit.errors import InputError
 from toolkit.faults import control_files
-from toolkit.faults.fault import Alternatives, Fault, Scope, Target, When, Word
+from toolkit.faults.fault import AT_ONCE_S, Alternatives, Fault, Scope, Target, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.sandbox import WorkloadKind
@@ -49,5 +49,5 @@ FAULT = Fault(
     load=WorkloadKind.SPIN,
     consequences=(),
     # The bandwidth becomes quotaUs of each periodUs (-1: none), whoever has it.
-    words=(Word(word="set-quota", when=When.SANDBOX, aim=_set),),
+    words=(Word(word="set-quota", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_set),),
 )

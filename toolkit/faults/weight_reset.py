@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.faults import control_files
-from toolkit.faults.fault import Alternatives, Fault, Scope, Target, When, Word
+from toolkit.faults.fault import AT_ONCE_S, Alternatives, Fault, Scope, Target, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.model.claims import Isolation
 from toolkit.model.cpu_units import DEFAULT_SHARES, DEFAULT_WEIGHT, linear_weight
@@ -35,5 +35,5 @@ FAULT = Fault(
     prepare=prepare,
     aims_at=Isolation.HOST,
     # The share becomes shares.
-    words=(Word(word="set-shares", when=When.SANDBOX, aim=_set),),
+    words=(Word(word="set-shares", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_set),),
 )

@@ -13,16 +13,14 @@ from toolkit.apply import sandbox as apply
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import InputError
 from toolkit.faults.controls import broken
-from toolkit.faults.escaper import SHOW_S, Escaper
 from toolkit.faults.fault import When
-from toolkit.faults.pile_up import narrow
 from toolkit.faults.registry import word_of
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
-from toolkit.model.scenario import NegativeControl, Scenario
-from toolkit.session import from_plan, observe, resizing, visiting
+from toolkit.model.scenario import NegativeControl
+from toolkit.session import acts, from_plan, observe, resizing
 from toolkit.session.engine import Act, session
 from toolkit.session.from_plan import Stage
 from toolkit.session.kubelet_state import node_word
@@ -32,11 +30,10 @@ from toolkit.session.prepared import Prepared
 from toolkit.session.record import Run, whole
 from toolkit.session.resize_writes import write_bandwidth
 from toolkit.session.stopping import go_on
+from validators.registry import needed_s
 
 STAGE_S = 1.0
 """How long a stage before the last is watched, at most."""
-CONTROL_S = 1.0
-"""How long a broken promise is watched at least, unless less was asked for."""
 
 CHANGES = (When.CLAIMS, When.CHANGE)
 """Faults of what the scenario changes while the window is open: it changes it in the broken run, too."""
@@ -46,6 +43,7 @@ CHANGES = (When.CLAIMS, When.CHANGE)
 class Settings:
     """How to run: where results go, which runtime makes the containers, and for how long (``None``: the scenario's).
 
+    :param brief: honest windows are no longer than the rules need to pass what is claimed.
     :param cpus: the CPUs that may be loaded; ``None``: all.
     :param prepared: probes and canaries for many runs; ``None``: each window has its own.
     :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
@@ -55,6 +53,7 @@ class Settings:
     runs: Path
     runtime: str = CGROUPFS
     duration_s: float | None = None
+    brief: bool = False
     root: Path = Path("/")
     prepared: Prepared | None = None
     cpus: CpuSet | None = None
@@ -106,12 +105,14 @@ def _run_stages(
                 if parent != parents[parent.path]:
                     live.set_parent(parent)
                     parents[parent.path] = parent
-            present = _enter(live, present, request, late)
+            present = acts.enter(live, present, request, late)
             claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
-            _narrow(work.scenario, live, present)
+            acts.narrowed(work.scenario, live, present)
             # A window over loads that are still starting would find them idle.
             await_load(claims, settings.root, frozenset(present))
             seconds = settings.duration_s or work.scenario.duration_s
+            if settings.brief:
+                seconds = min(seconds, needed_s(claims))
             # The node is asked what it states when the window ends: after the resize.
             in_the_end = replace(stage, plan=work.resized) if last and work.resized is not None else stage
             window = observe.Window(
@@ -123,10 +124,10 @@ def _run_stages(
                 stopped=settings.stopped,
                 word=partial(node_word, work, in_the_end, live.value.runtime),
             )
-            action = partial(_act, live, work, claims, request, late) if last else None
+            action = partial(acts.act, live, work, claims, request, late) if last else None
             path = settings.runs / run_id
             path = path if last else path / stage.name.replace(" ", "-")
-            act = partial(_watch, window, action, progress if last else lambda _seconds: None)
+            act = partial(acts.watch, window, action, progress if last else lambda _seconds: None)
             made = _judged(work, in_the_end, path, live, claims, window, act)
             done.append(replace(made, directory=settings.runs / run_id))
     return tuple(stage.name or work.scenario.name for stage in stages[len(done) :])
@@ -151,7 +152,7 @@ def run_controls(
     # Who ignores a resize has the quotas of before; so has a node that is set up otherwise.
     put = replace(stage, plan=real.plan) if node is not None or word.when is When.CHANGE else stage
     request = replace(from_plan.sandbox_request(put.plan, real.scenario, put.containers), cpus=settings.cpus)
-    seconds = min(CONTROL_S, settings.duration_s or work.scenario.duration_s)
+    seconds = min(word.watch_s, settings.duration_s or work.scenario.duration_s)
     with contextlib.ExitStack() as stack:
         live = stack.enter_context(apply.sandbox(request, run_id=run_id, runtime=settings.runtime, root=settings.root))
         if word.when is When.CHANGE:
@@ -159,13 +160,13 @@ def run_controls(
         # What is promised is still `work`'s plan, whatever the machine was set up by: the difference is the fault.
         claims = from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers)
         claims = word.promise(control, claims)
-        _narrow(work.scenario, live, {container.claim: container for container in request.containers})
+        acts.narrowed(work.scenario, live, {container.claim: container for container in request.containers})
         escaper = stack.enter_context(broken(control, live, claims, work.online, settings.root))
         await_load(claims, settings.root)
         action = None
         if word.when in CHANGES:
             ignored = target if word.when is When.CHANGE else ""
-            action = partial(_act, live, work, claims, request, frozenset[str](), ignored=ignored)
+            action = partial(acts.act, live, work, claims, request, frozenset[str](), ignored=ignored)
         if action is not None and work.resized is not None:
             stage = replace(stage, plan=work.resized)
         window = observe.Window(
@@ -178,7 +179,7 @@ def run_controls(
             stopped=settings.stopped,
             word=partial(node_word, work, stage, live.value.runtime, rewrite=word.rewrite),
         )
-        act = partial(_watch, window, action, lambda _seconds: None, escaper=escaper)
+        act = partial(acts.watch, window, action, lambda _seconds: None, escaper=escaper)
         done = _judged(work, stage, settings.runs / run_id, live, claims, window, act)
     return replace(done, controls=controls, hidden=escaper.hidden if escaper else "")
 
@@ -219,81 +220,3 @@ def _union(requests: list[SandboxRequest]) -> SandboxRequest:
     # Parents first: a path is longer than the one that it lies in.
     ordered = sorted(parents.values(), key=lambda parent: parent.path.count("/"))
     return SandboxRequest(parents=tuple(ordered), containers=tuple(containers.values()))
-
-
-def _enter(
-    live: LiveSandbox, present: dict[str, ContainerRequest], request: SandboxRequest, late: frozenset[str]
-) -> dict[str, ContainerRequest]:
-    """Go from the containers that run to those of a stage. :param late: pods that are started later."""
-    wanted = {container.claim: container for container in request.containers}
-    for claim in present:
-        if claim not in wanted:
-            live.stop(claim)
-    now: dict[str, ContainerRequest] = {}
-    absent = []
-    for claim, container in wanted.items():
-        cpus = container.cgroup.cpus
-        # Of those that are about to start too, and before any does: none may start on CPUs that another still has.
-        if cpus and (claim not in present or cpus != present[claim].cgroup.cpus):
-            live.set_cpus(claim, cpus)
-        if claim.partition("/")[0] in late:
-            continue
-        if claim not in present:
-            absent.append(claim)
-        now[claim] = container
-    live.start_all(absent)
-    return now
-
-
-def _act(
-    live: LiveSandbox,
-    work: Planned,
-    claims: ClaimSet,
-    request: SandboxRequest,
-    late: frozenset[str],
-    opened: observe.Observation,
-    *,
-    ignored: str = "",
-) -> None:
-    """Do what the scenario wants done while the window is open. :param ignored: whose resize is announced, not done."""
-    # A cgroup's counters go with it: they are read once more just before we delete it.
-    live.before_delete = opened.observer.read_last
-    live.start_all(one.claim for one in request.containers if one.claim.partition("/")[0] in late)
-    for claim in work.scenario.restarts:
-        with opened.observer.restarting(claim):
-            live.restart(claim)
-    if work.visited is not None:
-        visiting.carry_out(live, opened, claims, work.scenario, (work.plan, work.visited), ignored)
-    if work.resized is not None:
-        resizing.carry_out(live, opened, claims, work.plan, work.resized, ignored)
-
-
-def _watch(
-    window: observe.Window,
-    action: Callable[[observe.Observation], None] | None,
-    progress: Callable[[float], None],
-    opened: observe.Observation,
-    *,
-    escaper: Escaper | None = None,
-) -> None:
-    """Do something at the start of a window, then let it take its time.
-
-    :param escaper: who is waited for besides, for :data:`toolkit.faults.escaper.SHOW_S` at most.
-    """
-    if escaper is not None:
-        escaper.begin()
-    if action is not None:
-        action(opened)
-    seconds = window.duration_s or 0.0
-    opened.wait(seconds, progress)
-    # On a busy machine it takes its turns: a window that ends before it was everywhere says nothing of the rules.
-    if escaper is not None:
-        opened.wait(max(0.0, SHOW_S - seconds), until=escaper.shown)
-
-
-def _narrow(scenario: Scenario, live: LiveSandbox, present: dict[str, ContainerRequest]) -> None:
-    places = {container.claim: container.cgroup for container in live.value.containers}
-    for claim in scenario.pile_ups:
-        container = present.get(claim)
-        if container is not None and container.cgroup.cpus:
-            narrow(live.hierarchy, places[claim], container.cgroup.cpus)

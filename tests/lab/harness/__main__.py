@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from tests.lab.harness import debian, emulator, flavours, image, settings, snapshot
+from tests.lab.harness import debian, emulator, flavours, image, quick, settings, snapshot
 from tests.lab.harness.settings import LabUnavailableError
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.topology import BY_NAME
@@ -67,6 +67,8 @@ def main() -> int:
     verbs.add_parser("setup", help="install missing host programs from Debian's packages")
     parser_image = verbs.add_parser("image", help="fetch the emulator and build guest images, what is missing of them")
     parser_image.add_argument("--flavour", choices=flavours.BY_NAME, action="append", help="default: every one")
+    verbs.add_parser("quick", help="print the tests of make lab-quick, one a line")
+    verbs.add_parser("guests", help="print how many guests run side by side on this machine")
     verbs.add_parser("clean", help="remove the lab's cache")
     for name, text in (("run", "run a command in a guest"), ("warm", "make the snapshot of a guest")):
         verb = verbs.add_parser(name, help=text)
@@ -84,6 +86,10 @@ def main() -> int:
             emulator.build(say)
             for name in words.flavour or flavours.BY_NAME:
                 image.build(say, flavours.BY_NAME[name])
+        elif words.verb == "quick":
+            print("\n".join(quick.tests()))
+        elif words.verb == "guests":
+            print(settings.guests_at_once())
         elif words.verb == "clean":
             shutil.rmtree(settings.cache(), ignore_errors=True)
         else:

@@ -12,12 +12,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.lab.harness import sysfs
-from tests.lab.harness.topology import CATALOGUE, Topology
+from tests.lab.harness.debian import KERNELS
+from tests.lab.harness.snapshot import GuestKind
+from tests.lab.harness.topology import CATALOGUE, QUAD, Topology
 from toolkit.model import topology as model
 from toolkit.model.scenario import Scenario
 from toolkit.scenario_file import load_catalogue
 from toolkit.session import conformance
 from toolkit.session.fitting import unmet, why_not
+
+EVERYWHERE = ("strict-reservation", "quota-050-set", "exclusive-and-shared")
+"""Run on every machine, every kernel and both arrangements of cgroups: who may run where, how much, and the NUMA nodes
+of CPUs and memory."""
+WINDOW_S = 2.0
+"""The longest window: no scenario's rules need more. Most need less, and get no more than that (``brief``)."""
+OTHERS = (
+    *(GuestKind(topology=QUAD, kernel=kernel) for kernel in KERNELS if kernel != GuestKind().kernel),
+    GuestKind(topology=QUAD, cgroup="hybrid"),
+)
+"""The guests that run nothing but these: a kernel or cgroups that the machines' own guests do not have."""
 
 
 @functools.cache
@@ -61,3 +74,15 @@ def dealt() -> dict[str, tuple[str, ...]]:
 def chosen(topology: Topology, wanted: tuple[str, ...]) -> Iterator[str]:
     """Yield those of the wanted scenarios that a machine can run."""
     yield from (name for name in wanted if name in fitting(topology.name))
+
+
+def kinds() -> list[tuple[GuestKind, tuple[str, ...]]]:
+    """Every guest with its scenarios: what its machine was dealt, then the few that run everywhere."""
+    hands = dealt()
+    found = []
+    for topology in CATALOGUE:
+        own = hands[topology.name]
+        few = tuple(name for name in chosen(topology, EVERYWHERE) if name not in own)
+        found.append((GuestKind(topology=topology), (*own, *few)))
+    found += [(kind, tuple(chosen(kind.topology, EVERYWHERE))) for kind in OTHERS]
+    return [(kind, names) for kind, names in found if names]

@@ -8,14 +8,20 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
 from tests.lab.harness import snapshot
+from tests.lab.harness.debian import KERNELS
+from tests.lab.harness.flavours import BY_NAME
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.settings import LabUnavailableError
-from tests.lab.harness.snapshot import GuestKind
+from tests.lab.harness.snapshot import CGROUP_WORDS, GuestKind
+from tests.lab.harness.topology import CATALOGUE
 
 REQUIRE = "--require-lab"
 _guest = pytest.StashKey[Guest]()
@@ -26,24 +32,47 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(REQUIRE, action="store_true", help="a lab that cannot run is an error, not a skip")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for its groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark everything here as ``lab``; without having been asked for, guests are not started."""
     ours = [item for item in items if "/tests/lab/" in str(item.path)]
     asked = config.getoption(REQUIRE, default=False) or config.getoption("markexpr") or _named(config)
     for item in ours:
         item.add_marker(pytest.mark.lab)
-        if config.pluginmanager.hasplugin("xdist"):
-            # Tests that share a guest go to the same worker: pytest -n 2 --dist loadgroup.
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{_kind(item)}"))
         if not asked and "guest" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason="guests start only when asked for: pytest tests/lab, or make lab"))
 
 
-def _kind(item: pytest.Item) -> object:
-    return (
-        item.callspec.params.get("guest") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
-    )
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Send tests that share a guest to the same worker: ``pytest -n 2 --dist loadgroup``.
+
+    The groups of pytest-xdist 3.8 do nothing with pytest 9: it writes them into ids of tests that cannot be written any
+    more, and every worker would start every guest.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class OneWorkerForAGuest(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return OneWorkerForAGuest(config, log)
+
+
+@functools.cache
+def _kinds() -> tuple[str, ...]:
+    """Every kind of guest that there can be, the longest names first: some begin as others do."""
+    every = itertools.product(CATALOGUE, KERNELS, CGROUP_WORDS, BY_NAME)
+    names = [str(GuestKind(topology=one, kernel=two, cgroup=three, flavour=four)) for one, two, three, four in every]
+    return tuple(sorted(names, key=len, reverse=True))
+
+
+def group_of(nodeid: str) -> str:
+    """Return the file of a test, with the guest that it asks for."""
+    file, _, test = nodeid.partition("::")
+    words = f"-{test.partition('[')[2].rstrip(']')}-"
+    return f"{file} {next((kind for kind in _kinds() if f'-{kind}-' in words), '')}"
 
 
 def _named(config: pytest.Config) -> bool:

@@ -55,12 +55,15 @@ def tool(name: str) -> str:
 def guests_at_once() -> int:
     """Return how many guests may run side by side on this machine: ``$PINPROOF_LAB_GUESTS``, or one for two CPUs.
 
+    Two CPUs have two: while one guest waits for its window to end, the other works.
+
     :raises LabUnavailableError: the variable holds no positive number.
     """
     chosen = os.environ.get("PINPROOF_LAB_GUESTS", "")
     if chosen and not (chosen.isdecimal() and int(chosen)):
         raise LabUnavailableError(f"PINPROOF_LAB_GUESTS is {chosen!r}, expected a positive number")
-    return int(chosen or max(1, (os.cpu_count() or 1) // 2))
+    cpus = len(os.sched_getaffinity(0))
+    return int(chosen or max(min(2, cpus), cpus // 2))
 
 
 @contextlib.contextmanager

@@ -169,6 +169,18 @@ EIGHT_NODES = Topology(
 )
 """16 CPUs over 8 nodes, two distances."""
 
+SIXTEEN_NODES = Topology(
+    name="sixteen-nodes",
+    sockets=16,
+    dies=1,
+    cores=1,
+    threads=1,
+    nodes=even_nodes(16, 16, 128),
+    distances=two_level_distances(16, 8, 12, 32),
+)
+"""16 CPUs, each a socket and a node of its own: twice the nodes that a kubelet starts on unless it is told to. Not dies
+of two sockets: with one thread and one core in each, Linux takes every CPU for a package of its own."""
+
 MEMORY_ONLY = Topology(
     name="memory-only",
     sockets=1,
@@ -215,5 +227,17 @@ ISOLATED = Topology(
 )
 """The small machine with two CPUs isolated and tickless, and huge pages."""
 
-CATALOGUE = (PAIR, QUAD, SMALL, TWO_SOCKETS, SPLIT_CACHE, EIGHT_NODES, MEMORY_ONLY, ISOLATED, WIDE, SPARSE)
+CATALOGUE = (
+    PAIR,
+    QUAD,
+    SMALL,
+    TWO_SOCKETS,
+    SPLIT_CACHE,
+    EIGHT_NODES,
+    SIXTEEN_NODES,
+    MEMORY_ONLY,
+    ISOLATED,
+    WIDE,
+    SPARSE,
+)
 BY_NAME = {topology.name: topology for topology in CATALOGUE}

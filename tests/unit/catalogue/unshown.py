@@ -1,7 +1,8 @@
-"""Settings of scenarios that change no decision when they are turned round. This list may only shrink.
+"""Settings of scenarios that change no decision when they are turned round.
 
 ``CONTEXT``: the setting is where the scenario takes place; that nothing depends on it is what it shows, or no matter.
-``UNSHOWN``: the scenario claims to show it, and its node decides the same without: it must be rewritten.
+``UNSHOWN``: the scenario claims to show it, and its node decides the same without: it must be rewritten. Nothing is
+left there, and nothing may come back.
 """
 
 from __future__ import annotations
@@ -44,14 +45,8 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "pod-level-burstable",
         "align-by-socket",
     ),
-    # Shows memory, and the limit on the number of nodes.
-    "topologyManagerPolicy=single-numa-node": (
-        "hugepages-touched",
-        "memory-app",
-        "memory-init-and-app",
-        "memory-pods",
-        "numa-max-nodes",
-    ),
+    # Shows memory.
+    "topologyManagerPolicy=single-numa-node": ("hugepages-touched", "memory-app", "memory-init-and-app", "memory-pods"),
     # The gates hide options; that pods get the same without them is what is shown.
     "CPUManagerPolicyAlphaOptions=False": (
         "gates-off-four-and-two",
@@ -78,6 +73,4 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     "full-pcpus-only=true": ("numa-packed",),
 }
 
-UNSHOWN: dict[str, tuple[str, ...]] = {
-    "max-allowable-numa-nodes=16": ("numa-max-nodes",),
-}
+UNSHOWN: dict[str, tuple[str, ...]] = {}

@@ -112,7 +112,7 @@ def test_a_row_that_some_machine_skips_is_noticed(tmp_path: Path) -> None:
         "def test_c(): pytest.skip('')\ndef test_d(): pass\n"
     )
     for test, held in (("test_a", False), ("test_b", False), ("test_c", False), ("test_d", True)):
-        assert always(Row("x", "x", (), (f"{path}::{test}",))) is held
+        assert always(Row((), "x", "x", (), (f"{path}::{test}",))) is held
 
 
 def test_a_row_of_yesterday_is_noticed() -> None:
