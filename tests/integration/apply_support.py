@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+
+import pytest
 
 from toolkit.host import cgroupfs, procfs
 from toolkit.model.cpuset import CpuSet
@@ -84,3 +87,28 @@ def masks(pids: tuple[int, ...]) -> set[CpuSet]:
             except OSError:
                 continue
     return found
+
+
+@contextmanager
+def pool(page: int, pages: int) -> Iterator[None]:
+    """Have so many huge pages more than there are; the pool is put back, and what cannot be had is skipped."""
+    file = Path(f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages")
+    if not file.exists():
+        pytest.skip(f"this kernel has no pages of {page} bytes")
+    before = int(file.read_text())
+    try:
+        file.write_text(str(before + pages))
+        if int(file.read_text()) < before + pages:
+            pytest.skip(f"no memory for {pages} pages of {page} bytes in one piece")
+        yield
+    finally:
+        file.write_text(str(before))
+    assert int(file.read_text()) == before
+
+
+def needs(kind: WorkloadKind, threads: int) -> AbstractContextManager[None]:
+    """What a load of this kind needs of the machine, as long as it runs."""
+    if kind is not WorkloadKind.HUGE_PAGES:
+        return nullcontext()
+    load = Workload(kind=kind)
+    return pool(load.page_bytes, threads * load.memory_bytes // load.page_bytes)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.integration.apply_support import traces
+from tests.integration.apply_support import pool, traces
 from toolkit.apply import cgroups
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
@@ -54,23 +52,6 @@ def test_a_limit_stands_until_it_is_taken_away(asked: int, stands: int) -> None:
         cgroups.set_hugepages(live.hierarchy, places["db"], PAGE, cgroupfs.NO_LIMIT)
         assert limit_of("db") == cgroupfs.NO_LIMIT
     assert traces(name) == []
-
-
-@contextmanager
-def pool(page: int, pages: int) -> Iterator[None]:
-    """Have so many huge pages more than there are; the pool is put back, and what cannot be had is skipped."""
-    file = Path(f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages")
-    if not file.exists():
-        pytest.skip(f"this kernel has no pages of {page} bytes")
-    before = int(file.read_text())
-    try:
-        file.write_text(str(before + pages))
-        if int(file.read_text()) < before + pages:
-            pytest.skip(f"no memory for {pages} pages of {page} bytes in one piece")
-        yield
-    finally:
-        file.write_text(str(before))
-    assert int(file.read_text()) == before
 
 
 @pytest.mark.skipif(not offered(), reason="no hugetlb controller in the v2 hierarchy, or no pages of 2 MiB")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.apply_support import container, masks, online, request, traces, wait_until
+from tests.integration.apply_support import container, masks, needs, online, request, traces, wait_until
 from toolkit.apply.sandbox import sandbox
 from toolkit.errors import ApplyError, HostUnsupportedError
 from toolkit.host import cgroupfs
@@ -58,7 +58,8 @@ def test_a_container_is_what_was_asked_for(runtime: str) -> None:
 def test_every_workload_runs_in_a_container(runtime: str, kind: WorkloadKind) -> None:
     """Each kind starts inside a container, stays on its CPU, and dies with it."""
     run_id = f"t-{runtime}-{kind}"
-    with sandbox(request(container("c", kind, threads=2, cpus=LAST)), run_id=run_id, runtime=runtime) as live:
+    wanted = request(container("c", kind, threads=2, cpus=LAST))
+    with needs(kind, 2), sandbox(wanted, run_id=run_id, runtime=runtime) as live:
         (one,) = live.value.containers
         assert masks(cgroupfs.pids(live.hierarchy, one.cgroup)) <= {LAST}
     assert wait_until(lambda: traces(run_id) == [])
