@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -59,8 +60,14 @@ def watch(crowd: list[int], tmp_path: Path) -> Iterator[Watch]:
     watch = Watch(tmp_path, 60.0)
     yield watch
     if watch.process.poll() is None:
-        watch.process.kill()
-        watch.process.wait()
+        # It takes its controls with it; one that is killed leaves them to whoever runs next.
+        watch.process.send_signal(signal.SIGTERM)
+        try:
+            watch.process.wait(120)
+        except subprocess.TimeoutExpired:
+            watch.process.kill()
+            watch.process.wait()
+            raise
 
 
 def test_a_crowd_outside_is_one_line(watch: Watch, crowd: list[int]) -> None:

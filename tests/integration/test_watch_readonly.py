@@ -62,7 +62,7 @@ def control_files() -> Iterator[tuple[str, str]]:
 
 
 def threads(own: frozenset[int]) -> Iterator[tuple[str, str]]:
-    """Where each foreign thread is and may run."""
+    """Where each foreign thread is and may run: not those in cgroups of ours."""
     for pid in procfs.pids():
         if pid in own:
             continue
@@ -71,7 +71,10 @@ def threads(own: frozenset[int]) -> Iterator[tuple[str, str]]:
                 who = f"thread {tid} {procfs.start_time(tid)}"
                 mask, policy = sorted(os.sched_getaffinity(tid)), os.sched_getscheduler(tid)
                 nice = os.getpriority(os.PRIO_PROCESS, tid)
-                yield who, f"{mask} {policy} {nice} {read_control(Path(f'/proc/{tid}/cgroup'))}"
+                cgroups = read_control(Path(f"/proc/{tid}/cgroup")) or ""
+                # Of a run that was killed: whoever runs next ends its tasks and removes its cgroups.
+                if f":/{OWN}" not in cgroups:
+                    yield who, f"{mask} {policy} {nice} {cgroups}"
             except OSError:
                 continue
 
