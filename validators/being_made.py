@@ -29,6 +29,8 @@ class Starts:
 
     def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
         self._claims, self._evidence = claims, evidence
+        self._gap_ns = -1 if evidence.following is None else evidence.following.gap_ns
+        """The last reading lies no longer before the window's end."""
         self._spent_ns: dict[tuple[str, int], int] = {}
         """By cgroup and CPU: time of all foreign pods' tasks together; one start has that much."""
         if evidence.following is not None:
@@ -48,14 +50,19 @@ class Starts:
         claim = view.claim_of_cgroup(self._claims, intruder.cgroup)
         if claim is not None and claim.kind.carries_tasks:
             return claim.name if self._begins(claim.name, intruder.first_at_ns) else "", ""
+        spent = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}"
         if intruder.comm not in INIT_NAMES:
-            return "", ""
+            # It has the name of its program already: the last that it had, not the one that it ran there under.
+            late = intruder.first_at_ns >= self._evidence.duration_ns - self._gap_ns
+            return (
+                "",
+                f"{spent}, first after the node was last read: it is not known whose container that is" if late else "",
+            )
         if any(
             view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.since_ns - intruder.first_at_ns) <= PATIENCE_NS
             for one in self._evidence.making
         ):
             return f"{intruder.comm} of a container that is being made", ""
-        spent = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}"
         return "", f"{spent}, where no container was seen to begin: it is not known whether one was being made"
 
     def _begins(self, name: str, since_ns: int) -> bool:

@@ -132,7 +132,7 @@ RULE = Rule(
             there, and 15 s, the longest that the node may go unread), and no more than 1.6 s of one CPU was used in the
             cgroup (the longest that it sat there without load). More than that is a violation, whatever it calls
             itself. Less of it under a runtime's name, where no container began yet, is excused if the runtime listed
-            that container as created, and undecided if not.
+            that container as created, and undecided if not; so is what came first after the node was last read.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;

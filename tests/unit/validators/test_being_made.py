@@ -94,6 +94,15 @@ def test_a_container_that_the_runtime_is_making_is_known_before_it_is_watched() 
         assert starting(init(**{"at_s": 9.5, "cgroup": "/kubepods/podx/c", **changes}), making=making) == (outcome,) * 3
 
 
+@pytest.mark.parametrize(("at_s", "ms", "outcome"), [(9, 8, "undecided"), (7, 8, "failed"), (9, 1_700, "failed")])
+def test_who_came_after_the_last_reading_is_not_known(at_s: float, ms: float, outcome: str) -> None:
+    """A container that began so late may be the owner's next life: who sat there before is a stranger."""
+    following = Following(source="kubelet", gap_ns=2 * SECOND)
+    row = init(at_s, ms, "/kubepods/podx/c", comm="guest")
+    found = evidence(cpu_use=(use("db", 2),), intruders=(row,), following=following)
+    assert exclusive_cpus.RULE.check(claim_set(claim_db(), NEW), found)[0].outcome.value == outcome
+
+
 def test_without_a_node_that_is_followed_no_start_is_expected() -> None:
     """Claims of a file are complete before the window opens: whoever is elsewhere in the pods' tree is foreign."""
     found = evidence(intruders=(init(1),), transitions=(began(3),))
