@@ -143,8 +143,8 @@ def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:
 
 
 def empty(files: CgroupFiles) -> bool:
-    """Say whether nothing could be read: there is no such cgroup."""
-    return files == CgroupFiles(cgroup=files.cgroup, at_ns=files.at_ns)
+    """Say whether nothing could be read: there is no such cgroup. Who manages it is said by its path, not by a file."""
+    return files == CgroupFiles(cgroup=files.cgroup, at_ns=files.at_ns, manager=files.manager)
 
 
 def _read(path: str) -> bytes | None:

@@ -11,12 +11,13 @@ import pytest
 
 from probes.build import build
 from probes.cgroups import control_files
-from probes.cgroups.control_files import ATTEMPTS, ControlFiles
+from probes.cgroups.control_files import ATTEMPTS, ControlFiles, empty
 from probes.cgroups.decoder import MAX_CLAIMS_NAMED
 from probes.readings import Readings
 from tests.unit.probes.readings import FILES, FRAME, but
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.blind_spots import Witness
+from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
 
@@ -154,3 +155,10 @@ def test_it_is_in_the_coverage() -> None:
     """Of a window's evidence."""
     evidence = build(Readings(FRAME, but(replace(FILES, unsettled={"/pods/db": 2}))))
     assert any("never stood still" in spot for spot in evidence.coverage.blind_spots)
+
+
+def test_a_cgroup_that_is_gone_has_no_reading_whoever_managed_it() -> None:
+    """The manager is known by the path, also of a cgroup of which no file can be read."""
+    for manager in CgroupManager:
+        assert empty(CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager))
+        assert not empty(CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager, quota_us=-1))
