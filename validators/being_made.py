@@ -29,8 +29,6 @@ class Starts:
 
     def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
         self._claims, self._evidence = claims, evidence
-        self._gap_ns = -1 if evidence.following is None else evidence.following.gap_ns
-        """The last reading lies no longer before the window's end."""
         self._spent_ns: dict[tuple[str, int], int] = {}
         """By cgroup and CPU: time of all foreign pods' tasks together; one start has that much."""
         if evidence.following is not None:
@@ -53,17 +51,20 @@ class Starts:
         spent = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}"
         if intruder.comm not in INIT_NAMES:
             # It has the name of its program already: the last that it had, not the one that it ran there under.
-            late = intruder.first_at_ns >= self._evidence.duration_ns - self._gap_ns
-            return (
-                "",
-                f"{spent}, first after the node was last read: it is not known whose container that is" if late else "",
-            )
+            if not self._after_last_reading(intruder.first_at_ns):
+                return "", ""
+            return "", f"{spent}, first after the node was last read: it is not known whose container that is"
         if any(
             view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.since_ns - intruder.first_at_ns) <= PATIENCE_NS
             for one in self._evidence.making
         ):
             return f"{intruder.comm} of a container that is being made", ""
         return "", f"{spent}, where no container was seen to begin: it is not known whether one was being made"
+
+    def _after_last_reading(self, at_ns: int) -> bool:
+        """Return whether the last reading of the node may lie before that: no gap between readings is longer."""
+        following = self._evidence.following
+        return following is not None and at_ns >= self._evidence.duration_ns - following.gap_ns
 
     def _begins(self, name: str, since_ns: int) -> bool:
         """Return whether a claim began to be watched soon after."""

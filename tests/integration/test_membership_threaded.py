@@ -50,6 +50,13 @@ def threaded(path: str, *names: str) -> Iterator[list[Path]]:
             directory.rmdir()
 
 
+def second_thread(pid: int) -> int:
+    """Wait until a process has one thread beside its leader, and return it."""
+    tasks = Path(f"/proc/{pid}/task")
+    wait_for(lambda: len(list(tasks.iterdir())) == 2, "its thread")
+    return next(int(path.name) for path in tasks.iterdir() if path.name != str(pid))
+
+
 def test_single_threads_are_moved_in_a_threaded_subtree(observer: Observer, place: str, mover: Path) -> None:
     """One thread of a process is moved between two claims' threaded cgroups; its siblings stay where they are."""
     # The claim about `near` forbids OUT, the one about `far` allows it; the one around both allows everything.
@@ -64,9 +71,7 @@ def test_single_threads_are_moved_in_a_threaded_subtree(observer: Observer, plac
         procs(place).write_text(str(pid))
         observer.open_window()
         run.go()
-        tasks = Path(f"/proc/{pid}/task")
-        wait_for(lambda: len(list(tasks.iterdir())) == 2, "its thread")
-        tid = next(int(path.name) for path in tasks.iterdir() if path.name != str(pid))
+        tid = second_thread(pid)
         with PerfAccount(tid, OUT, observer) as clock:
             wait_for(lambda: clock.read_ns() > 10_000_000, "it spins")
             stays = Stays(clock)
@@ -102,9 +107,7 @@ def test_a_thread_comes_home_with_its_process(observer: Observer, place: str, mo
         procs(place).write_text(str(pid))
         observer.open_window()
         run.go()
-        tasks = Path(f"/proc/{pid}/task")
-        wait_for(lambda: len(list(tasks.iterdir())) == 2, "its thread")
-        tid = next(int(path.name) for path in tasks.iterdir() if path.name != str(pid))
+        tid = second_thread(pid)
         with PerfAccount(tid, OUT, observer) as clock:
             wait_for(lambda: clock.read_ns() > 10_000_000, "it spins")
             stays = Stays(clock)
