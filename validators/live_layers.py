@@ -8,6 +8,7 @@ by what each said within :data:`GUARD_NS` of the other. Source: docs/facts.md K-
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolkit.model.claims import Claim, ClaimSet
@@ -43,6 +44,8 @@ class _Said:
     api: list[_Run]
     asked: list[_Run]
     cgroup: list[_Run]
+    making: list[_Run]
+    """The cgroup's CPUs while it was being made, too: a thread may have held them as long."""
     masks: list[ThreadMask]
 
 
@@ -59,7 +62,8 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
             state=_runs(mine, Layer.CHECKPOINT),
             api=_runs(mine, Layer.POD_RESOURCES),
             asked=_runs(mine, Layer.RUNTIME),
-            cgroup=_granted(claim, evidence),
+            cgroup=_granted(claim, evidence, _made(claim, evidence)),
+            making=_granted(claim, evidence, ()),
             masks=_present(claim, evidence, masks.get(claim.name, [])),
         )
         verdicts.append(_judge(rule, claim, claims, evidence, said, back.get(claim.name, [])))
@@ -128,9 +132,11 @@ def _made(claim: Claim, evidence: Evidence) -> list[int]:
     return [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS]
 
 
-def _granted(claim: Claim, evidence: Evidence) -> list[_Run]:
-    """The cgroup's CPUs as the kernel grants them; readings while it was being made are left out."""
-    made = _made(claim, evidence)
+def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[_Run]:
+    """The cgroup's CPUs as the kernel grants them; readings while it was being made are left out.
+
+    :param made: when it was ready, for each time that it was made.
+    """
     readings = [
         (at_ns, files.cpus if files.cpus_effective is None else files.cpus_effective)
         for at_ns, files in file_history.readings(evidence, claim.cgroup)
@@ -244,7 +250,7 @@ def _held(said: _Said) -> list[Finding]:
     for mask in said.masks:
         since_ns = mask.last_at_ns - GUARD_NS
         granted = CpuSet.union(
-            run.cpus for run in said.cgroup if run.last_ns >= since_ns and run.first_ns <= mask.last_at_ns + GUARD_NS
+            run.cpus for run in said.making if run.last_ns >= since_ns and run.first_ns <= mask.last_at_ns + GUARD_NS
         )
         if granted and not mask.cpus_allowed <= granted and mask.last_at_ns - mask.first_at_ns >= GUARD_NS:
             text = (

@@ -140,6 +140,20 @@ def test_threads_of_an_earlier_cgroup_are_not_compared() -> None:
     assert judged(seen).outcome is Outcome.FAILED
 
 
+def test_a_set_read_while_the_cgroup_was_made_was_held_by_right() -> None:
+    """A shared container began with the whole pool and was narrowed by the next reconcile, as its cgroup was.
+
+    The file was read first before the container was known, and only readings that differ are kept.
+    """
+    added = Transition(claim=BE.name, what="claim-added", start_at_ns=SECOND, end_at_ns=SECOND, cause="kubelet")
+    state: list[Word] = [(1, "0-2"), (29, "0-2")]
+    asked: list[Word] = [(1, "0-3"), (8, "0-2"), (29, "0-2")]
+    held = mask(BE.name, "0-3", first_at_ns=SECOND, last_at_ns=7 * SECOND)
+    seen = node(state, asked, [(0.5, "0-3"), (8, "0-2")], thread_masks=(held,), transitions=(added,))
+
+    assert judged(seen).outcome is Outcome.PASSED
+
+
 def test_a_drift_at_the_end_waits_for_the_next_window() -> None:
     """The runtime was not asked again after the file differed."""
     late = node(SAME, SAME, [(0, "0-3"), (29.5, "0-5")])
