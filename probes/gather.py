@@ -33,7 +33,7 @@ def frame(state: State, window: Window, edge: Edge) -> Frame:
         first=window.first.moment,
         last=edge.moment,
         closed=window.closed,
-        environment=environment(state),
+        environment=window.environment or least_environment(state),
         options=state.options,
         subjects=tuple(watched),
         names=dict(state.names),
@@ -45,8 +45,8 @@ def frame(state: State, window: Window, edge: Edge) -> Frame:
     )
 
 
-def environment(state: State) -> Environment:
-    """Return the least that is known of the machine; the session puts the whole in its place."""
+def least_environment(state: State) -> Environment:
+    """Return what an observer knows of the machine by itself."""
     return Environment(
         kernel=os.uname().release,
         cgroup=state.hierarchy.mode.value,

@@ -24,6 +24,7 @@ from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import EMPTY, CpuSet
+from toolkit.model.evidence import Environment
 
 
 class State:
@@ -44,6 +45,8 @@ class State:
         self.sampled = CpuSet()
         self.watched = CpuSet()
         self.blindness = Blindness()
+        self.environment: Environment | None = None
+        """The machine as who observes it knows it; a window keeps what it is when it opens. ``None``: the least."""
 
     def publish_pods(self, pods: PodsRoot) -> None:
         """Put the cgroup that all pods are in under nobody's claim, if it exists: everything below it is a pod's."""

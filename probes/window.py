@@ -12,7 +12,7 @@ from probes.state import State
 from probes.subjects import Subject
 from probes.witness import W, Watch, Witness
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Transition
+from toolkit.model.evidence import Environment, Transition
 
 
 @dataclass(slots=True)
@@ -23,6 +23,8 @@ class Window:
     number: int
     first: Edge
     started_at: str
+    environment: Environment | None = None
+    """The machine as it was known when the window opened."""
     watches: dict[Witness[Any], Watch[Any]] = field(default_factory=dict)
     last: Edge | None = None
     transitions: list[Transition] = field(default_factory=list)
@@ -54,7 +56,13 @@ class Window:
         """Open a window now, or at the edge at which the one before it has just been closed: nothing lies between."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         edge = edge or read_edge(state, witnesses)
-        window = cls(state=state, number=state.ledger.window, first=edge, started_at=moment)
+        window = cls(
+            state=state,
+            number=state.ledger.window,
+            first=edge,
+            started_at=moment,
+            environment=state.environment,
+        )
         for witness in witnesses:
             window.watches[witness] = witness.begin(window, edge.found[witness])
         return window

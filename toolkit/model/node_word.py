@@ -1,30 +1,19 @@
-"""What a node says about its own containers, beside what is observed: runtime, state files, layers."""
+"""What a node says about its own containers, beside what is observed: a part of the evidence, whoever reads it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Following, GivingBack, Making
-from toolkit.model.layers import LayerView
-from toolkit.model.state_files import StateReading
+from toolkit.model.evidence.following import FollowEvidence
+from toolkit.model.evidence.stated import StatedEvidence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeWord:
+@dataclass(frozen=True, kw_only=True)
+class NodeWord(FollowEvidence, StatedEvidence):
     """Read when a window ends; a part is unknown where no source states it.
 
-    :param runtime: what made the containers. :param layers: each claim's CPUs by the words of each layer.
-    :param following: how it was followed, where it was read while it works, not made by us.
-    :param giving_back: who held CPUs that were promised away. :param making: containers that did not run yet.
+    What it states (runtime, state files, layers), and how it was followed where it was read while it works.
     """
-
-    runtime: Runtime | None = None
-    state_files: tuple[StateReading, ...] = ()
-    layers: tuple[LayerView, ...] = ()
-    following: Following | None = None
-    giving_back: tuple[GivingBack, ...] = ()
-    making: tuple[Making, ...] = ()
 
 
 NOTHING = NodeWord()

@@ -3,23 +3,26 @@
 Both are pulses (short bursts, long sleeps) on the same housekeeping CPU, in cgroups of their own that carry nothing but
 their identity: an affinity holds them there, so that nothing on the host changes for them, and the false claim is just
 another CPU set in the ledger. To the observer they are ordinary claims; their evidence is of the same type, built of
-the same readings as that of the claims that are judged, and :func:`controls` sums it up.
+the same readings as that of the claims that are judged, and :class:`ControlReading` sums it up.
 Source: docs/principles.md, "positive control".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.readings import Part, Reading, Readings
+from probes.subjects import Violation
 from toolkit.apply.pinned import pinned
 from toolkit.host import cgroupfs
 from toolkit.host.task_switches import context_switches
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Canary, Evidence
+from toolkit.model.evidence.controls import ControlCoverage, ControlEvidence
 from toolkit.model.sandbox import Workload, WorkloadKind
 
 POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
@@ -89,28 +92,40 @@ def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int]:
     }
 
 
-def controls(
-    evidence: Evidence, pair: CanaryPair, planted: dict[str, int], reported_at_ns: int | None, planted_at_ns: int
-) -> tuple[Canary, ...]:
-    """Sum up the canaries' own evidence.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlReading(Reading):
+    """The controls as a witness of a window: what was planted by the kernel's own count, beside what was seen of it.
 
-    :param planted: claim name -> context switches by /proc during the window.
-    :param reported_at_ns: when user space learnt of the positive canary's first escape; ``None``: never.
-    :param planted_at_ns: when that escape began.
+    :param cpu: where both canaries ran. :param planted: claim name -> context switches by /proc during the window.
+    :param seen: what the witnesses make of the canaries' claims.
+    :param reported: the first report of the positive one's escape; ``None``: user space learnt of none.
     """
-    found = []
-    for name in NAMES:
-        rows = [row for row in evidence.cpu_use if row.claim == name]
-        found.append(
-            Canary(
-                positive=name == POSITIVE,
-                cpu=pair.cpu,
-                planted_at_ns=planted_at_ns if name == POSITIVE else 0,
-                reported_at_ns=reported_at_ns if name == POSITIVE else None,
-                planted_switches=planted[name],
-                out_of_set_switches=sum(row.out_of_set_switches for row in rows),
-                run_ns=sum(row.run_ns for row in rows),
-                out_of_set_ns=sum(row.out_of_set_ns for row in rows),
-            )
+
+    cpu: int
+    planted: Mapping[str, int]
+    seen: Evidence
+    reported: Violation | None = None
+
+    def decode(self, readings: Readings) -> Part:
+        """Give both canaries, and how soon the escape was reported."""
+        del readings
+        reported = self.reported
+        latency_ms = None if reported is None else (reported.reported_at_ns - reported.first_at_ns) / 1e6
+        return Part(
+            evidence=ControlEvidence(canaries=tuple(self._canary(name) for name in NAMES)),
+            coverage=ControlCoverage(positive_control_latency_ms=latency_ms),
         )
-    return tuple(found)
+
+    def _canary(self, name: str) -> Canary:
+        rows = [row for row in self.seen.cpu_use if row.claim == name]
+        reported = self.reported if name == POSITIVE else None
+        return Canary(
+            positive=name == POSITIVE,
+            cpu=self.cpu,
+            planted_at_ns=0 if reported is None else reported.first_at_ns,
+            reported_at_ns=None if reported is None else reported.reported_at_ns,
+            planted_switches=self.planted[name],
+            out_of_set_switches=sum(row.out_of_set_switches for row in rows),
+            run_ns=sum(row.run_ns for row in rows),
+            out_of_set_ns=sum(row.out_of_set_ns for row in rows),
+        )

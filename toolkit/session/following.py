@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
+from probes.readings import Frame
 from toolkit.errors import InputError, PinproofError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence
 from toolkit.model.node_word import NodeWord
 from toolkit.session.observe import Observation
 from toolkit.session.said import Said
@@ -91,9 +91,9 @@ class Follower:
     def _publish(self) -> None:
         self._now = replace(self._base, claims=(*self._present.values(), *self._beside))
 
-    def word(self, evidence: Evidence) -> NodeWord:
+    def word(self, frame: Frame) -> NodeWord:
         """Return what the source said during a window. May be called by any thread."""
-        return self._said.word(evidence.start_monotonic_ns, evidence.duration_ns)
+        return self._said.word(frame.start_ns, frame.end_ns - frame.start_ns)
 
     def look(self, opened: Observation) -> None:
         """Apply what was read since the last look; called between windows' ends only."""

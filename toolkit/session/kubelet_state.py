@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from probes.readings import Frame
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.errors import InputError
 from toolkit.host.runtimes import read_runtime
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
@@ -49,7 +49,7 @@ def state_reading(stage: Stage, online: CpuSet, rewrite: Callable[[str], str] = 
 
 
 def node_word(
-    work: Planned, stage: Stage, runtime: str, _evidence: Evidence | None = None, *, rewrite: Callable[[str], str] = str
+    work: Planned, stage: Stage, runtime: str, _frame: Frame | None = None, *, rewrite: Callable[[str], str] = str
 ) -> NodeWord:
     """Return what a node says at the end of a window about what runs in a stage.
 

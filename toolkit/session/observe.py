@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from probes.build import build
 from probes.observer import ObserveOptions, Observer, Violation
 from probes.options import MAX_LEVEL
-from probes.readings import Readings
+from probes.readings import Frame, Readings
 from probes.subjects import Subject
 from toolkit.errors import InputError, PinproofError
 from toolkit.host import cgroupfs
@@ -26,6 +25,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
 from toolkit.model.node_word import NOTHING, NodeWord
 from toolkit.session import canary
+from toolkit.session.composing import compose
 from toolkit.session.prepared import Prepared
 from toolkit.sources.claims_file import MAX_CLAIMS
 from toolkit.sources.claims_here import check_cgroups, check_limits
@@ -41,7 +41,7 @@ class Window:
     :param prepared: probes and canaries that are there already; ``None``: loaded and started for this window alone.
     :param cpus: where canaries may run; ``None``: anywhere.
     :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.session.stopping.stop_on_signals`).
-    :param word: what the node itself says, asked when a window ends; given what was observed in it.
+    :param word: what the node itself says, asked when a window has ended, or is looked at; given its frame.
     :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
     :param room: for how many claims at one time, where more may come.
     :param trace_syscalls: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
@@ -54,7 +54,7 @@ class Window:
     prepared: Prepared | None = None
     cpus: CpuSet | None = None
     stopped: Sequence[int] = ()
-    word: Callable[[Evidence], NodeWord] = lambda _evidence: NOTHING
+    word: Callable[[Frame], NodeWord] = lambda _frame: NOTHING
     lenient: bool = False
     room: int = 0
     trace_syscalls: bool = False
@@ -77,13 +77,14 @@ class Observation:
         report: Callable[[Violation], None],
         stopped: Sequence[int] = (),
         renew: Callable[[], tuple[canary.CanaryPair, Environment]] | None = None,
-        word: Callable[[Evidence], NodeWord] = lambda _evidence: NOTHING,
+        word: Callable[[Frame], NodeWord] = lambda _frame: NOTHING,
     ) -> None:
         self.observer = observer
         self.stopped = stopped
         self._word = word
         self._changes: list[ClaimChange] = []
-        self._pair, self._root, self._environment = pair, root, environment
+        self._pair, self._root = pair, root
+        observer.environment = environment
         self._report, self._renew = report, renew
         self._escapes: dict[int, Violation] = {}
         """The first report about the positive canary, by window."""
@@ -137,7 +138,8 @@ class Observation:
         """Return the evidence so far; the window stays open. May be called by any thread."""
         with self._lock:
             window, planted = self.observer.window, self._planted_so_far()
-            return self._finish(self.observer.read_so_far(), planted, window.number if window else 0)
+            readings = self.observer.read_so_far()
+            return self._evidence(readings, planted, window.number if window else 0, self._pair.cpu)
 
     def close(self) -> Evidence:
         """Close the window and return everything observed."""
@@ -145,18 +147,18 @@ class Observation:
             window, planted = self.observer.window, self._planted_so_far()
             readings = self.observer.end_window()
             self.poll(0)
-            return self._finish(readings, planted, window.number if window else 0)
+            return self._evidence(readings, planted, window.number if window else 0, self._pair.cpu)
 
     def turn(self) -> Evidence:
         """Close the window, open the next at the same moment, and return everything observed in the first."""
         with self._lock:
-            planted, pair, environment = self._planted_so_far(), self._pair, self._environment
+            planted, cpu = self._planted_so_far(), self._pair.cpu
             self._fit()
             ended = self.observer.turn_window()
             self._planted = canary.planted_switches(self._pair, self._root)
             readings = self.observer.read_ended(ended)
             self.poll(0)
-            done = self._composed(readings, planted, ended.number, pair, environment)
+            done = self._evidence(readings, planted, ended.number, cpu)
             self._changes.clear()
             self._escapes = {number: one for number, one in self._escapes.items() if number > ended.number}
             return done
@@ -170,7 +172,7 @@ class Observation:
         if self.observer.ledger.online() == self._pair.online and canary.alive(self._pair) and at_home:
             return
         try:
-            self._pair, self._environment = self._renew()
+            self._pair, self.observer.environment = self._renew()
             for claim in self._pair.claims:
                 if claim.name in self.observer.subjects:
                     self.observer.remove_claim(claim.name)
@@ -185,35 +187,14 @@ class Observation:
         now = canary.planted_switches(self._pair, self._root)
         return {name: now[name] - self._planted[name] for name in now}
 
-    def _finish(self, readings: Readings, planted: dict[str, int], window: int) -> Evidence:
-        return self._composed(readings, planted, window, self._pair, self._environment)
-
-    def _composed(
-        self,
-        readings: Readings,
-        planted: dict[str, int],
-        window: int,
-        pair: canary.CanaryPair,
-        environment: Environment,
-    ) -> Evidence:
-        found = self._escapes.get(window)
-        reported_at_ns, first_ns = (None, 0) if found is None else (found.reported_at_ns, found.first_at_ns)
-        evidence, beside = build(readings.without(canary.NAMES)), build(readings.about(canary.NAMES))
-        latency_ms = None if reported_at_ns is None else (reported_at_ns - first_ns) / 1e6
-        word = self._word(evidence)
-        # The one place where evidence is put together: nobody adds to it, or takes from it, afterwards.
-        return replace(
-            evidence,
-            canaries=canary.controls(beside, pair, planted, reported_at_ns, first_ns),
-            coverage=replace(evidence.coverage, positive_control_latency_ms=latency_ms),
-            environment=environment,
-            claim_changes=tuple(self._changes),
-            runtime=word.runtime,
-            state_files=word.state_files,
-            layers=word.layers,
-            following=word.following,
-            giving_back=word.giving_back,
-            making=word.making,
+    def _evidence(self, readings: Readings, planted: dict[str, int], window: int, cpu: int) -> Evidence:
+        return compose(
+            readings,
+            cpu=cpu,
+            planted=planted,
+            reported=self._escapes.get(window),
+            changes=tuple(self._changes),
+            word=self._word(readings.frame),
         )
 
 

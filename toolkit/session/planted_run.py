@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from probes.readings import Frame
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.checkpoint.state_files import cpu_state_file
 from toolkit.allocation.cpu.state import CpuState
@@ -203,13 +204,13 @@ def _aimed(fault: Fault, injection: Injection, places: dict[str, str], own: CpuS
     )
 
 
-def _word(file: Path | None, online: CpuSet, evidence: Evidence) -> NodeWord:
+def _word(file: Path | None, online: CpuSet, frame: Frame) -> NodeWord:
     """Read the state file as it stands, with what a node says about itself. :param file: ``None``: there is none."""
     if file is None:
         return NOTHING
     running = (KnownContainer(pod_uid="guaranteed", container="db", running=True),)
     reading = StateReading(
-        at_ns=evidence.duration_ns,
+        at_ns=frame.end_ns - frame.start_ns,
         cpus_online=online,
         cpu=cpu_state_file(changes.read_state(file) or ""),
         cpu_policy="static",

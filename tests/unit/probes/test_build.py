@@ -36,10 +36,12 @@ from toolkit.model import serde
 from toolkit.model.blind_spots import EVERY_WITNESS, BlindSpot, ScanGap, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Evidence, Transition
+from toolkit.model.evidence.controls import ControlEvidence
+from toolkit.model.evidence.window import ClaimChangeEvidence
+from toolkit.model.node_word import NodeWord
 
-NOT_OF_WITNESSES = {"canaries", "runtime", "layers", "claim_changes", "state_files", "picture"}
-NOT_OF_WITNESSES |= {"following", "giving_back", "making"}
-"""What the session knows, and no witness."""
+OF_THE_SESSION = {field.name for part in (NodeWord, ControlEvidence, ClaimChangeEvidence) for field in fields(part)}
+"""What the session's own readings give (``tests/unit/toolkit/session/test_composing.py``), and no witness."""
 
 
 def built(frame: Frame, readings: Iterable[Reading]) -> Evidence:
@@ -105,7 +107,7 @@ def test_every_field_has_a_witness() -> None:
     window = {"started_at", "start_monotonic_ns", "duration_ns", "environment", "coverage", "transitions"}
 
     assert len(given) == len(set(given))
-    assert {field.name for field in fields(Evidence)} == set(given) | window | NOT_OF_WITNESSES
+    assert {field.name for field in fields(Evidence)} == set(given) | window | OF_THE_SESSION | {"picture"}
     whole = {"positive_control_latency_ms", "blind_spots", "blindness"}
     assert {field.name for field in fields(Coverage)} == set(covered) | whole
     assert len(covered) == len(set(covered))

@@ -11,22 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence.actions import ActionEvidence
 from toolkit.model.evidence.cgroups import BandwidthEvidence, BandwidthUse, CgroupFiles, FileEvidence
+from toolkit.model.evidence.controls import Canary, ControlEvidence
 from toolkit.model.evidence.coverage import Coverage
 from toolkit.model.evidence.following import FollowEvidence
 from toolkit.model.evidence.interrupts import InterruptEvidence
 from toolkit.model.evidence.masks import MaskEvidence, ThreadMask
 from toolkit.model.evidence.memory import MemoryEvidence
 from toolkit.model.evidence.node import HotplugEvent, HotplugEvidence, OwnEvidence, SystemEvidence, WaitEvidence
+from toolkit.model.evidence.stated import Runtime, StatedEvidence
 from toolkit.model.evidence.switches import CpuUse, Intruder, OwnerClass, SwitchEvidence, UsageBin
-from toolkit.model.evidence.window import Canary, Environment, Runtime, Transition, WindowEvidence
+from toolkit.model.evidence.window import ClaimChangeEvidence, Environment, Transition, WindowEvidence
 from toolkit.model.evidence.writes import ControlWrite, WriteEvidence
-from toolkit.model.layers import LayerView
 from toolkit.model.picture import Picture
 from toolkit.model.serde import stage_value
-from toolkit.model.state_files import StateReading
 
 __all__ = [
     "BandwidthUse",
@@ -52,6 +51,9 @@ __all__ = [
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence(
     FollowEvidence,
+    StatedEvidence,
+    ControlEvidence,
+    ClaimChangeEvidence,
     MemoryEvidence,
     WriteEvidence,
     ActionEvidence,
@@ -70,11 +72,5 @@ class Evidence(
 
     coverage: Coverage
     transitions: tuple[Transition, ...] = ()
-    canaries: tuple[Canary, ...] = ()
-    runtime: Runtime | None = None
-    layers: tuple[LayerView, ...] = ()
-    claim_changes: tuple[ClaimChange, ...] = ()
-    """What was promised anew while we watched, in its order."""
-    state_files: tuple[StateReading, ...] = ()
     picture: Picture | None = None
     """Set where there was no window: one reading of each source, nothing about time can be judged."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence.actions import ActionCoverage
 from toolkit.model.evidence.cgroups import BandwidthCoverage, FileCoverage
+from toolkit.model.evidence.controls import ControlCoverage
 from toolkit.model.evidence.interrupts import InterruptCoverage
 from toolkit.model.evidence.masks import MaskCoverage
 from toolkit.model.evidence.node import OwnCoverage, SystemCoverage
@@ -18,6 +19,7 @@ from toolkit.model.serde import stage_value
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage(
+    ControlCoverage,
     WriteCoverage,
     ActionCoverage,
     InterruptCoverage,
@@ -30,7 +32,6 @@ class Coverage(
 ):
     """How much of what happened was seen: of each witness, and of the whole."""
 
-    positive_control_latency_ms: float | None = None
     blind_spots: tuple[str, ...] = ()
     """The texts of ``blindness``; in runs from before it they are all there is, and weaken nothing."""
     blindness: tuple[BlindSpot, ...] = ()

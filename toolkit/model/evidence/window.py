@@ -1,11 +1,12 @@
-"""What belongs to no single witness: the window, the machine, changes of claims, the controls."""
+"""What belongs to no single witness: the window, the machine, changes of claims."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.serde import CpuId, stage_value
+from toolkit.model.serde import stage_value
 
 
 @stage_value
@@ -22,30 +23,6 @@ class Transition:
     cause: str = "toolkit"
     held_at_ns: int | None = None
     """Nothing writes it, and no rule asks for it: runs that were saved with this key can still be read."""
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Canary:
-    """A control: a cgroup of ours with a claim that is deliberately false (``positive``) or true (``clean``)."""
-
-    positive: bool
-    cpu: CpuId
-    planted_at_ns: int
-    reported_at_ns: int | None
-    planted_switches: int
-    out_of_set_switches: int
-    run_ns: int = 0
-    out_of_set_ns: int = 0
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
-    """What made the containers' cgroups: ``cgroupfs`` (pinproof itself), ``runc`` or ``crun`` with its version."""
-
-    name: str
-    version: str = ""
 
 
 @stage_value
@@ -84,3 +61,12 @@ class WindowEvidence:
     start_monotonic_ns: int
     duration_ns: int
     environment: Environment
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class ClaimChangeEvidence:
+    """What was promised anew while the window was open."""
+
+    claim_changes: tuple[ClaimChange, ...] = ()
+    """In its order."""

@@ -1,0 +1,67 @@
+"""From everything that was read of a window to its evidence, in one place: readings of the probes and of the session.
+
+What the session knows besides the probes are readings like theirs: of the controls
+(:class:`toolkit.session.canary.ControlReading`), of what was promised anew, of what the node says. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from probes.build import build
+from probes.readings import Part, Reading, Readings
+from probes.subjects import Violation
+from toolkit.model.claim_changes import ClaimChange
+from toolkit.model.evidence import Evidence
+from toolkit.model.evidence.window import ClaimChangeEvidence
+from toolkit.model.node_word import NodeWord
+from toolkit.session import canary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReading(Reading):
+    """What was promised anew while the window was open, in its order."""
+
+    changes: tuple[ClaimChange, ...] = ()
+
+    def decode(self, readings: Readings) -> Part:
+        """Give the changes."""
+        del readings
+        return Part(evidence=ClaimChangeEvidence(claim_changes=self.changes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReading(Reading):
+    """What the node itself said when the window ended."""
+
+    word: NodeWord
+
+    def decode(self, readings: Readings) -> Part:
+        """Give its word as it is: what a node states is a part of the evidence."""
+        del readings
+        return Part(evidence=self.word)
+
+
+def compose(
+    readings: Readings,
+    *,
+    cpu: int,
+    planted: Mapping[str, int],
+    reported: Violation | None,
+    changes: tuple[ClaimChange, ...],
+    word: NodeWord,
+) -> Evidence:
+    """Return the evidence of a window.
+
+    :param readings: of the probes: about the claims that are judged, and about the canaries.
+    :param cpu, planted, reported: as in :class:`toolkit.session.canary.ControlReading`.
+    """
+    seen = build(readings.about(canary.NAMES))
+    own: tuple[Reading, ...] = (
+        canary.ControlReading(cpu=cpu, planted=planted, seen=seen, reported=reported),
+        ChangeReading(changes=changes),
+        NodeReading(word=word),
+    )
+    judged = readings.without(canary.NAMES)
+    return build(replace(judged, all=(*judged.all, *own)))
