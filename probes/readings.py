@@ -56,6 +56,7 @@ class Frame:
     :param subjects: the claims that this is about, those that were removed meanwhile first.
     :param others: claims that were watched, too, and that this is not about (:meth:`Readings.about`).
     :param other_names: their names: asked once for every row of the evidence.
+    :param strangers: whether tasks without a claim belong here, too.
     :param names: claims by ident, also those of other windows.
     :param sampled: CPUs with a CPU-clock sampler.
     :param watched: the exclusive and reserved CPUs, at present.
@@ -72,6 +73,7 @@ class Frame:
     subjects: tuple[Watched, ...] = ()
     others: tuple[Watched, ...] = ()
     other_names: frozenset[str] = field(init=False)
+    strangers: bool = True
     names: Mapping[int, str]
     sampled: CpuSet = EMPTY
     watched: CpuSet = EMPTY
@@ -135,9 +137,10 @@ class Readings:
     def about(self, names: Collection[str]) -> Readings:
         """Return the same readings for these claims alone: evidence of the same type, without a row of the others.
 
-        What belongs to no claim (the node's counters, tasks without a claim) is in both.
+        What the node counts is in both; tasks without a claim, which may be ten thousand, are with the others.
         """
-        return self._split(lambda name: name in names)
+        chosen = self._split(lambda name: name in names)
+        return replace(chosen, frame=replace(chosen.frame, strangers=False))
 
     def without(self, names: Collection[str]) -> Readings:
         """Return the same readings for all claims but these."""

@@ -1,8 +1,8 @@
 """A run as text, and the run directory: one JSON file per stage, read back as if a stranger had written it.
 
-``runs/<id>/{scenario,plan,sandbox,claims,evidence,result}.json``; each holds ``"schema": "pinproof.<stage>/1"`` beside
-the fields of its value. A live run judges what it reads back from the text that it then saves, so another machine comes
-to the same verdicts, and no disk is needed to come to them.
+``runs/<id>/{scenario,plan,sandbox,claims,evidence,canaries,result}.json``; each holds ``"schema":
+"pinproof.<stage>/1"`` beside the fields of its value. A live run judges what it reads back from the text that it then
+saves, so another machine comes to the same verdicts, and no disk is needed to come to them.
 Source: docs/principles.md.
 """
 
@@ -42,6 +42,8 @@ STAGES: dict[str, type[Any]] = {
     "sandbox": Sandbox,
     "claims": ClaimSet,
     "evidence": Evidence,
+    # Of pinproof's own controls: the same type, of the same window. No rule reads it; it says why one was missed.
+    "canaries": Evidence,
     "result": Result,
 }
 EXPECTED = "a run directory (made by pinproof run or watch)"
@@ -58,6 +60,8 @@ class StoredRun:
     path: Path
     claims: ClaimSet
     evidence: Evidence
+    canaries: Evidence | None = None
+    """What was seen of the controls; ``None`` in runs from before it was saved."""
     scenario: Scenario | None = None
     plan: Plan | None = None
     sandbox: Sandbox | None = None
@@ -96,12 +100,20 @@ def run_texts(
     *,
     claims: ClaimSet,
     evidence: Evidence,
+    canaries: Evidence | None = None,
     scenario: Scenario | None = None,
     plan: Plan | None = None,
     sandbox: Sandbox | None = None,
 ) -> dict[str, str]:
     """Write everything up to the evidence as text: stage -> the content of its file."""
-    stages = {"scenario": scenario, "plan": plan, "sandbox": sandbox, "claims": claims, "evidence": evidence}
+    stages = {
+        "scenario": scenario,
+        "plan": plan,
+        "sandbox": sandbox,
+        "claims": claims,
+        "evidence": evidence,
+        "canaries": canaries,
+    }
     return {stage: _text(stage, value) for stage, value in stages.items() if value is not None}
 
 
@@ -127,6 +139,7 @@ def parse_run(path: Path, texts: Mapping[str, str]) -> StoredRun:
         path=path,
         claims=claims,
         evidence=evidence,
+        canaries=value("canaries", Evidence),
         scenario=value("scenario", Scenario),
         plan=value("plan", Plan),
         sandbox=value("sandbox", Sandbox),
@@ -159,6 +172,7 @@ def save_run(
     *,
     claims: ClaimSet,
     evidence: Evidence,
+    canaries: Evidence | None = None,
     scenario: Scenario | None = None,
     plan: Plan | None = None,
     sandbox: Sandbox | None = None,
@@ -171,7 +185,9 @@ def save_run(
         run.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(run), error.strerror or str(error), "a directory that can be written") from None
-    texts = run_texts(claims=claims, evidence=evidence, scenario=scenario, plan=plan, sandbox=sandbox)
+    texts = run_texts(
+        claims=claims, evidence=evidence, canaries=canaries, scenario=scenario, plan=plan, sandbox=sandbox
+    )
     for stage, text in texts.items():
         write_atomically(run / f"{stage}.json", text)
     return run
@@ -188,6 +204,7 @@ def load_run(path: Path) -> StoredRun:
         path=path,
         claims=_need(path, "claims", ClaimSet),
         evidence=_need(path, "evidence", Evidence),
+        canaries=_load(path, "canaries", Evidence),
         scenario=_load(path, "scenario", Scenario),
         plan=_load(path, "plan", Plan),
         sandbox=_load(path, "sandbox", Sandbox),

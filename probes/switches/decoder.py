@@ -88,7 +88,7 @@ class SwitchReading(Reading):
             evidence=SwitchEvidence(
                 cpu_use=tuple(use),
                 offenders=tally.offenders(self.offences, names, frame.start_ns),
-                intruders=self._intruders(frame.start_ns),
+                intruders=self._intruders(frame.start_ns) if frame.strangers else (),
                 usage_bins=tuple(row for row in self.bins if frame.is_about(row.claim)),
                 standstill_by_cpu_ns=standstill or None,
             ),

@@ -56,7 +56,7 @@ def test_exclusive_cpus_that_move_while_the_container_lives(kept: Prepared) -> N
             live.set_cpus("db", REST)
             wait_for(lambda: _ran_ns(opened.snapshot(), REST) > 50_000_000, "it runs on others")
             wait_for(lambda: _masks(opened.snapshot()) >= {REST}, "a scan of its masks")
-            evidence = opened.close()
+            evidence = opened.close().evidence
         assert live.value.containers[0].pids == pids
     assert _ran_ns(before, REST) == 0
     verdicts = {verdict.rule: verdict for verdict in judge(claims, evidence) if verdict.subject == "db"}
@@ -151,7 +151,7 @@ def test_an_update_that_blocks_for_long(kept: Prepared) -> None:
                 claim = replace(claim, cpus=cpus)
                 opened.promise(claim)
                 wait_for(lambda: _ran_ns(opened.snapshot(), cpus) > 50_000_000, "it runs there")  # noqa: B023
-                evidence = opened.close()
+                evidence = opened.close().evidence
             verdicts = judge(replace(claims, claims=(claim,)), evidence)
             outcomes += [one.outcome for one in verdicts if (one.rule, one.subject) == ("transition-window", "web")]
 

@@ -43,6 +43,14 @@ class NodeReading(Reading):
         return Part(evidence=self.word)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What was seen in a window: of the claims that are judged, and beside it of the canaries, in the same type."""
+
+    evidence: Evidence
+    canaries: Evidence
+
+
 def compose(
     readings: Readings,
     *,
@@ -51,17 +59,17 @@ def compose(
     reported: Violation | None,
     changes: tuple[ClaimChange, ...],
     word: NodeWord,
-) -> Evidence:
-    """Return the evidence of a window.
+) -> Observed:
+    """Return the evidence of a window, and that of its controls.
 
     :param readings: of the probes: about the claims that are judged, and about the canaries.
     :param cpu, planted, reported: as in :class:`toolkit.session.canary.ControlReading`.
     """
-    seen = build(readings.about(canary.NAMES))
+    beside = build(readings.about(canary.NAMES))
     own: tuple[Reading, ...] = (
-        canary.ControlReading(cpu=cpu, planted=planted, seen=seen, reported=reported),
+        canary.ControlReading(cpu=cpu, planted=planted, seen=beside, reported=reported),
         ChangeReading(changes=changes),
         NodeReading(word=word),
     )
     judged = readings.without(canary.NAMES)
-    return build(replace(judged, all=(*judged.all, *own)))
+    return Observed(evidence=build(replace(judged, all=(*judged.all, *own))), canaries=beside)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.model.claims import ClaimSet
-from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
+from toolkit.session.composing import Observed
 from toolkit.session.counters import Counters, Look
 from toolkit.session.observe import TICK_S, Observation
 from toolkit.session.record import Record, recorded
@@ -86,11 +86,11 @@ class Consecutive:
             if last:
                 self._grow_up(began_s)
             promised, self._claims = self._claims, self._now()
-            evidence = self._ended(last=last)
+            seen = self._ended(last=last)
             began_s = time.monotonic()
             end_s = self._end(end_s, began_s)
             path = self._path if last and number == 1 else self._path / WINDOW.format(number)
-            record = recorded(path, claims=promised, evidence=evidence)
+            record = recorded(path, claims=promised, evidence=seen.evidence, canaries=seen.canaries)
             with self._lock:
                 self._counters.judged(record.result)
                 self._last = record.result
@@ -119,13 +119,13 @@ class Consecutive:
             open_now = None if self._over else self._opened.snapshot()
             return Look(counters=self._counters.copy(), open=open_now, last=self._last, window_s=self._window_s)
 
-    def _ended(self, *, last: bool) -> Evidence:
+    def _ended(self, *, last: bool) -> Observed:
         # Who looks in between must find the window either open or among the sums: counters never go back.
         with self._lock:
-            evidence = self._opened.close() if last else self._opened.turn()
+            seen = self._opened.close() if last else self._opened.turn()
             self._over = last
-            self._counters.add(evidence)
-        return evidence
+            self._counters.add(seen.evidence)
+        return seen
 
     def _end(self, before_s: float, now_s: float) -> float:
         """Return when the window that begins now shall end; ``before_s``: when the one before should have.

@@ -55,11 +55,12 @@ class Session:
         if self.opened.observer.window is None:
             self.opened.open()
         act(self.opened)
-        evidence = self.opened.close()
+        seen = self.opened.close()
         return recorded(
             path,
             claims=claims or self._claims,
-            evidence=evidence,
+            evidence=seen.evidence,
+            canaries=seen.canaries,
             scenario=scenario,
             plan=plan,
             sandbox=sandbox,

@@ -25,7 +25,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
 from toolkit.model.node_word import NOTHING, NodeWord
 from toolkit.session import canary
-from toolkit.session.composing import compose
+from toolkit.session.composing import Observed, compose
 from toolkit.session.prepared import Prepared
 from toolkit.sources.claims_file import MAX_CLAIMS
 from toolkit.sources.claims_here import check_cgroups, check_limits
@@ -139,17 +139,17 @@ class Observation:
         with self._lock:
             window, planted = self.observer.window, self._planted_so_far()
             readings = self.observer.read_so_far()
-            return self._evidence(readings, planted, window.number if window else 0, self._pair.cpu)
+            return self._observed(readings, planted, window.number if window else 0, self._pair.cpu).evidence
 
-    def close(self) -> Evidence:
+    def close(self) -> Observed:
         """Close the window and return everything observed."""
         with self._lock:
             window, planted = self.observer.window, self._planted_so_far()
             readings = self.observer.end_window()
             self.poll(0)
-            return self._evidence(readings, planted, window.number if window else 0, self._pair.cpu)
+            return self._observed(readings, planted, window.number if window else 0, self._pair.cpu)
 
-    def turn(self) -> Evidence:
+    def turn(self) -> Observed:
         """Close the window, open the next at the same moment, and return everything observed in the first."""
         with self._lock:
             planted, cpu = self._planted_so_far(), self._pair.cpu
@@ -158,7 +158,7 @@ class Observation:
             self._planted = canary.planted_switches(self._pair, self._root)
             readings = self.observer.read_ended(ended)
             self.poll(0)
-            done = self._evidence(readings, planted, ended.number, cpu)
+            done = self._observed(readings, planted, ended.number, cpu)
             self._changes.clear()
             self._escapes = {number: one for number, one in self._escapes.items() if number > ended.number}
             return done
@@ -187,7 +187,7 @@ class Observation:
         now = canary.planted_switches(self._pair, self._root)
         return {name: now[name] - self._planted[name] for name in now}
 
-    def _evidence(self, readings: Readings, planted: dict[str, int], window: int, cpu: int) -> Evidence:
+    def _observed(self, readings: Readings, planted: dict[str, int], window: int, cpu: int) -> Observed:
         return compose(
             readings,
             cpu=cpu,

@@ -61,6 +61,7 @@ def recorded(
     *,
     claims: ClaimSet,
     evidence: Evidence,
+    canaries: Evidence | None = None,
     scenario: Scenario | None = None,
     plan: Plan | None = None,
     sandbox: Sandbox | None = None,
@@ -68,9 +69,12 @@ def recorded(
 ) -> Record:
     """Serialise a run, read it back, judge it. :param path: where it will be saved; nothing is written yet.
 
+    :param canaries: what was seen of the controls, saved beside it.
     :param rescue: what cannot be judged is evidence all the same: save it, if possible, before the error goes on.
     """
-    texts = store.run_texts(claims=claims, evidence=evidence, scenario=scenario, plan=plan, sandbox=sandbox)
+    texts = store.run_texts(
+        claims=claims, evidence=evidence, canaries=canaries, scenario=scenario, plan=plan, sandbox=sandbox
+    )
     try:
         run = store.parse_run(path, texts)
         run, texts = store.with_result(run, texts, judge(run.claims, run.evidence))

@@ -93,6 +93,6 @@ def test_only_escapes_inside_the_window_are_planted(tmp_path: Path, end: str) ->
     opened = Observation(cast("Observer", Slow(host)), host.pair(), tmp_path, ENVIRONMENT, lambda _violation: None)
     host.run(42)
 
-    evidence = getattr(opened, end)()
+    evidence = opened.snapshot() if end == "snapshot" else opened.close().evidence
 
     assert [canary.planted_switches for canary in evidence.canaries] == [42, 42]

@@ -26,6 +26,7 @@ def run(tmp_path: Path) -> Path:
         tmp_path / "runs" / "one",
         claims=claim_set(),
         evidence=evidence(),
+        canaries=evidence(cpu_use=()),
         scenario=Scenario(name="s", title="t"),
         plan=Plan(
             cpu_manager_policy="static",
@@ -53,6 +54,7 @@ def test_what_is_saved_comes_back(run: Path) -> None:
     saved = store.load_run(run)
 
     assert (saved.claims, saved.evidence) == (claim_set(), evidence())
+    assert saved.canaries == evidence(cpu_use=())
     assert saved.plan is not None
     assert saved.plan.default_cpus == CpuSet.parse("0-1")
     assert saved.sandbox == Sandbox(run_id="one", root="/pinproof-one", runtime="cgroupfs")
@@ -69,10 +71,11 @@ def test_each_file_names_its_schema(run: Path) -> None:
 
 
 def test_claims_and_evidence_are_enough(tmp_path: Path) -> None:
-    """A run of ``watch`` has no plan; a run without verdicts has no result."""
+    """A run of ``watch`` has no plan, one without verdicts no result, one of before no evidence of the canaries."""
     saved = store.load_run(store.save_run(tmp_path / "w", claims=claim_set(), evidence=evidence()))
 
     assert (saved.plan, saved.sandbox, saved.scenario, saved.result) == (None, None, None, None)
+    assert saved.canaries is None
 
 
 @pytest.mark.parametrize("stage", ["claims", "evidence"])

@@ -49,7 +49,7 @@ def readings() -> Readings:
 
 def test_the_canaries_are_a_reading_like_others(readings: Readings) -> None:
     """They give their own part, and none of their rows is among those of the claims that are judged."""
-    found = compose(readings, cpu=0, planted=PLANTED, reported=REPORT, changes=(), word=NOTHING)
+    found = compose(readings, cpu=0, planted=PLANTED, reported=REPORT, changes=(), word=NOTHING).evidence
 
     positive, clean = found.canaries
     assert (positive.positive, positive.planted_switches, positive.out_of_set_switches) == (True, 31, 30)
@@ -62,7 +62,7 @@ def test_the_canaries_are_a_reading_like_others(readings: Readings) -> None:
 
 def test_an_escape_that_nobody_reported_has_no_latency(readings: Readings) -> None:
     """It was planted all the same, and seen by the ledger."""
-    found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), word=NOTHING)
+    found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), word=NOTHING).evidence
 
     assert (found.canaries[0].planted_at_ns, found.canaries[0].reported_at_ns) == (0, None)
     assert found.canaries[0].out_of_set_switches == 30
@@ -81,7 +81,7 @@ def test_what_the_node_says_is_a_part(readings: Readings) -> None:
     machine = Environment(kernel="6.18", cgroup="v2", cmdline="quiet", cpus_online=ONLINE, hz=250)
     there = replace(readings, frame=replace(readings.frame, environment=machine))
 
-    found = compose(there, cpu=0, planted=PLANTED, reported=None, changes=changes, word=word)
+    found = compose(there, cpu=0, planted=PLANTED, reported=None, changes=changes, word=word).evidence
 
     assert {field.name: getattr(found, field.name) for field in fields(NodeWord)} == {
         field.name: getattr(word, field.name) for field in fields(NodeWord)
@@ -91,8 +91,20 @@ def test_what_the_node_says_is_a_part(readings: Readings) -> None:
 
 def test_the_rest_is_what_the_witnesses_gave(readings: Readings) -> None:
     """Composing adds parts and takes none away: without the session's own it is the evidence of the probes alone."""
-    found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), word=NOTHING)
+    found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), word=NOTHING).evidence
     alone = build(Readings(FRAME, QUIET))
 
     assert replace(found, canaries=()) == alone
     assert (found.start_monotonic_ns, found.coverage.blindness) == (START, ())
+
+
+def test_the_canaries_evidence_is_of_the_same_type_beside(readings: Readings) -> None:
+    """Their rows alone; what the node counts is in both, tasks without a claim are with the claims that are judged."""
+    found = compose(readings, cpu=0, planted=PLANTED, reported=REPORT, changes=(), word=NOTHING)
+
+    assert type(found.canaries) is type(found.evidence)
+    assert {row.claim for row in found.canaries.cpu_use} == {POSITIVE, CLEAN}
+    assert (found.canaries.offenders, found.canaries.thread_masks, found.canaries.bandwidth) == ((), (), ())
+    assert (found.canaries.intruders, len(found.evidence.intruders)) == ((), 1)
+    assert found.canaries.steal_ns == found.evidence.steal_ns
+    assert found.canaries.coverage.switches_judged == found.evidence.coverage.switches_judged

@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit.model.evidence import Evidence
+from toolkit.session.composing import Observed
 from toolkit.session.consecutive import Consecutive, Judged
 
 
@@ -53,20 +54,20 @@ class Opened:
     def poll(self, timeout_s: float) -> None:
         self._pass(timeout_s)
 
-    def _evidence(self) -> Evidence:
+    def _observed(self) -> Observed:
         length_s = self.clock.now_s - self.began_s
         self.lengths_s.append(round(length_s, 3))
         self.began_s = self.clock.now_s
         self._pass(self.judging_s)
-        return replace(evidence(), duration_ns=round(length_s * 1e9))
+        return Observed(evidence=replace(evidence(), duration_ns=round(length_s * 1e9)), canaries=evidence())
 
-    def turn(self) -> Evidence:
-        return self._evidence()
+    def turn(self) -> Observed:
+        return self._observed()
 
-    def close(self) -> Evidence:
+    def close(self) -> Observed:
         assert not self.closed
         self.closed = True
-        return self._evidence()
+        return self._observed()
 
     def snapshot(self) -> Evidence:
         assert not self.closed, "there is no window to look at"

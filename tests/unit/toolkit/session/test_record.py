@@ -36,10 +36,12 @@ def test_it_is_judged_without_a_disk(tmp_path: Path) -> None:
 
 def test_what_is_saved_is_what_was_judged(tmp_path: Path) -> None:
     """``judge`` and ``--json`` of the saved run say what was printed."""
-    done = made(tmp_path / "runs" / "one")
+    path = tmp_path / "runs" / "one"
+    done = recorded(path, claims=claim_set(), evidence=evidence(), canaries=evidence(cpu_use=()))
     done.save()
-    saved = store.load_run(tmp_path / "runs" / "one")
+    saved = store.load_run(path)
 
+    assert (saved.canaries, done.saved.canaries) == (evidence(cpu_use=()), evidence(cpu_use=()))
     assert (saved.claims, saved.evidence, saved.result) == (done.claims, done.evidence, done.result)
     assert judge(saved.claims, saved.evidence) == done.verdicts
 
