@@ -54,7 +54,7 @@ class State:
             pods.cgroup_id = cgroupfs.cgroup_id(self.hierarchy, pods.path)
         except InputError:
             return
-        pods.cpuset_id = cgroupfs.cpuset_id(self.hierarchy, pods.path)
+        pods.cpuset_id, pods.gone = cgroupfs.cpuset_id(self.hierarchy, pods.path), False
         self.ledger.add_pods_root(pods.cgroup_id, pods.cpuset_id)
         tids = cgroupfs.tids(self.hierarchy, pods.path)
         if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):

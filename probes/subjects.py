@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from probes.options import MAX_LEVEL
 from toolkit.errors import InputError
@@ -32,6 +33,20 @@ class Violation:
     ns: int
     window: int = 0
     """Number of the observer's window."""
+
+
+class Followed(Protocol):
+    """A cgroup that is followed by its name. ``cgroup_id``: of the present one, or of the last that was seen."""
+
+    @property
+    def path(self) -> str:
+        """The name."""
+
+    cgroup_id: int
+    cpuset_id: int | None
+    events: int
+    gone: bool
+    checked_ns: int
 
 
 @dataclass(slots=True)
@@ -70,6 +85,11 @@ class Subject:
         return self.claim.name
 
     @property
+    def path(self) -> str:
+        """Its cgroup."""
+        return self.claim.cgroup
+
+    @property
     def owns(self) -> bool:
         """Whether its CPUs are its own, or its pod's."""
         return self.claim.cpus is not None and self.claim.isolation is not Isolation.HOST
@@ -80,8 +100,10 @@ class PodsRoot:
     """The cgroup that all pods are in, by its path; it may not exist yet, or be made anew."""
 
     path: str
-    cgroup_id: int | None = None
-    """Of the present one, or of the last one that was seen."""
+    cgroup_id: int = 0
+    """Of the present one, or of the last one that was seen; 0: none was."""
+    gone: bool = True
+    """Whether there is no cgroup of its name at present."""
     cpuset_id: int | None = None
     """Its number in the v1 hierarchy of the cpuset controller, where it has one there."""
     events: int = 0

@@ -109,7 +109,7 @@ class Windows(State):
             if self.pods is not None:
                 for witness in self.witnesses:
                     witness.unclaiming_pods(self.pods)
-                if self.pods.cgroup_id is not None:
+                if self.pods.cgroup_id:
                     self.ledger.remove_root(self.pods.cgroup_id, PODS_IDENT)
             self.claims = replace(self.claims, pods_root=path)
             self.pods = pods = PodsRoot(path=path, checked_ns=time.monotonic_ns())

@@ -25,6 +25,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.integration)
 
 
+@pytest.fixture
+def two_cpus() -> None:
+    """Skip where this machine has one CPU to use: nothing can be owned beside something else, and nobody escape."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("an escape needs two CPUs, and an exclusive CPU another one beside it")
+
+
 @pytest.fixture(scope="module")
 def ledger() -> Iterator[Ledger]:
     """Loaded programs with the default options, for one observer after the other.

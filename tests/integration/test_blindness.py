@@ -125,11 +125,6 @@ def blind(result: dict[str, Any]) -> list[dict[str, Any]]:
     return [spot for spot in result["coverage"]["blindness"] if spot["weakens"]]
 
 
-def at_least_two_cpus() -> None:
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("one CPU: no mask is wider than it")
-
-
 def test_an_observer_that_keeps_up_passes(tmp_path: Path, sleeper: tuple[str, int]) -> None:
     """The same watch without a fault: nothing is blind, and how closely it looked is told.
 
@@ -152,9 +147,9 @@ def test_an_observer_that_keeps_up_passes(tmp_path: Path, sleeper: tuple[str, in
         assert found["outcome"] == "undecided", found
 
 
+@pytest.mark.usefixtures("two_cpus")
 def test_what_happens_while_the_observer_is_stopped_cannot_pass(tmp_path: Path, sleeper: tuple[str, int]) -> None:
     """Every mask is wide while nobody looks: undecided, with the gap, and the blind spot names the rule."""
-    at_least_two_cpus()
     path, pid = sleeper
     with watch(tmp_path, path) as one:
         one.stop()

@@ -31,17 +31,11 @@ from toolkit.model.sandbox import WorkloadKind
 from toolkit.store import load_run
 from validators.agreement import disagreements
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("two_cpus")]
 
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
 STAY_NS = 1_000_000
-
-
-@pytest.fixture(autouse=True)
-def _two_cpus() -> None:
-    if len(ONLINE) < 2:
-        pytest.skip("an escape needs two CPUs")
 
 
 @pytest.fixture

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from tests.integration.apply_support import traces
 from tests.seeds import SEED, SOAK
-from toolkit.model.cpuset import CpuSet
 from toolkit.session.churn import ChurnReport, churn
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("two_cpus")]
 
-ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
 SECONDS = 900.0 if SOAK else 12.0
 UNDECIDED = 0.02
 """Of the windows of a clean run, on a machine that nobody else uses; a short run has too few to show a share."""
@@ -37,12 +34,6 @@ def summary(report: ChurnReport) -> str:
     said = "\n".join([counts, *reasons])
     print(said)
     return said
-
-
-@pytest.fixture(autouse=True)
-def _two_cpus() -> None:
-    if len(ONLINE) < 2:
-        pytest.skip("churn needs a CPU to own and one to share")
 
 
 def test_a_clean_busy_machine_stays_clean() -> None:

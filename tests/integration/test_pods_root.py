@@ -22,18 +22,12 @@ from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome
 from validators.exclusive_cpus import check as exclusive_cpus
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("two_cpus")]
 
 ONLINE = sorted(os.sched_getaffinity(0))
 HOME, OWNED = ONLINE[0], ONLINE[-1]
 STAY_NS = 5_000_000
 TIMES = 5
-
-
-@pytest.fixture(autouse=True)
-def _two_cpus() -> None:
-    if len(ONLINE) < 2:
-        pytest.skip("an exclusive CPU needs another one beside it")
 
 
 @pytest.fixture

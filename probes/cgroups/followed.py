@@ -1,0 +1,87 @@
+"""A cgroup that is followed by its name: the steps are the same for a claim's, and for the one that all pods are in.
+
+The kernel side (:mod:`probes.cgroups.claimed_paths`) puts a new one in its place before anybody can join; here its
+number is followed, and compared with the name's from time to time. What follows of it is each follower's own.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Generic, TypeVar
+
+from probes.cgroups.claimed_paths import ClaimedPaths, News
+from probes.subjects import Followed
+from probes.windows import Windows
+from toolkit.errors import InputError
+from toolkit.host import cgroupfs
+
+F = TypeVar("F", bound=Followed)
+
+
+class Follower(Generic[F]):
+    """Use :meth:`follow` and :meth:`verify`; all methods are called under the observer's lock."""
+
+    def __init__(self, windows: Windows, names: ClaimedPaths) -> None:
+        self._windows, self._names = windows, names
+
+    def follow(self, one: F) -> None:
+        """Take note of what the kernel side reported."""
+        news = self._names.news(one.path, one.events)
+        if news.total == one.events:
+            return
+        one.events = news.total
+        for event in news.events:
+            if event.made:
+                self._is_now(one, event.number)
+            elif event.number == one.cgroup_id:
+                one.gone = True
+        self._reported(one, news)
+
+    def verify(self, one: F) -> None:
+        """Compare the number of the cgroup that has the name now with the known one."""
+        now_ns = time.monotonic_ns()
+        number = self._number(one)
+        if number not in (one.cgroup_id, None) or (number is None) != one.gone:
+            self.follow(one)  # the kernel side may have reported it meanwhile
+            number = self._number(one)
+        if number is None:
+            self._missing(one, now_ns)
+            one.gone = True
+        elif one.gone or number != one.cgroup_id:
+            self._found_out(one, number, now_ns)
+        else:
+            self._unchanged(one)
+        one.checked_ns = now_ns
+
+    def _reported(self, one: F, news: News) -> None:
+        """Take note of events; the number is followed already."""
+
+    def _missing(self, one: F, now_ns: int) -> None:
+        """No cgroup has the name; ``one.gone`` says whether that was known."""
+
+    def _found_out(self, one: F, number: int, now_ns: int) -> None:
+        """A new cgroup exists that nobody reported."""
+        raise NotImplementedError
+
+    def _unchanged(self, one: F) -> None:
+        """It is the known one."""
+
+    def _is_now(self, one: F, number: int) -> None:
+        if number != one.cgroup_id:
+            # Nobody can be in it any more; dying tasks have been counted as its own until now.
+            self._windows.ledger.drop_root(one.cgroup_id)
+        one.cgroup_id, one.gone = number, False
+        self._follow_cpuset(one)
+
+    def _follow_cpuset(self, one: F) -> None:
+        cpuset_id = cgroupfs.cpuset_id(self._windows.hierarchy, one.path)
+        if cpuset_id not in (None, one.cpuset_id):
+            # The old one's tasks are gone or going; the kernel side has put the new one in its place.
+            self._windows.ledger.drop_cpuset(one.cpuset_id)
+            one.cpuset_id = cpuset_id
+
+    def _number(self, one: F) -> int | None:
+        try:
+            return cgroupfs.cgroup_id(self._windows.hierarchy, one.path)
+        except InputError:
+            return None
