@@ -1,23 +1,45 @@
-"""The one list of verbs: what ``pinproof --help`` offers is what ``pinproof doctor`` lists."""
+"""The one list of verbs: what ``pinproof --help`` offers is what ``pinproof doctor`` and the README list."""
 
 from __future__ import annotations
 
-VERBS: dict[str, str] = {
-    "plan": "plan",
-    "simulate": "simulate",
-    "run": "run",
-    "conformance": "conformance",
-    "watch": "watch",
-    "claims": "claims",
-    "capture": "capture",
-    "inject": "inject",
-    "judge": "judge",
-    "report": "report",
-    "compare": "compare",
-    "rules": "rules",
-    "explain": "explain",
-    "topology": "topology",
-    "doctor": "doctor",
-    "cleanup": "cleanup",
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Need(IntEnum):
+    """What a verb cannot do without; each needs what the ones before need."""
+
+    NOTHING = 0
+    ROOT = 1
+    OBSERVE = 2
+    """A kernel that can be observed: BPF, BTF, cgroup v2 beside or instead of v1, bcc."""
+    APPLY = 3
+    """And one on which cgroups of our own can be made: the controllers cpu and cpuset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A module under :mod:`toolkit.cli` that defines a click command, both of this name. :param does: one line."""
+
+    does: str
+    needs: Need = Need.NOTHING
+
+
+VERBS: dict[str, Verb] = {
+    "plan": Verb(does="Compute an allocation and explain it."),
+    "simulate": Verb(does="Replay allocation scenarios through the model."),
+    "run": Verb(does="Apply scenarios here, observe and judge them.", needs=Need.APPLY),
+    "conformance": Verb(does="Run the catalogue on this machine.", needs=Need.APPLY),
+    "watch": Verb(does="Watch and judge existing cgroups.", needs=Need.OBSERVE),
+    "claims": Verb(does="Print the claims of a kubelet, podman, docker, systemd, Slurm, or of a capture."),
+    "capture": Verb(does="Bundle what a kubelet's node says about itself.", needs=Need.ROOT),
+    "inject": Verb(does="Break isolation on purpose, then restore it.", needs=Need.APPLY),
+    "judge": Verb(does="Judge a saved run again."),
+    "report": Verb(does="Render a saved run: table, JSON, JUnit XML."),
+    "compare": Verb(does="Compare two runs: the regression gate."),
+    "rules": Verb(does="List the rules."),
+    "explain": Verb(does="Explain what a rule checks and how to break it."),
+    "topology": Verb(does="Show packages, NUMA nodes, caches, cores, threads and devices."),
+    "doctor": Verb(does="Show what this host supports, and how to get what is missing."),
+    "cleanup": Verb(does="Undo what dead runs left behind.", needs=Need.ROOT),
 }
-"""Verb -> module under :mod:`toolkit.cli` that defines a click command of the same name."""

@@ -18,9 +18,10 @@ from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.live import NOTHING, SCHEMA, node_files, says_anything
 from toolkit.sources.kubelet.places import Places
+from toolkit.verbs import VERBS
 
 
-@click.command("capture", short_help="Bundle what a kubelet's node says about itself.")
+@click.command("capture", short_help=VERBS["capture"].does)
 @click.argument("output", metavar="OUT.tar.gz", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace OUT.tar.gz if it exists.")
 @node_options

@@ -19,9 +19,10 @@ from toolkit.sources.kubelet.live import NOTHING, read_live, says_anything
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.reading_document import COLUMNS as SOURCE_COLUMNS
 from toolkit.sources.reading_document import reading_data, reading_rows
+from toolkit.verbs import VERBS
 
 
-@click.command("claims", short_help="Print the claims of a kubelet, podman, docker, systemd, Slurm, or of a capture.")
+@click.command("claims", short_help=VERBS["claims"].does)
 @click.option("--kubelet", is_flag=True, help="Read the kubelet of this machine.")
 @click.option("--capture", type=DIRECTORY, help="Read a capture instead: a folder or a .tar.gz.")
 @source_options

@@ -12,9 +12,10 @@ from toolkit.errors import ApplyError
 from toolkit.host.privileges import require_root
 from toolkit.model.names import printable
 from toolkit.model.serde import to_json
+from toolkit.verbs import VERBS
 
 
-@click.command("cleanup", short_help="Undo what dead runs left behind.")
+@click.command("cleanup", short_help=VERBS["cleanup"].does)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(as_json: bool) -> None:
     """Remove cgroups, processes and files of runs that were killed, and restore what they changed.

@@ -12,9 +12,10 @@ from toolkit.cli.saved import result_of
 from toolkit.model.serde import to_data
 from toolkit.report.compare import compare
 from toolkit.report.comparison_table import render_comparison
+from toolkit.verbs import VERBS
 
 
-@click.command("compare", short_help="Compare two runs: the regression gate.")
+@click.command("compare", short_help=VERBS["compare"].does)
 @click.argument("base", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
 @json_option

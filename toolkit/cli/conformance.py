@@ -41,11 +41,12 @@ from toolkit.session.prepared import prepared
 from toolkit.session.repeats import REPEATS
 from toolkit.session.stopping import StoppedError, go_on, stop_on_signals
 from toolkit.store import new_run_id, write_output
+from toolkit.verbs import VERBS
 
 SCHEMA = "pinproof.conformance/1"
 
 
-@click.command("conformance", short_help="Run the catalogue on this machine.")
+@click.command("conformance", short_help=VERBS["conformance"].does)
 @click.option("--select", "selected", multiple=True, metavar="ID", help="Scenario name or catalogue id; repeatable.")
 @click.option(
     "--full",

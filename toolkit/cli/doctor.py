@@ -24,12 +24,13 @@ from toolkit.report.layout import fitted, paragraph, table
 from toolkit.session.cpu_roles import roles_of_kernel, roles_of_kubelet
 from toolkit.session.isolation import findings
 from toolkit.sources.kubelet.configuration import load_configuration
+from toolkit.verbs import VERBS
 
 _CANNOT_RUN = 4
 PATH = click.Path(path_type=Path)
 
 
-@click.command("doctor", short_help="Show what this host supports, and how to get what is missing.")
+@click.command("doctor", short_help=VERBS["doctor"].does)
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.option("--isolation", is_flag=True, help="Look for configuration that breaks isolation before any pod does.")
 @click.option("--kubelet-config", type=PATH, help="With --isolation: says which CPUs are reserved and shared.")

@@ -8,6 +8,7 @@ from toolkit.cli.common import json_option, print_json
 from toolkit.model.blind_spots import BLINDED_ALL, BLINDED_BY
 from toolkit.model.serde import to_data
 from toolkit.report.layout import paragraph
+from toolkit.verbs import VERBS
 from validators.registry import rule_named
 from validators.rule import RuleDoc
 
@@ -20,7 +21,7 @@ TITLES = {
 }
 
 
-@click.command("explain", short_help="Explain what a rule checks and how to break it.")
+@click.command("explain", short_help=VERBS["explain"].does)
 @click.argument("rule")
 @json_option
 def command(rule: str, as_json: bool) -> None:

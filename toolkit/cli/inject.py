@@ -30,11 +30,12 @@ from toolkit.session.guard import free_machine
 from toolkit.session.preflight import require_run
 from toolkit.session.stopping import StoppedError, stop_on_signals
 from toolkit.store import new_run_id
+from toolkit.verbs import VERBS
 
 TICK_S = 0.05
 
 
-@click.command("inject", short_help="Break isolation on purpose, then restore it.")
+@click.command("inject", short_help=VERBS["inject"].does)
 @click.argument("fault", required=False)
 @click.option("--list", "only_list", is_flag=True, help="List the faults, what each changes and which rules report it.")
 @click.option("--target", "targets", multiple=True, metavar="CGROUP", help="Cgroup to plant it in; repeatable.")

@@ -16,10 +16,11 @@ from toolkit.report.table import render_table
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
+from toolkit.verbs import VERBS
 from validators.registry import judge, rule_named
 
 
-@click.command("judge", short_help="Judge a saved run again.")
+@click.command("judge", short_help=VERBS["judge"].does)
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--capture", type=click.Path(path_type=Path), help="Judge a capture of a kubelet's node instead of a run."

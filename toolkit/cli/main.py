@@ -40,7 +40,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"toolkit.cli.{VERBS[cmd_name]}").command
+        command = importlib.import_module(f"toolkit.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -39,6 +39,7 @@ from toolkit.session.planning import plan_scenario
 from toolkit.sources.kubelet.configuration import merge
 from toolkit.sources.kubelet.question import ask
 from toolkit.store import write_output
+from toolkit.verbs import VERBS
 
 PATH = click.Path(path_type=Path)
 
@@ -70,7 +71,7 @@ class _Planned:
         return [finding for finding in self.found if finding not in self.found_after]
 
 
-@click.command("plan", short_help="Compute an allocation and explain it.")
+@click.command("plan", short_help=VERBS["plan"].does)
 @click.argument("scenarios", nargs=-1, type=PATH, metavar="[SCENARIO...]")
 @click.option(
     "--sysroot",

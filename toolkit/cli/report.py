@@ -15,6 +15,7 @@ from toolkit.model.serde import printable_json
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
+from toolkit.verbs import VERBS
 
 
 def _json(result: Result) -> str:
@@ -24,7 +25,7 @@ def _json(result: Result) -> str:
 FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
 
 
-@click.command("report", short_help="Render a saved run: table, JSON, JUnit XML.")
+@click.command("report", short_help=VERBS["report"].does)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--format", "kind", type=click.Choice(list(FORMATS)), default="table", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")

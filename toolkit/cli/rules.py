@@ -7,10 +7,11 @@ import click
 from toolkit.cli.common import json_option, print_json
 from toolkit.model.serde import to_data
 from toolkit.report.layout import fitted
+from toolkit.verbs import VERBS
 from validators.registry import RULES
 
 
-@click.command("rules", short_help="List the rules.")
+@click.command("rules", short_help=VERBS["rules"].does)
 @json_option
 def command(as_json: bool) -> None:
     """List the rules that runs are judged by."""

@@ -34,9 +34,10 @@ from toolkit.session.planning import Planned, plan_all
 from toolkit.session.preflight import require_run
 from toolkit.session.record import Run
 from toolkit.session.stopping import StoppedError, stop_on_signals
+from toolkit.verbs import VERBS
 
 
-@click.command("run", short_help="Apply scenarios here, observe and judge them.")
+@click.command("run", short_help=VERBS["run"].does)
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @runtime_option
 @click.option("--duration", type=SECONDS, help="Seconds to observe, instead of the scenario's own.")

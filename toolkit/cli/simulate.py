@@ -17,6 +17,7 @@ from toolkit.cli.common import say, say_line
 from toolkit.errors import InputError
 from toolkit.model.names import printable
 from toolkit.model.serde import printable_json
+from toolkit.verbs import VERBS
 
 DEFECT_TAGS = frozenset({"leak", "panic", "exclusive-overlap", "combination-aliasing"})
 """Scenarios in which the real components misbehave."""
@@ -24,7 +25,7 @@ SHOWN_DIFFERENCES = 5
 SHOWN_CHARACTERS = 300
 
 
-@click.command("simulate", short_help="Replay allocation scenarios through the model.")
+@click.command("simulate", short_help=VERBS["simulate"].does)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Compare with each scenario's 'expect'; exit code 1 if one differs.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"results": {"<scenario id>": <as "expect">}}.')

@@ -10,9 +10,10 @@ from toolkit.cli.common import say
 from toolkit.cli.topology_text import render_topology
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_json
+from toolkit.verbs import VERBS
 
 
-@click.command("topology", short_help="Show packages, NUMA nodes, caches, cores, threads and devices.")
+@click.command("topology", short_help=VERBS["topology"].does)
 @click.option(
     "--sysroot",
     type=click.Path(path_type=Path),

@@ -39,12 +39,13 @@ from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.places import Places
 from toolkit.store import new_run_id, save_windows_result
+from toolkit.verbs import VERBS
 
 ROOM = 3
 """Claims that there is room for, for each that is followed when the watch begins."""
 
 
-@click.command("watch", short_help="Watch and judge existing cgroups.")
+@click.command("watch", short_help=VERBS["watch"].does)
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), help="Claims file (YAML).")
 @click.option("--kubelet", is_flag=True, help="Follow the kubelet of this machine instead: pods come and go.")
 @source_options

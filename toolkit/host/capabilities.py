@@ -28,11 +28,11 @@ from toolkit.host.sysfs import SysTree
 from toolkit.model import names
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
 from toolkit.model.serde import stage_value
-from toolkit.verbs import VERBS
+from toolkit.verbs import VERBS, Need
 
-_OBSERVE = ("run", "conformance", "watch", "inject")
-_APPLY = ("run", "conformance", "inject")
-_ROOT_ONLY = (*_OBSERVE, "capture", "cleanup")
+_APPLY, _OBSERVE, _ROOT_ONLY = (
+    tuple(name for name, verb in VERBS.items() if verb.needs >= need) for need in (Need.APPLY, Need.OBSERVE, Need.ROOT)
+)
 _VARIANTS = {kind.name: f"run --runtime {kind.name}" for kind in RUNTIMES.values() if kind.program}
 
 

@@ -16,6 +16,8 @@ from toolkit.allocation.cpu.options.registry import OPTIONS as CPU_OPTIONS
 from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPTIONS
 from toolkit.errors import EXIT_CODES
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
+from toolkit.report.bpf_maps import described, map_row
+from toolkit.verbs import VERBS, Need
 from validators.registry import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,10 +91,37 @@ def options() -> str:
     return _table(titles, [*map(row, CPU_OPTIONS.values()), *topology])
 
 
+_NEEDS = {
+    Need.NOTHING: "",
+    Need.ROOT: "root",
+    Need.OBSERVE: "root, a kernel that can be observed",
+    Need.APPLY: "root, a kernel that can be observed, the cpu and cpuset controllers",
+}
+
+
+def verbs() -> str:
+    """Return the table of the verbs."""
+    rows = ((f"`{name}`", verb.does, _NEEDS[verb.needs]) for name, verb in VERBS.items())
+    return _table(("verb", "what it does", "needs"), rows)
+
+
+def maps(root: Path = ROOT) -> str:
+    """Return the table of the programs' maps, from the header comments of their sources."""
+    folder = root / "probes"
+    rows = [
+        (f"`{name}`", f"[{path.name}]({path.relative_to(folder)})", *map_row(text))
+        for path in sorted((*folder.glob("*/*.bpf.c"), *folder.glob("*/*.h")))
+        for name, text in described(path.read_text(encoding="utf-8")).items()
+    ]
+    return _table(("map", "in", "kind", "key", "value", "size", "when it is full"), rows)
+
+
 BLOCKS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "rules": (rules, ("validators/README.md",)),
     "exit codes": (exit_codes, ("README.md", "docs/principles.md")),
     "runtimes": (runtimes, ("toolkit/apply/README.md",)),
+    "verbs": (verbs, ("README.md",)),
+    "maps": (maps, ("probes/README.md",)),
     "options": (options, ("toolkit/allocation/README.md",)),
 }
 """Name of a block -> what generates it, and the files that have it."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from toolkit.report.bpf_maps import described, map_row
+
 PROBES = Path(__file__).resolve().parents[3] / "probes"
 SOURCES = sorted(path for path in (*PROBES.glob("*/*.bpf.c"), *PROBES.glob("*/*.h")))
 _MAPS = (
@@ -19,22 +21,6 @@ _MAPS = (
 def maps(text: str) -> set[str]:
     """Return the names of the maps that a source defines."""
     return {name for pattern in _MAPS for name in pattern.findall(text)}
-
-
-def described(text: str) -> dict[str, str]:
-    """Return what the header comment says of each map."""
-    comment = text[text.index("/*\n") : text.index("\n */")]
-    _, _, table = comment.partition(" * Maps:\n")
-    found: dict[str, str] = {}
-    names: list[str] = []
-    for line in table.splitlines():
-        entry = re.match(r" \*   ((?:\w+)(?:, \w+)*)  +(.*)", line)
-        if entry is not None and not line.startswith(" *    "):
-            names = entry[1].split(", ")
-            found |= dict.fromkeys(names, entry[2])
-        else:
-            found |= {name: found[name] + " " + line.lstrip(" *") for name in names}
-    return found
 
 
 def test_the_sources_are_found() -> None:
@@ -54,5 +40,27 @@ def test_every_map_is_described(path: Path) -> None:
     assert text.startswith("/* SPDX-License-Identifier: Apache-2.0 */\n/*\n * " + path.name + " - ")
     assert rows.keys() == maps(text)
     for name, row in rows.items():
-        assert "ring of " in row or ("key " in row and "value " in row and re.search(r"entr(y|ies)", row)), name
+        assert map_row(row).full, name
         assert re.search(r"[Ff]ull|error|Deeper", row), name
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("key 0, value u64, 1 entry; cannot be full.", ("array", "0", "u64", "1 entry", "cannot be full")),
+        (
+            "hash: key id (u64), value struct x, MAX entries (two, and two). Full: it is counted.",
+            ("hash", "id (u64)", "struct x", "MAX entries (two, and two)", "it is counted"),
+        ),
+        ("ring of 16 pages: struct a, struct b. Full: lost.", ("ring", "", "struct a, struct b", "16 pages", "lost")),
+    ],
+)
+def test_a_description_has_five_parts(text: str, row: tuple[str, ...]) -> None:
+    """They are the cells of the table in the README."""
+    assert map_row(text) == row
+
+
+def test_a_description_that_lacks_a_part_is_refused() -> None:
+    """A table with a hole would say nothing about that map."""
+    with pytest.raises(ValueError, match="when it is full"):
+        map_row("hash: key id, value struct x, MAX entries")
