@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from probes.cgroups.bandwidth import lineage
 from probes.windows import Windows
 from probes.witness import OpenWindow
+from toolkit.model.blind_spots import Witness
 
 PERIOD_S = 1.0
 LOOK_S = 0.1
@@ -21,7 +22,13 @@ is the comparison of a cgroup's id where the kernel side follows the name."""
 
 
 class FileReader:
-    """The work of a ``Loop``. ``read_files``: reads the control files of cgroups in a window."""
+    """The work of a ``Loop``: one that meets an error is a doubt of the windows that it falls in, and is done again.
+
+    :param read_files: reads the control files of cgroups in a window.
+    """
+
+    WITNESSES = (Witness.FILES, Witness.BANDWIDTH)
+    """What is missing where it fails; a cgroup's identity is compared with what was known before, however late."""
 
     def __init__(self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None]) -> None:
         self._windows, self._read_files = windows, read_files
@@ -33,9 +40,11 @@ class FileReader:
         del stopped
         with self._windows.lock:
             self._windows.look()
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + PERIOD_S
+        now = time.monotonic()
+        if now >= self._due:
             self.read()
+            # Not before it: what could not be read is read again in the next round, not a period later.
+            self._due = now + PERIOD_S
         return LOOK_S
 
     def read(self) -> None:

@@ -15,7 +15,6 @@ from probes.state import State
 from probes.subjects import Subject
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
-from toolkit.model import blind_spots
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles
 
@@ -86,7 +85,7 @@ class Files(Witness[FileEdge]):
     def running(self) -> AbstractContextManager[object]:
         """Read them once a second, in a thread of its own."""
         reader = FileReader(self._windows, lambda window, cgroups: window.watch(FileWatch).files.read(cgroups))
-        return Loop(self._windows, "pinproof-files", reader.round, (blind_spots.Witness.FILES,))
+        return Loop(self._windows, "pinproof-files", reader.round, FileReader.WITNESSES)
 
     def begin(self, window: OpenWindow, first: FileEdge) -> FileWatch:
         """Begin with a window."""

@@ -116,8 +116,9 @@ class Identities(Witness[None]):
         count = self._names.count()
         if count == self._count:
             return
-        self._count = count
         if self._windows.pods is not None:
             self._pods.follow(self._windows.pods)
         for subject in self._windows.subjects.values():
             self._claims.follow(subject)
+        # Not before: where one of them meets an error the next look takes up the rest.
+        self._count = count

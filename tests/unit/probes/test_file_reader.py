@@ -1,0 +1,135 @@
+"""The thread that reads control files and counters: an error is a doubt of its window, and ends nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from probes.cgroups import file_reader
+from probes.cgroups.file_reader import FileReader
+from probes.cgroups.files import Files, FileWatch
+from probes.loops import Loop
+from probes.options import ObserveOptions
+from probes.switches.ledger import Ledger
+from probes.window import Window
+from probes.windows import Windows
+from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.model.blind_spots import Witness
+from toolkit.model.claims import ClaimSet
+
+DEADLINE_S = 20.0
+SECOND = 1_000_000_000
+
+
+class _OpenWindow:
+    """A window that takes every reading."""
+
+    closed = False
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> Windows:
+    """What an observer's parts share, with an open window and no claim; the files are due in every round."""
+    monkeypatch.setattr(file_reader, "PERIOD_S", 0.0)
+    monkeypatch.setattr(file_reader, "LOOK_S", 0.001)
+    made = Windows(ClaimSet(claims=()), Path("/"), Ledger(Path("/"), ObserveOptions(), ()), None)
+    made.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
+    made.window = cast("Window", _OpenWindow())
+    return made
+
+
+class Reading:
+    """Reads nothing, and fails at some of its turns."""
+
+    def __init__(self, errors: dict[int, BaseException]) -> None:
+        self.errors, self.turns = errors, 0
+        self.done = threading.Event()
+
+    def __call__(self, *_: object) -> None:
+        self.turns += 1
+        if self.turns in self.errors:
+            raise self.errors[self.turns]
+        if self.turns > max(self.errors, default=0) + 1:
+            self.done.set()
+
+
+def reads(windows: Windows, reading: Callable[..., None]) -> Loop:
+    """Return the loop as :meth:`Files.running` makes it."""
+    return Loop(windows, "t", FileReader(windows, reading).round, FileReader.WITNESSES)
+
+
+def test_an_error_is_a_doubt_of_its_window_and_is_done_again(windows: Windows) -> None:
+    """A file that cannot be read: the windows before and after it are whole."""
+    before, reading = time.monotonic_ns(), Reading({2: OSError("no such device")})
+    with reads(windows, reading):
+        assert reading.done.wait(DEADLINE_S), "it goes on"
+    after = time.monotonic_ns()
+
+    (spot,) = windows.blindness.within(before, after)
+    assert spot.text == "the observer met an error: no such device"
+    assert spot.witnesses == (Witness.FILES, Witness.BANDWIDTH)
+    assert windows.blindness.within(before - SECOND, before - 1) == ()
+    assert windows.blindness.within(after, after + SECOND) == ()
+
+
+def test_a_thread_that_ended_is_a_doubt_of_every_window_that_comes(windows: Windows) -> None:
+    """Files at both ends of a window do not show what was changed in between and put back."""
+
+    class Ends(BaseException):
+        """As an interpreter that shuts down: no error of ours."""
+
+    with reads(windows, Reading({1: Ends("gone")})) as loop:
+        loop._thread.join(DEADLINE_S)
+        assert not loop._thread.is_alive()
+    later = time.monotonic_ns() + 3600 * SECOND
+
+    (spot,) = windows.blindness.within(later, later + SECOND)
+    assert (spot.text, spot.witnesses) == (
+        "a thread of the observer ended early: gone",
+        (Witness.FILES, Witness.BANDWIDTH),
+    )
+
+
+def test_what_could_not_be_read_is_read_in_the_next_round(windows: Windows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a period later; what was read is due a period later."""
+    monkeypatch.setattr(file_reader, "PERIOD_S", 1000.0)
+    reading = Reading({1: OSError("once")})
+    reader = FileReader(windows, reading)
+    reader._due = 0.0
+
+    with pytest.raises(OSError, match="once"):
+        reader.round(lambda: False)
+    reader.round(lambda: False)
+    reader.round(lambda: False)
+
+    assert reading.turns == 2
+
+
+def test_the_witness_runs_this_loop(windows: Windows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of a window are read by it, and nobody else has a thread for that."""
+    asked = threading.Event()
+
+    class Watching(_OpenWindow):
+        def watch(self, kind: type[Any]) -> Any:
+            assert kind is FileWatch
+            asked.set()
+            return self
+
+        @property
+        def files(self) -> Any:
+            return self
+
+        def read(self, cgroups: Iterator[str]) -> None:
+            assert list(cgroups) == []
+
+    windows.window = cast("Window", Watching())
+    running = Files(windows).running()
+    assert isinstance(running, Loop)
+    with running:
+        assert asked.wait(DEADLINE_S)
+    assert windows.blindness.within(0, time.monotonic_ns()) == ()
