@@ -24,6 +24,7 @@ def broken(case: Case) -> Finding | None:
         too_little,
         ancestor_too_little,
     )
+    # All of them: one that is undecided must not hide a later one that proves.
     found = [finding for finding in (check(case) for check in checks) if finding is not None]
     return next((finding for finding in found if finding.outcome is Outcome.FAILED), found[0] if found else None)
 
@@ -95,8 +96,10 @@ def too_much(case: Case) -> Finding | None:
 def burst(case: Case) -> Finding | None:
     """More usage in some stretch of the window; the ledger's bins may be one sampler period late on each CPU."""
     excess_ns, at_ns = bandwidth.burst_ns(case.limit, case.bins)
+    # Without a sampler an interval is charged when it ends: as late as the window does.
     hz = case.evidence.coverage.sampler_hz
     late_ns = case.conditions.cpus * view.NANOSECONDS // hz if hz > 0 else case.own.window_ns
+    # A stretch begins and ends in the middle of a period, and each of these may hold a whole quota.
     allowed_ns = (
         (2 * case.limit.quota_us + case.limit.burst_us) * bandwidth.NS_PER_US
         + case.conditions.edges_ns
@@ -174,6 +177,7 @@ def ancestor_too_little(case: Case) -> Finding | None:
         return None
     doubt: Finding | None = None
     for row in case.ancestors:
+        # The counter is of the whole window: which bandwidth throttled is known where there was but one.
         limits = limits_of(case, row)
         less = [one for one in limits if one is not None and one.rate_cpus < case.limit.rate_cpus]
         if not less or not row.nr_throttled:

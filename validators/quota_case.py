@@ -96,6 +96,7 @@ class Case:
     @property
     def section_ns(self) -> int:
         """How long an unknown load may run on in the kernel after it was throttled: one period on each CPU."""
+        # Up to 6.17 the whole runqueue of the group is taken off the CPU, whatever its tasks do in the kernel.
         if self.user_mode or self.evidence.environment.throttle_model == "runqueue":
             return 0
         return self.conditions.cpus * self.limit.period_us * bandwidth.NS_PER_US
@@ -158,6 +159,7 @@ def conditions_of(evidence: Evidence, window_ns: int, cpus: int, rows: Iterable[
         cpus=cpus,
         tick_ns=view.tick_ns(evidence),
         slice_ns=slice_us * bandwidth.NS_PER_US,
+        # The larger, not the sum: steal and a late timer may be one stop, seen from both sides.
         stopped_ns=max((view.steal_ns(evidence), *(evidence.standstill_by_cpu_ns or {}).values())),
         overrun_ns=sum(row.standstill_ns for row in rows),
     )

@@ -79,6 +79,7 @@ def _kept(case: Case) -> Finding:
         return passed(f"{held}; it never reached the quota{case.beside}")
     floor = bandwidth.throttled_floor_ns(case.limit, case.conditions, case.nr_throttled, sleeps=False)
     times = f"throttled in {case.nr_throttled} of {case.nr_periods} periods"
+    # broken() has compared it with the floor of a load that may sleep; this is that of one that does not.
     if case.usage_ns < floor:
         return undecided(f"{times} but {held}: a load that sleeps, or less than the promised quota")
     return passed(f"{held}; {times}, each time at its quota")
@@ -99,6 +100,7 @@ def _under_demand(case: Case) -> Finding:
         return undecided(
             f"used {case.cpus(case.usage_ns)} of {promised} and {times}: the host was too busy to decide{case.business}"
         )
+    # As much as promised, and hardly throttled: a file elsewhere, or its CPUs, may have held it at just this rate.
     held_back = case.nr_throttled + sum(row.nr_throttled or 0 for row in case.ancestors)
     if held_back < case.nr_periods / 2 - PERIODS_BY_CHANCE:
         return undecided(f"used {case.cpus(case.usage_ns)} but {times}: something else held it there{case.business}")

@@ -92,9 +92,9 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
                 return;
         arrival += st->clock_difference;
         if (arrival <= s->from + LATE_NS || arrival >= s->now)
-                return;
+                return;                 /* the usual case, or another arrival than this interval's */
         s->from = s->start = st->start_ns = arrival;
-        s->still = 0;
+        s->still = 0;                   /* the CPU ran what nobody reported, and did not stand still */
 }
 
 #else   /* a kernel that keeps no arrivals, or has no groups of tasks: the word of the tracepoint must do */

@@ -121,6 +121,7 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
                 if (!id)
                         break;
                 r = roots.lookup(&id);
+                /* From the top down: the deepest wins, but the pods' root never over a claim above it. */
                 if (r && (!root || r->ident != PODS_IDENT))
                         root = r;
         }

@@ -100,6 +100,7 @@ static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int 
         int zero = 0;
         u64 *note = note_of(tid);
         struct config *c = config.lookup(&zero);
+        /* Read before the cgroup is asked for: a move in between makes the note that we write stale, never good. */
         u32 news = c ? *(volatile u32 *)&c->news : 0;
         u64 key = note ? KEY_OF_NOTE(*note) : 0;
         struct mark *mark = &st->marks[key & (MARKS - 1)];
@@ -127,6 +128,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 
         if (!st)
                 return 0;
+        /* Interrupts are off here, so that no tick can come in the middle: `busy` is for the programs below. */
         st->judged++;
         compare_clocks(st, now, (void *)ctx->args[2]);
         st->from_idle = !charge(st, now, 1, 0);
@@ -159,11 +161,13 @@ int on_control(struct bpf_raw_tracepoint_args *ctx)
         if (!st || !c)
                 return -1;
         if (command == CONTROL_SPLIT || command == CONTROL_WINDOW) {
+                /* Who runs it on its own CPU sends itself no interrupt: a tick may come, and would count twice. */
                 *(volatile u32 *)&st->busy = 1;
                 u64 now = bpf_ktime_get_ns();
 
                 charge(st, now, 0, 0);
                 if (command == CONTROL_WINDOW && st->window != (u32)value) {
+                        /* Kept beside the new window's: user space reads them when every CPU has turned over. */
                         st->closed_window = st->window;
                         st->closed_opened_ns = st->opened_ns;
                         st->closed_ns = now;
@@ -171,7 +175,7 @@ int on_control(struct bpf_raw_tracepoint_args *ctx)
                         st->closed_ticks = st->ticks;
                         st->judged = st->ticks = 0;
                         st->opened_ns = now;
-                        st->counted = 0;
+                        st->counted = 0;        /* an interval that runs on is one of the new window, too */
                         st->window = value;
                 }
                 *(volatile u32 *)&st->busy = 0;

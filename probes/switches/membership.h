@@ -180,7 +180,7 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         if (!now)
                 return;
         send_move(st, EVENT_MOVE, &fresh, from, now, tid, tgid, threadgroup, id);
-        count_news();
+        count_news();                   /* last: who sees the new count finds the record */
 }
 
 /* raw tracepoint sched_process_fork(parent, child): threads too. CLONE_INTO_CGROUP: the child's own cgroup counts. */
@@ -191,11 +191,11 @@ static __always_inline void handle_fork(struct cpu_state *st, void *parent, void
         struct claim_root *root = root_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP), 0);
         u64 *note = note_of(tid);
 
-        if (note)
+        if (note)                       /* another life, under nothing yet: its first switch looks it up */
                 *note = (*note + (1ULL << NOTE_LIFE_SHIFT)) & NOTE_LIFE;
         if (tid == tgid)
                 processes.delete(&tid); /* a reused pid */
-        if (!root) {
+        if (!root) {                    /* no record is the usual case: most tasks of a machine are nobody's */
                 threads.delete(&tid);
                 return;
         }

@@ -61,7 +61,7 @@ static __always_inline void outside(struct cpu_state *st, struct row *row, struc
         if (m && has_cpu(m->grace, cpu) && m->grace_until_ns > bound)
                 bound = m->grace_until_ns;
         if (bound > s->now)
-                bound = s->now;
+                bound = s->now;         /* the change is still under way (~0) */
         if (bound > begin) {
                 row->transition_ns += bound - begin;
                 row->transition_switches += count_once(st, s, COUNTED_TRANSITION);
@@ -69,6 +69,7 @@ static __always_inline void outside(struct cpu_state *st, struct row *row, struc
         }
         if (begin >= s->now)
                 return;
+        /* The longest stay goes back to when the task came here, over splits, but not into what is judged otherwise. */
         if (bound > earliest)
                 earliest = bound;
         if (st->stay_ns > earliest)
@@ -95,6 +96,7 @@ static __always_inline void outside(struct cpu_state *st, struct row *row, struc
                 struct offence fresh = { .first_ns = begin, .last_ns = s->now, .tgid = tgid };
 
                 bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+                /* Before it is kept: the first ones are reported also where the map is full. */
                 send_detail(st, row, &key, &fresh);
                 offenders.update(&key, &fresh);
                 o = offenders.lookup(&key);

@@ -70,12 +70,14 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
 
         if (ident && ident != PODS_IDENT && ident != e->ident && !idents.lookup(&ident))
                 m = 0, ident = 0;       /* its claim was removed */
+        /* Record and cgroup agree, and have since before the interval began: all of it is the claim's. */
         if (ident == e->ident && (!m || m->at_ns <= s->from)) {
                 if (!incomplete) {
-                        if (note && s->ended)
+                        if (note && s->ended)   /* a tick may meet a thread whose switches nobody reports */
                                 *note = (*note & NOTE_LIFE) | key;
                         return 0;
                 }
+                /* Between its two joinings, but where it may be after both: nothing to cut. */
                 if (e->place == PLACE_INSIDE || e->place == PLACE_FREE)
                         return 0;
         }

@@ -63,7 +63,7 @@ def canaries(
     """Run both canaries; ``escape`` really lets the clean one loose (the negative control of ``evidence-health``)."""
     cpu = housekeeping_cpu(claims, online, cpus)
     here = CpuSet.of([cpu])
-    elsewhere = online - here
+    elsewhere = online - here  # with one CPU it is empty, and every place is outside of it
     pulse = Workload(kind=WorkloadKind.PULSE)
     with pinned(NAMES, pulse, here, run_id=f"{run_id}-canary", root=root) as live:
         if escape and elsewhere:

@@ -164,6 +164,7 @@ def _happen(
         step = scene.model.step()
         tally.operations[step.operation] += 1
         if step.operation is Operation.RESIZE:
+            # Done when the window is over: a quota is judged over a whole one, and would be neither of the two.
             happened.late = step
             break
         scene.do(step)

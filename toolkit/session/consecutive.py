@@ -85,6 +85,7 @@ class Consecutive:
             last = bool(self._stopped) or self._is_last(end_s)
             if last:
                 self._grow_up(began_s)
+            # A window is judged by what was promised when it opened; what came since is among its claim changes.
             promised, self._claims = self._claims, self._now()
             seen = self._ended(last=last)
             began_s = time.monotonic()

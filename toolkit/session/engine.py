@@ -52,7 +52,7 @@ class Session:
         :param claims: as they are when the window opens, where they are others than those of the session.
         :param scenario: saved with it, like ``plan`` and ``sandbox``. :param rescue: as :func:`recorded`.
         """
-        if self.opened.observer.window is None:
+        if self.opened.observer.window is None:  # the first is open since the session began
             self.opened.open()
         act(self.opened)
         seen = self.opened.close()

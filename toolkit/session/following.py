@@ -100,7 +100,7 @@ class Follower:
         with self._lock:
             reading, self._latest = self._latest, None
         if reading is None:
-            return
+            return  # the next claims are those of before: no word is not the word that all have ended
         wanted = self._named(reading)
         watched = opened.observer.subjects
         lives = {name: claim for name, claim in self._present.items() if name in watched}
@@ -164,6 +164,8 @@ class Follower:
         before = self._present[claim.name]
         if claim.cpus is None or before.cpus is None or claim.isolation is not before.isolation:
             if (claim.cpus, claim.isolation) != (before.cpus, before.isolation):
+                # With or without CPUs, shared or its own: another kind of promise is another life in the ledger, or one
+                # row would hold time that was judged and time that was not.
                 opened.observer.remove_claim(claim.name)
                 if self._add(opened, claim) is not None:
                     # What it did until now stays in the window; `look` tries again where its cgroup exists.

@@ -152,12 +152,13 @@ class Observation:
     def turn(self) -> Observed:
         """Close the window, open the next at the same moment, and return everything observed in the first."""
         with self._lock:
+            # Before others may take the canaries' place: what these did is of the window that ends.
             planted, cpu = self._planted_so_far(), self._pair.cpu
             self._fit()
             ended = self.observer.turn_window()
             self._planted = canary.planted_switches(self._pair, self._root)
             readings = self.observer.read_ended(ended)
-            self.poll(0)
+            self.poll(0)  # what was reported while it was read; the positive control may be among it
             done = self._observed(readings, planted, ended.number, cpu)
             self._changes.clear()
             self._escapes = {number: one for number, one in self._escapes.items() if number > ended.number}
@@ -168,6 +169,7 @@ class Observation:
         if self._renew is None:
             return
         owned = CpuSet.union(one.cpus for one in self.observer.subjects.values() if one.owns)
+        # On a CPU that somebody owns by now the canaries would be the foreign tasks that we look for.
         at_home = self._pair.cpu not in owned or self._pair.online <= owned
         if self.observer.ledger.online() == self._pair.online and canary.alive(self._pair) and at_home:
             return

@@ -72,6 +72,7 @@ def recorded(
     :param canaries: what was seen of the controls, saved beside it.
     :param rescue: what cannot be judged is evidence all the same: save it, if possible, before the error goes on.
     """
+    # Text first, and everything else from it: what another machine reads must not be less than what was judged here.
     texts = store.run_texts(
         claims=claims, evidence=evidence, canaries=canaries, scenario=scenario, plan=plan, sandbox=sandbox
     )

@@ -160,6 +160,7 @@ def added(total: Coverage | None, more: Coverage) -> Coverage:
         **{name: max(getattr(total, name), getattr(more, name)) for name in _LARGEST},
         cpus_online=total.cpus_online | more.cpus_online,
         cpus_unsampled=total.cpus_unsampled | more.cpus_unsampled,
+        # A bound that rests on the sampler holds for all windows only at the rate of the worst.
         sampler_hz=min(total.sampler_hz, more.sampler_hz),
         positive_control_latency_ms=max((one for one in latencies if one is not None), default=None),
         blind_spots=_texts(total.blind_spots, more.blind_spots),

@@ -59,6 +59,7 @@ def _range(machine: Machine, count: int, group_size: int, nodes: int) -> tuple[i
     groups = (len(machine.cpus) - 1) // group_size + 1
     per_node = (groups - 1) // machine.num_numa + 1
     needed = (count - 1) // group_size + 1
+    # From all CPUs of the machine, as the kubelet counts: a node with fewer than the average is found out by trying.
     return (needed - 1) // per_node + 1, min(needed, nodes)
 
 
@@ -122,6 +123,7 @@ class _Balance:
         self.known: dict[int, float] = {}
         # Whatever is taken, the same number of CPUs stays free: the mean is a constant of the request.
         self.total = sum(free) - count
+        # Rounded as the kubelet rounds: two combinations that differ by less are equal, and the first wins.
         self.mean_milli = int(self.total / len(free) * 1000 + 0.5)
 
     def deviation(self, squares: int) -> float:
@@ -143,7 +145,7 @@ class _Balance:
         best: tuple[Sequence[int], Sequence[int]] | None = None
         for nodes in self.combine(range(len(free)), size):
             if best_balance == 0:
-                break
+                break  # nothing can be better, and of equals the first found wins
             if sum(free[i] // group for i in nodes) * group < count or any(free[i] < share for i in nodes):
                 continue
             after = {i: free[i] - share for i in nodes}

@@ -84,6 +84,7 @@ class Walk:
         :param before: what was free when the walk over such groups began.
         """
         for _, mask in groups:
+            # By number, as the kubelet does: on an irregular machine a part of one unit is as large as a whole other.
             if (mask & before).bit_count() != (mask.bit_count() if size is None else size):
                 continue
             if self.need < mask.bit_count() or mask & self.foreign:
@@ -127,6 +128,7 @@ def take_cores(walk: Walk) -> None:
 
 def take_single(walk: Walk) -> None:
     """Take single CPUs from the cores with the fewest free threads."""
+    # The order stands when the step begins: a core that is half taken by it must not come first because of that.
     before = walk.free
     for cores in walk.groups.core_lists(before):
         walk.take_lowest(fullest(cores, before), before)
