@@ -50,7 +50,6 @@ EXPECTED = "a run directory (made by pinproof run or watch)"
 WINDOW = "window-{:06d}"
 """The directory of one of several consecutive windows below the run's own, which then holds ``result.json`` alone."""
 _WINDOW = re.compile(r"window-([0-9]{6,12})", re.ASCII)
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,24 +70,6 @@ class StoredRun:
 def new_run_id(name: str) -> str:
     """Return an id that sorts by time and is harmless as a file and cgroup name: ``20261122-010203-watch-1a2b3c``."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{secrets.token_hex(3)}"
-
-
-def create_run(base: Path, run_id: str) -> Path:
-    """Make ``base/run_id`` and return it.
-
-    :raises InputError: a bad id, a directory that exists already, or one that cannot be made.
-    """
-    if not _RUN_ID.fullmatch(run_id):
-        raise InputError("run id", repr(run_id[:80]), "letters, digits, dots, dashes and underscores")
-    run = base / run_id
-    try:
-        base.mkdir(parents=True, exist_ok=True)
-        run.mkdir()
-    except FileExistsError:
-        raise InputError(str(run), "exists already", "a new run directory") from None
-    except OSError as error:
-        raise InputError(str(run), error.strerror or str(error), "a directory that can be written") from None
-    return run
 
 
 def save_result(run: Path, verdicts: tuple[Verdict, ...], evidence: Evidence) -> Path:

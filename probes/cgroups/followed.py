@@ -7,6 +7,7 @@ number is followed, and compared with the name's from time to time. What follows
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from probes.cgroups.claimed_paths import ClaimedPaths, News
@@ -18,7 +19,7 @@ from toolkit.host import cgroupfs
 F = TypeVar("F", bound=Followed)
 
 
-class Follower(Generic[F]):
+class Follower(ABC, Generic[F]):
     """Use :meth:`follow` and :meth:`verify`; all methods are called under the observer's lock."""
 
     def __init__(self, windows: Windows, names: ClaimedPaths) -> None:
@@ -59,9 +60,9 @@ class Follower(Generic[F]):
     def _missing(self, one: F, now_ns: int) -> None:
         """No cgroup has the name; ``one.gone`` says whether that was known."""
 
+    @abstractmethod
     def _found_out(self, one: F, number: int, now_ns: int) -> None:
         """A new cgroup exists that nobody reported."""
-        raise NotImplementedError
 
     def _unchanged(self, one: F) -> None:
         """It is the known one."""
