@@ -141,7 +141,7 @@ MUTANTS = (
         f"{_RULES}/test_bandwidth_bounds.py",
     ),
     Mutant(
-        "validators/hugepages.py",
+        "validators/rules/hugepages.py",
         "if used > limit.limit_bytes:",
         "if used >= limit.limit_bytes:",
         f"{_RULES}/test_rule_hugepages.py",

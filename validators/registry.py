@@ -9,7 +9,8 @@ from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
-from validators import (
+from validators.rule import Rule
+from validators.rules import (
     affinity_mask,
     applied,
     checkpoint,
@@ -31,7 +32,6 @@ from validators import (
     transition_window,
     weight_share,
 )
-from validators.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     applied.RULE,

@@ -25,11 +25,11 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import WorkloadKind
 from toolkit.model.verdict import Outcome, Verdict
-from validators.applied import check as applied
 from validators.file_history import GAP_LIMIT_NS
-from validators.layers_agree import check as layers_agree
-from validators.quota_free import check as quota_free
-from validators.quota_throttling import check as quota_throttling
+from validators.rules.applied import check as applied
+from validators.rules.layers_agree import check as layers_agree
+from validators.rules.quota_free import check as quota_free
+from validators.rules.quota_throttling import check as quota_throttling
 
 pytestmark = pytest.mark.integration
 

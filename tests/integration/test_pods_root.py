@@ -20,7 +20,7 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome
-from validators.exclusive_cpus import check as exclusive_cpus
+from validators.rules.exclusive_cpus import check as exclusive_cpus
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("two_cpus")]
 

@@ -18,7 +18,7 @@ from toolkit.model import serde
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators.quota_throttling import RULE
+from validators.rules.quota_throttling import RULE
 
 STANDSTILL_S, PAUSE_S = 0.4, 0.9
 
@@ -31,7 +31,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.serde import to_data
-from validators.quota_throttling import RULE
+from validators.rules.quota_throttling import RULE
 from dataclasses import replace
 
 # Together they fill nine tenths of a CPU: one of them nearly always runs when everything stops. The filler has the

@@ -19,7 +19,8 @@ RANKS: dict[str, int] = {
     **dict.fromkeys(("toolkit", "toolkit.errors", "toolkit.verbs"), 0),
     **dict.fromkeys(("toolkit.model", "toolkit.disk"), 1),
     **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store"), 2),
-    **dict.fromkeys(("toolkit.sources", "toolkit.apply", "toolkit.faults", "probes", "validators"), 3),
+    **dict.fromkeys(("toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 3),
+    **dict.fromkeys(("validators", "validators.rules", "validators.registry"), 3),
     **dict.fromkeys(("toolkit.scenario_references", "toolkit.scenario_file"), 4),
     "toolkit.session": 5,
     "toolkit.report": 6,
@@ -31,12 +32,16 @@ RANKS: dict[str, int] = {
 its own package. ``toolkit`` is its ``__init__`` alone: a module beside it needs a rank of its own."""
 BESIDE: dict[tuple[str, str], str] = {
     ("toolkit.faults", "toolkit.apply"): "a fault changes the host through the journal, which takes it back",
+    ("validators.rules", "validators"): "what rules ask of evidence; nothing of it knows a rule",
+    ("validators.registry", "validators.rules"): "the list of the rules",
+    ("validators.registry", "validators"): "what a rule is, and the loss rule",
     ("toolkit.scenario_file", "toolkit.scenario_references"): "one reader in two files",
 }
 """Imports within a rank, with the reason."""
+JUDGES = ("validators", "validators.rules", "validators.registry")
 NEVER: dict[tuple[str, str], str] = {
-    ("validators", "toolkit.host"): "a rule is a pure function: it judges a saved run on another machine",
-    ("validators", "toolkit.allocation"): "an expectation never comes from the model that is judged",
+    **{(name, "toolkit.host"): "a rule is a pure function: it judges a saved run elsewhere" for name in JUDGES},
+    **{(name, "toolkit.allocation"): "no expectation comes from the model that is judged" for name in JUDGES},
     ("probes", "toolkit.allocation"): "a witness sees what runs, not what was decided",
     ("toolkit.report", "probes"): "a saved run is rendered where nothing can be observed",
     ("toolkit.report", "toolkit.apply"): "and where nothing is changed",
@@ -177,6 +182,9 @@ def test_every_rank_and_exception_is_used() -> None:
         ("toolkit/host/x.py", "def f():\n    from toolkit import session"),
         ("toolkit/model/x.py", "from ..apply import sandbox"),
         ("validators/x.py", "import probes.switches.ledger"),
+        ("validators/x.py", "from validators.rules import noise"),
+        ("validators/rules/x.py", "from validators import registry"),
+        ("validators/rules/x.py", "from toolkit.host import topology"),
         ("probes/x.py", "from validators import registry"),
         ("toolkit/session/x.py", "from toolkit.cli import main"),
         ("toolkit/faults/x.py", "from toolkit.session import observe"),

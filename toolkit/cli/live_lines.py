@@ -12,7 +12,7 @@ from toolkit.cli.common import say_line
 from toolkit.report.live_lines import Pending
 from toolkit.session.counters import Look
 from toolkit.session.record import Record
-from validators import layers_agree
+from validators.rules import layers_agree
 
 EVERY_S = 10.0
 

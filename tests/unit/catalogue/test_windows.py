@@ -9,9 +9,9 @@ from tests.unit.catalogue.stand import stand
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web
 from toolkit.faults.fault import AT_ONCE_S
 from toolkit.faults.registry import word_of
-from validators import quota_throttling, weight_share
 from validators.registry import needed_s, rule_named
 from validators.rule import FILES_S, SWITCHES_S
+from validators.rules import quota_throttling, weight_share
 
 PLACES = {name: place for place, names in dealt().items() for name in names}
 FROM_FILES = ("affinity-mask", "applied", "checkpoint", "hugepages", "layers-agree", "mems-containment")

@@ -14,7 +14,7 @@ from toolkit.model.evidence.following import Following, GivingBack
 from toolkit.model.evidence.node import HotplugEvent
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Outcome, Verdict
-from validators import layers_agree
+from validators.rules import layers_agree
 
 PERIOD_S, SLACK_S = 10, 5
 CGROUP = "/kubepods/besteffort/podbe/main"

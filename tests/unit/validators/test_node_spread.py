@@ -12,7 +12,7 @@ from tests.unit.validators.machine_builder import machine, with_topology
 from toolkit.model.claims import Alignment, Claim, Preference
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators import numa_alignment, smt_alignment
+from validators.rules import numa_alignment, smt_alignment
 
 FOUR = {"0": "0-3", "1": "4-7", "2": "8-11", "3": "12-15"}
 CORES = [f"{cpu}-{cpu + 1}" for cpu in range(0, 16, 2)]

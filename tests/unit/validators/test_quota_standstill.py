@@ -10,7 +10,7 @@ from tests.unit.validators.evidence_builder import claim_set, claim_web
 from tests.unit.validators.test_rule_quota import FREE, MS, POD, levels, used, web
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome
-from validators import evidence_health
+from validators.rules import evidence_health
 
 
 def stood_still(found: Evidence, standstill_ms: dict[int, int]) -> Evidence:

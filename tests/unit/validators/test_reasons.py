@@ -22,7 +22,14 @@ from tests.unit.validators.machine_builder import machine
 from toolkit.model.claims import Alignment, Claim, Isolation
 from toolkit.model.evidence import Transition
 from toolkit.model.verdict import Outcome
-from validators import affinity_mask, cpuset_containment, evidence_health, quota_free, smt_alignment, transition_window
+from validators.rules import (
+    affinity_mask,
+    cpuset_containment,
+    evidence_health,
+    quota_free,
+    smt_alignment,
+    transition_window,
+)
 
 SHRUNK = Transition(
     claim="db", what="mask-change", start_at_ns=1, end_at_ns=2, cpus_before=cpus("1-3"), cpus_after=cpus("2-3")

@@ -11,8 +11,8 @@ from tests.unit.validators.machine_builder import machine, with_topology
 from toolkit.model.claims import Alignment, Claim
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass, Transition
 from toolkit.model.verdict import Outcome, Verdict
-from validators import llc_alignment, numa_alignment, smt_alignment, socket_alignment
 from validators.rule import Rule
+from validators.rules import llc_alignment, numa_alignment, smt_alignment, socket_alignment
 
 RULES = {
     Alignment.SMT: smt_alignment.RULE,

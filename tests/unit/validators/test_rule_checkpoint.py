@@ -18,7 +18,7 @@ from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.memory.state import Block, MemoryState, MemoryTable, NodeState
 from toolkit.model.state_files import CpuStateFile, KnownContainer, MemoryStateFile, StateReading
 from toolkit.model.verdict import Outcome, Verdict
-from validators.checkpoint import RULE
+from validators.rules.checkpoint import RULE
 
 Entries = Mapping[str, Mapping[str, str]]
 DB: Entries = {"u1": {"db": "2-3"}}

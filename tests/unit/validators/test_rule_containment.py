@@ -21,7 +21,7 @@ from tests.unit.validators.evidence_builder import (
 from toolkit.model.claims import SubjectKind
 from toolkit.model.evidence import Evidence, HotplugEvent, Transition
 from toolkit.model.verdict import Offender, Outcome, Verdict
-from validators.cpuset_containment import RULE
+from validators.rules.cpuset_containment import RULE
 
 
 def db(found: Evidence) -> Verdict:

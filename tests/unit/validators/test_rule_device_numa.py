@@ -10,7 +10,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.evidence import Evidence
 from toolkit.model.placement import DevicePlace
 from toolkit.model.verdict import Outcome, Verdict
-from validators.device_numa import RULE
+from validators.rules.device_numa import RULE
 
 NIC = "0000:3b:00.0"
 

@@ -19,7 +19,7 @@ from tests.unit.validators.evidence_builder import (
 from toolkit.model.claims import Claim, ExclusivePolicy, Isolation, SubjectKind
 from toolkit.model.evidence import CpuUse, Evidence, OwnerClass, Transition
 from toolkit.model.verdict import Outcome, Verdict
-from validators import exclusive_cpus, reserved_cpus
+from validators.rules import exclusive_cpus, reserved_cpus
 
 
 def with_rows(*rows: CpuUse, **changes: Any) -> Evidence:

@@ -11,7 +11,7 @@ from tests.unit.validators.machine_builder import machine, with_topology
 from toolkit.model.claims import Claim, HugepageLimit
 from toolkit.model.placement import HugetlbUse, PageKind, PageReading, PageUse
 from toolkit.model.verdict import Outcome, Verdict
-from validators.hugepages import RULE
+from validators.rules.hugepages import RULE
 
 MB2 = 2 << 20
 GOOD = HugetlbUse(claim="db", page_bytes=MB2, limit_bytes=4 * MB2, usage_bytes=MB2, failures=0, node_bytes={1: MB2})

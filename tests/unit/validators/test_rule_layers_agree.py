@@ -21,7 +21,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, HotplugEvent, Transition
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Outcome, Verdict
-from validators.layers_agree import RULE
+from validators.rules.layers_agree import RULE
 
 LAYERS = (Layer.MODEL, Layer.CHECKPOINT, Layer.POD_RESOURCES)
 

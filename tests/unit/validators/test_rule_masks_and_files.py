@@ -24,7 +24,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.evidence import CgroupFiles, Evidence, HotplugEvent, Transition
 from toolkit.model.verdict import Outcome, Verdict
-from validators import affinity_mask, applied
+from validators.rules import affinity_mask, applied
 
 CHANGE = Transition(
     claim="db", what="cpus", start_at_ns=1, end_at_ns=2, cpus_before=cpus("1-3"), cpus_after=cpus("2-3")

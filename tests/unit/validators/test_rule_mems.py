@@ -11,7 +11,7 @@ from tests.unit.validators.machine_builder import machine, with_topology
 from toolkit.model.evidence import Evidence
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Outcome, Verdict
-from validators.mems_containment import RULE
+from validators.rules.mems_containment import RULE
 
 
 def page(kind: PageKind, node: int, size: int = 4096) -> PageUse:

@@ -10,7 +10,7 @@ from tests.unit.validators.test_rule_alignment import db
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Outcome, Verdict
-from validators.noise import RULE
+from validators.rules.noise import RULE
 
 MS = 1_000_000
 SECONDS = WINDOW_NS // 1_000_000_000

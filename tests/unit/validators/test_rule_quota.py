@@ -19,7 +19,7 @@ from tests.unit.validators.evidence_builder import (
 )
 from toolkit.model.evidence import BandwidthUse, Evidence, UsageBin
 from toolkit.model.verdict import Outcome, Verdict
-from validators import quota_throttling
+from validators.rules import quota_throttling
 
 MS = 1_000_000
 POD = web_bandwidth(cgroup="/kubepods/podb", level=1, bpf_usage_ns=None)

@@ -20,7 +20,7 @@ from tests.unit.validators.evidence_builder import (
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators import quota_free
+from validators.rules import quota_free
 
 
 def free(claim: Claim, *others: Claim, **changes: Any) -> Verdict:

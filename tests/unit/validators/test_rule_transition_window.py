@@ -9,7 +9,7 @@ import pytest
 from tests.unit.validators.evidence_builder import claim_db, claim_set, cpus, evidence, mask, use
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.verdict import Outcome, Verdict
-from validators.transition_window import RULE
+from validators.rules.transition_window import RULE
 
 MS = 1_000_000
 SHRINK = Transition(

@@ -10,7 +10,7 @@ from tests.unit.validators.evidence_builder import SECOND, bandwidth, claim_set,
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence, Runtime, Transition, UsageBin
 from toolkit.model.verdict import Outcome, Verdict
-from validators.weight_share import RULE, runtime_formula
+from validators.rules.weight_share import RULE, runtime_formula
 
 A, B = "/kubepods/poda/a", "/kubepods/podb/b"
 

@@ -20,7 +20,7 @@ from tests.unit.validators.evidence_builder import (
 )
 from toolkit.model.evidence import ControlWrite, Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators import applied, layers_agree
+from validators.rules import applied, layers_agree
 
 DB = "/kubepods/poda/db"
 WIDE = db_files(cpus=cpus("0-3"), cpus_effective=cpus("0-3"))

@@ -19,7 +19,7 @@ from tests.unit.validators.evidence_builder import (
 from toolkit.model.evidence import Evidence, HotplugEvent
 from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, Verdict
-from validators import evidence_health
+from validators.rules import evidence_health
 from validators.trust import FOLLOW_GAP_NS
 
 CLAIMS = claim_set(reserved_cpus=cpus("1"), strict_reservation=True)

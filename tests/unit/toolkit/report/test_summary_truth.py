@@ -28,7 +28,7 @@ from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.summary import summary
-from validators import cpuset_containment, exclusive_cpus, reserved_cpus
+from validators.rules import cpuset_containment, exclusive_cpus, reserved_cpus
 from validators.wording import milliseconds
 
 POD = Isolation.POD

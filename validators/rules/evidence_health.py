@@ -9,9 +9,9 @@ from __future__ import annotations
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import exclusive_cpus, noise
 from validators.contradictions import contradictions
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
+from validators.rules import exclusive_cpus, noise
 from validators.trust import clean_canary_reported, doubts, summary
 from validators.witness import Witness
 
