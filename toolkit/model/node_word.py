@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.model.claims import Claim
 from toolkit.model.evidence import Runtime
 from toolkit.model.evidence.following import Following, GivingBack, Making
 from toolkit.model.layers import LayerView
@@ -17,6 +18,7 @@ class NodeWord:
     :param runtime: what made the containers. :param layers: each claim's CPUs by the words of each layer.
     :param following: how it was followed, where it was read while it works, not made by us.
     :param giving_back: who held CPUs that were promised away. :param making: containers that did not run yet.
+    :param later: what a later reading knows that was not known in the window.
     """
 
     runtime: Runtime | None = None
@@ -25,6 +27,7 @@ class NodeWord:
     following: Following | None = None
     giving_back: tuple[GivingBack, ...] = ()
     making: tuple[Making, ...] = ()
+    later: tuple[Claim, ...] = ()
 
 
 NOTHING = NodeWord()
