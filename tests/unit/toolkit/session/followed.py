@@ -60,8 +60,8 @@ class Kernel:
 class Node:
     """A source, its follower, and what an observation over a tree of cgroups in a folder would be to it."""
 
-    def __init__(self, tree: Path) -> None:
-        self.tree, self.source, self.lines = tree, Source(), list[str]()
+    def __init__(self, tree: Path, source: Any = None) -> None:
+        self.tree, self.source, self.lines = tree, source or Source(), list[str]()
         self.follower = Follower(self.source, self.lines.append)
         self.observer = Observer(ClaimSet(claims=()), ledger=cast(Ledger, Kernel()), witnesses=())
         self.observer.hierarchy = Hierarchy(root=tree, mode=Mode.V2, unified=tree)
@@ -74,13 +74,17 @@ class Node:
         """Let the source say this, and the follower apply it."""
         root = more.pop("pods_root", None)
         self.source.next.append(SourceReading(claims=ClaimSet(claims=claims, pods_root=root), **more))
+        self.read()
+
+    def read(self) -> None:
+        """Let the source be read, and the follower apply it."""
         if not self.begun:
             self.begun = True
             for claim in self.follower.first().claims:
                 with suppress(InputError):  # as an observation begins that is lenient
                     self.observer.add_claim(claim)
         else:
-            self.follower._latest = self.source.read()
+            self.follower._latest = self.follower._source.read()
         self.follower.look(cast(Observation, self))
 
     def claim(self, name: str, cpus: str = "0", **more: Any) -> Claim:
