@@ -7,7 +7,7 @@ can call itself so. Source: docs/facts.md, "Normal on a healthy node".
 
 from __future__ import annotations
 
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.runtimes import INIT_NAMES
 from validators import view
@@ -43,11 +43,16 @@ class Starts:
         Both are empty for a task that is no runtime at work.
         """
         spent_ns = self._spent_ns.get((intruder.cgroup, intruder.cpu))
+        later = self._later(intruder)
+        if later is not None and self._is_next_life(later, intruder.cpu):
+            return later.name, ""
         if intruder.owner is not OwnerClass.FOREIGN_POD or spent_ns is None or spent_ns > INIT_NS:
             return "", ""
         claim = view.claim_of_cgroup(self._claims, intruder.cgroup)
         if claim is not None and claim.kind.carries_tasks:
             return claim.name if self._begins(claim.name, intruder.first_at_ns) else "", ""
+        if later is not None:
+            return later.name, ""
         spent = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}"
         if intruder.comm not in INIT_NAMES:
             # It has the name of its program already: the last that it had, not the one that it ran there under.
@@ -61,10 +66,36 @@ class Starts:
             return f"{intruder.comm} of a container that is being made", ""
         return "", f"{spent}, where no container was seen to begin: it is not known whether one was being made"
 
+    def _later(self, intruder: Intruder) -> Claim | None:
+        """Return the claim of a container that began to be watched with the reading after the window, if that is his:
+        as one that begins in the window, it must do so soon enough.
+        """
+        end_ns = self._evidence.duration_ns
+        if intruder.owner is not OwnerClass.FOREIGN_POD or end_ns - intruder.first_at_ns > PATIENCE_NS:
+            return None
+        found = view.claim_of_cgroup(ClaimSet(claims=self._evidence.later), intruder.cgroup)
+        return found if found is not None and found.kind.carries_tasks else None
+
+    def _is_next_life(self, later: Claim, cpu: int) -> bool:
+        """Return whether a CPU's owner goes on as this container: the claim that had its name is over."""
+        return (
+            later.cpus is not None
+            and cpu in later.cpus
+            and any(
+                (one.name, one.pod_uid) == (later.name, later.pod_uid) and one.cpus is not None and cpu in one.cpus
+                for one in self._claims.claims
+            )
+        )
+
     def _after_last_reading(self, at_ns: int) -> bool:
-        """Return whether the last reading of the node may lie before that: no gap between readings is longer."""
+        """Return whether the last reading of the node may lie before that; where it is not known when that was, no gap
+        between readings is longer.
+        """
         following = self._evidence.following
-        return following is not None and at_ns >= self._evidence.duration_ns - following.gap_ns
+        if following is None:
+            return False
+        last_ns = following.last_reading_ns
+        return at_ns >= (self._evidence.duration_ns - following.gap_ns if last_ns is None else last_ns)
 
     def _begins(self, name: str, since_ns: int) -> bool:
         """Return whether a claim began to be watched soon after."""

@@ -90,8 +90,14 @@ def steady_use(row: CpuUse) -> tuple[int, int]:
 
 
 def same_pod(one: Claim, other: Claim) -> bool:
-    """Return whether two claims are of one pod; a claim that names no pod is a pod of its own."""
-    return one.name == other.name or (one.pod != "" and one.pod == other.pod)
+    """Return whether two claims are of one pod; a claim that names no pod is a pod of its own.
+
+    A pod that is made again under its name is another pod, which only its UID says.
+    """
+    if one.name == other.name:
+        return True
+    differ = "" not in (one.pod_uid, other.pod_uid) and one.pod_uid != other.pod_uid
+    return one.pod != "" and one.pod == other.pod and not differ
 
 
 def inside(inner: Claim, outer: Claim) -> bool:

@@ -34,7 +34,7 @@ from toolkit.host import syscalls
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, OwnerClass
-from toolkit.session import observe
+from toolkit.session.affinity import keep_off
 
 pytestmark = pytest.mark.integration
 
@@ -117,7 +117,7 @@ def test_time_on_a_cpu_without_timer_interrupts_is_told(planter: Path) -> None:
     """While no tick of the sampler comes a CPU seems to stand still: what ran meanwhile is told, and nothing else."""
     cpu = ONLINE[-1]
     with (
-        observe.keep_off(CpuSet.of([cpu])),
+        keep_off(CpuSet.of([cpu])),
         cgroup(f"pinproof-standstill-{os.getpid()}") as path,
         Planter(planter, "stay", cpu, cpu, 1, 10**11) as run,
         TaskClock(run.process.pid) as clock,

@@ -33,7 +33,8 @@ def container(name: str, cgroup: str, cpus: CpuSet) -> dict[str, Any]:
     """What podman printed of a container, with another name, place and set."""
     found: dict[str, Any] = json.loads(RECORDED.read_text())[0]
     limits = dict.fromkeys(("CpuShares", "CpuPeriod", "CpuQuota", "NanoCpus", "Memory"), 0)
-    found["State"] |= {"CgroupPath": cgroup}
+    # A process that cannot exist: one whose cgroup is not here has ended.
+    found["State"] |= {"CgroupPath": cgroup, "Pid": 1 << 22}
     found["HostConfig"] |= limits | {"CpusetCpus": str(cpus), "CpusetMems": ""}
     return found | {"Name": name, "Id": name, "OCIRuntime": "runc"}
 

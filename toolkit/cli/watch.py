@@ -133,7 +133,7 @@ def command(
     with stop_on_signals() as stopped:
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         if follower is not None:
-            window = replace(window, word=follower.word, lenient=True, room=ROOM * len(claims.claims))
+            window = replace(window, word=follower.word, ask=follower.ask, lenient=True, room=ROOM * len(claims.claims))
         shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json)
         outcome, codes = _watch(claims, follower, window, shown, window_s=window_s, keep=keep, serve=serve)
     leave(outcome, *codes)

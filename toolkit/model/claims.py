@@ -121,6 +121,8 @@ class Claim:
     name: str
     cgroup: str
     pod: str = ""
+    pod_uid: str = ""
+    """As the pod's cgroup has it; empty: not known. Two pods that follow each other under one name differ in it."""
     container: str = ""
     kind: SubjectKind = SubjectKind.CONTAINER
     cpus: CpuSet | None = None

@@ -28,6 +28,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import SandboxRequest
 from toolkit.model.verdict import Outcome
 from toolkit.session import churn_faults, observe
+from toolkit.session.affinity import keep_off
 from toolkit.session.churn_faults import FaultResult
 from toolkit.session.churn_model import ChurnModel, Operation, Step
 from toolkit.session.churn_scene import Scene
@@ -87,7 +88,7 @@ def churn(*, duration_s: float, seed: int, run_id: str, faults: bool = False, ro
     tally = _Tally()
     began = time.monotonic()
     with (
-        observe.keep_off(topology.online - reserved),
+        keep_off(topology.online - reserved),
         apply.sandbox(SandboxRequest(), run_id=run_id, root=root) as live,
         session(base, observe.Window(run_id=run_id, duration_s=None, root=root)) as engine,
     ):

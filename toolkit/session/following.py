@@ -18,6 +18,7 @@ from toolkit.errors import InputError, PinproofError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.names import printable
 from toolkit.model.node_word import NodeWord
 from toolkit.session.observe import Observation
 from toolkit.session.said import Said
@@ -27,6 +28,8 @@ from toolkit.sources.live_source import LiveSource, SourceReading
 
 MORE_WRITES_S = 0.05
 """So long more writes are awaited: a change is seldom alone, a container is made by several."""
+MAX_WORDS = 200
+"""So much of an unforeseen error's words is written down."""
 BY = "kubelet"
 """Who changes claims, in transitions: the promise moves with the change."""
 
@@ -52,6 +55,14 @@ class Follower:
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
         self._latest: SourceReading | None = None
+        """What was read since the last look."""
+        self._latest_ns, self._applied_ns, self._read_ns = 0, 0, 0
+        """When a reading began (CLOCK_MONOTONIC): the latest one, the last that was applied and said who runs, the last
+        that is over, with an answer or without."""
+        self._cgroups: frozenset[str] = frozenset()
+        """All that the last reading that was applied named."""
+        self._changes: Changes | None = None
+        self._asked = threading.Event()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -61,6 +72,7 @@ class Follower:
 
         :raises InputError: there is nothing to follow.
         """
+        self._latest_ns = time.monotonic_ns()
         reading = self._source.read()
         self._said.read(reading, time.monotonic_ns())
         named = self._named(reading)
@@ -73,6 +85,7 @@ class Follower:
     def __enter__(self) -> Follower:
         self._said.begin(time.monotonic_ns())
         self._report(f"following {len(self._present)} subjects of the {self._source.name}")
+        self._changes = Changes()
         self._thread = threading.Thread(target=self._follow, name="pinproof-follow", daemon=True)
         self._thread.start()
         return self
@@ -81,8 +94,11 @@ class Follower:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        if self._thread is not None:
+        changes, self._changes = self._changes, None
+        if changes is not None and self._thread is not None:
+            changes.wake()
             self._thread.join()
+            changes.close()
 
     def claims(self) -> ClaimSet:
         """Return what is promised now. May be called by any thread."""
@@ -93,12 +109,30 @@ class Follower:
 
     def word(self, frame: Frame) -> NodeWord:
         """Return what the source said during a window. May be called by any thread."""
-        return self._said.word(frame.start_ns, frame.end_ns - frame.start_ns)
+        word = self._said.word(frame.start_ns, frame.end_ns - frame.start_ns)
+        assert word.following is not None
+        with self._lock:
+            reading, last_ns, known = self._latest, self._applied_ns, self._cgroups
+        later = self._named(reading).values() if reading is not None and reading.complete else ()
+        return replace(
+            word,
+            following=replace(word.following, last_reading_ns=last_ns - frame.start_ns),
+            later=tuple(claim for claim in later if claim.cgroup not in known),
+        )
+
+    def ask(self) -> Callable[[], bool]:
+        """Have the source read once more, soon; returns whether a reading that began after this is over."""
+        asked_ns = time.monotonic_ns()
+        if self._changes is None:
+            return lambda: True
+        self._asked.set()
+        self._changes.wake()
+        return lambda: self._read_ns >= asked_ns
 
     def look(self, opened: Observation) -> None:
         """Apply what was read since the last look; called between windows' ends only."""
         with self._lock:
-            reading, self._latest = self._latest, None
+            reading, began_ns = self._latest, self._latest_ns
         if reading is None:
             return  # the next claims are those of before: no word is not the word that all have ended
         wanted = self._named(reading)
@@ -123,6 +157,10 @@ class Follower:
         self._base = replace(reading.claims, claims=(), pods_root=self._root(opened, reading))
         self._publish()
         self._give_back(opened, reading)
+        with self._lock:
+            self._latest = None if self._latest is reading else self._latest
+            self._applied_ns = began_ns if reading.complete else self._applied_ns
+            self._cgroups = frozenset(claim.cgroup for claim in reading.claims.claims)
 
     def _root(self, opened: Observation, reading: SourceReading) -> str | None:
         """Return where all pods are: published when it is known first, and kept while nothing says it."""
@@ -193,7 +231,7 @@ class Follower:
 
     def _named(self, reading: SourceReading) -> dict[str, Claim]:
         """Give each claim a name of its own: a cgroup that is watched keeps the name that it has."""
-        names = {claim.cgroup: name for name, claim in self._present.items()}
+        names = {claim.cgroup: claim.name for claim in self._now.claims if claim.kind.carries_tasks}
         rows = [claim for claim in reading.claims.claims if claim.kind.carries_tasks]
         here = {claim.cgroup for claim in rows}
         taken = {name for cgroup, name in names.items() if cgroup in here}
@@ -208,24 +246,43 @@ class Follower:
         return found
 
     def _follow(self) -> None:
-        with Changes() as changes:
-            while not self._stop.is_set():
-                changes.follow(self._source.signs())
-                end_s = time.monotonic() + self._source.every_s
-                while not self._stop.is_set() and time.monotonic() < end_s:
-                    if changes.wait(min(0.2, end_s - time.monotonic())):
-                        self._stop.wait(MORE_WRITES_S)
-                        break
-                if self._stop.is_set():
-                    return
-                try:
-                    reading = self._source.read()
-                except (PinproofError, OSError) as error:
-                    self._said.failed(str(error), time.monotonic_ns())
-                    continue
-                self._said.read(reading, time.monotonic_ns())
-                with self._lock:
-                    self._latest = reading
+        changes = self._changes
+        assert changes is not None
+        while not self._stop.is_set():
+            self._try(lambda: changes.follow(self._source.signs()))
+            self._await(changes)
+            if not self._stop.is_set():
+                began_ns = time.monotonic_ns()
+                self._try(lambda: self._read(began_ns))  # noqa: B023 called at once
+                self._read_ns = began_ns
+
+    def _await(self, changes: Changes) -> None:
+        """Wait until something changes, somebody asks, or it is time."""
+        end_s = time.monotonic() + self._source.every_s
+        while not self._stop.is_set() and (left_s := end_s - time.monotonic()) > 0:
+            if changes.wait(left_s):
+                if not self._asked.is_set():
+                    self._stop.wait(MORE_WRITES_S)
+                break
+        self._asked.clear()
+
+    def _read(self, began_ns: int) -> None:
+        reading = self._source.read()
+        self._said.read(reading, time.monotonic_ns())
+        with self._lock:
+            self._latest, self._latest_ns = reading, began_ns
+
+    def _try(self, step: Callable[[], None]) -> None:
+        """Take a step; whatever it raises is written down, and the thread goes on: without it every later window would
+        rest on what was read before.
+        """
+        try:
+            step()
+        except (PinproofError, OSError) as error:
+            self._said.failed(str(error), time.monotonic_ns())
+        except Exception as error:
+            words = printable(str(error))[:MAX_WORDS]
+            self._said.failed(f"could not be read: {type(error).__name__}: {words}", time.monotonic_ns())
 
 
 def _is_there(opened: Observation, claim: Claim) -> bool:

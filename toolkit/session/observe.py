@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
 from toolkit.model.node_word import NOTHING, NodeWord
 from toolkit.session import canary
+from toolkit.session.affinity import keep_off
 from toolkit.session.composing import Observed, compose
 from toolkit.session.prepared import Prepared
 from toolkit.sources.claims_file import MAX_CLAIMS
@@ -32,6 +32,11 @@ from toolkit.sources.claims_here import check_cgroups, check_limits
 
 TICK_S = 0.05
 """How often user space looks for reports while it waits: well below the 100 ms in which a hog must be reported."""
+
+FRESH_S = 2.0
+"""So long a window that has ended waits for the node's own word about its end; the next one is open meanwhile."""
+Ask = Callable[[], Callable[[], bool]]
+"""Asks a node for a reading that begins from now on; what it returns says whether that is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,7 @@ class Window:
     :param cpus: where canaries may run; ``None``: anywhere.
     :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.session.stopping.stop_on_signals`).
     :param word: what the node itself says, asked when a window has ended, or is looked at; given its frame.
+    :param ask: called when a window has closed, where the node is asked once more before its word counts.
     :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
     :param room: for how many claims at one time, where more may come.
     :param trace_syscalls: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
@@ -55,6 +61,7 @@ class Window:
     cpus: CpuSet | None = None
     stopped: Sequence[int] = ()
     word: Callable[[Frame], NodeWord] = lambda _frame: NOTHING
+    ask: Ask = lambda: lambda: True
     lenient: bool = False
     room: int = 0
     trace_syscalls: bool = False
@@ -63,7 +70,7 @@ class Window:
 class Observation:
     """One open window: look at it with :meth:`snapshot`, go on to the next with :meth:`turn`, end with :meth:`close`.
 
-    :param word: as in :class:`Window`.
+    :param word, ask: as in :class:`Window`.
     :param renew: return canaries that fit the machine as it is now, and the machine: called before a window turns over
         when other CPUs are online than before, a canary is gone, or its CPU has got an owner.
     """
@@ -78,10 +85,11 @@ class Observation:
         stopped: Sequence[int] = (),
         renew: Callable[[], tuple[canary.CanaryPair, Environment]] | None = None,
         word: Callable[[Frame], NodeWord] = lambda _frame: NOTHING,
+        ask: Ask = lambda: lambda: True,
     ) -> None:
         self.observer = observer
         self.stopped = stopped
-        self._word = word
+        self._word, self._ask = word, ask
         self._changes: list[ClaimChange] = []
         self._pair, self._root = pair, root
         observer.environment = environment
@@ -137,17 +145,17 @@ class Observation:
     def snapshot(self) -> Evidence:
         """Return the evidence so far; the window stays open. May be called by any thread."""
         with self._lock:
-            window, planted = self.observer.window, self._planted_so_far()
+            planted = self._planted_so_far()
             readings = self.observer.read_so_far()
-            return self._observed(readings, planted, window.number if window else 0, self._pair.cpu).evidence
+            return self._observed(readings, planted, self._pair.cpu).evidence
 
     def close(self) -> Observed:
         """Close the window and return everything observed."""
         with self._lock:
-            window, planted = self.observer.window, self._planted_so_far()
+            planted = self._planted_so_far()
             readings = self.observer.end_window()
-            self.poll(0)
-            return self._observed(readings, planted, window.number if window else 0, self._pair.cpu)
+            self._hear(self._ask(), readings)
+            return self._observed(readings, planted, self._pair.cpu)
 
     def turn(self) -> Observed:
         """Close the window, open the next at the same moment, and return everything observed in the first."""
@@ -156,13 +164,21 @@ class Observation:
             planted, cpu = self._planted_so_far(), self._pair.cpu
             self._fit()
             ended = self.observer.turn_window()
+            heard = self._ask()
             self._planted = canary.planted_switches(self._pair, self._root)
             readings = self.observer.read_ended(ended)
-            self.poll(0)  # what was reported while it was read; the positive control may be among it
-            done = self._observed(readings, planted, ended.number, cpu)
+            self._hear(heard, readings)  # what was reported while it was read; the positive control may be among it
+            done = self._observed(readings, planted, cpu)
             self._changes.clear()
             self._escapes = {number: one for number, one in self._escapes.items() if number > ended.number}
             return done
+
+    def _hear(self, heard: Callable[[], bool], readings: Readings) -> None:
+        """Handle reports until the node has been asked once more, at most for half a window."""
+        end_s = time.monotonic() + min(FRESH_S, (readings.frame.end_ns - readings.frame.start_ns) / 2e9)
+        self.poll(0)
+        while not heard() and (left_s := end_s - time.monotonic()) > 0:
+            self.poll(min(TICK_S, left_s))
 
     def _fit(self) -> None:
         """Have canaries that can be believed in the next window: this one is spoilt where they cannot be."""
@@ -189,12 +205,12 @@ class Observation:
         now = canary.planted_switches(self._pair, self._root)
         return {name: now[name] - self._planted[name] for name in now}
 
-    def _observed(self, readings: Readings, planted: dict[str, int], window: int, cpu: int) -> Observed:
+    def _observed(self, readings: Readings, planted: dict[str, int], cpu: int) -> Observed:
         return compose(
             readings,
             cpu=cpu,
             planted=planted,
-            reported=self._escapes.get(window),
+            reported=self._escapes.get(readings.frame.number),
             changes=tuple(self._changes),
             word=self._word(readings.frame),
         )
@@ -248,7 +264,9 @@ def observation(
             for claim in claims.claims if window.lenient else ():
                 with suppress(InputError):  # who follows says at its first look what is not watched
                     observer.add_claim(claim)
-            yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, window.word)
+            yield Observation(
+                observer, pair, window.root, environment, report, window.stopped, renew, window.word, window.ask
+            )
 
 
 def options_for(window: Window, claims: int, controls: int) -> ObserveOptions:
@@ -264,16 +282,3 @@ def _canaries(
         return window.prepared.canaries(claims, online, escape=window.canary_escape, cpus=window.cpus)
     run_id = window.run_id if number == 1 else f"{window.run_id}-{number}"
     return canary.canaries(claims, online, run_id, window.root, escape=window.canary_escape, cpus=window.cpus)
-
-
-@contextmanager
-def keep_off(cpus: CpuSet) -> Iterator[None]:
-    """Keep our own threads off the exclusive CPUs while we watch, where other CPUs are left."""
-    before = os.sched_getaffinity(0)
-    wanted = before - set(cpus)
-    if wanted:
-        os.sched_setaffinity(0, wanted)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

@@ -11,7 +11,6 @@ import ctypes
 import os
 import select
 import struct
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +36,7 @@ class Changes:
         if inotify:
             self._file = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
             self._file = None if self._file is None or self._file < 0 else self._file
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._watched: dict[Path, int] = {}
         self._stamps: dict[Path, _Stamp | None] = {}
 
@@ -49,10 +49,15 @@ class Changes:
         self.close()
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching. Nobody may :meth:`wake` it afterwards."""
+        os.close(self._bell)
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def wake(self) -> None:
+        """End the wait that is going on, or the next. May be called by any thread."""
+        os.eventfd_write(self._bell, 1)
 
     def follow(self, paths: Iterable[Path]) -> None:
         """Watch these paths and no others; what is gone is left out."""
@@ -68,20 +73,30 @@ class Changes:
                 self._watched[path] = number
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long; return whether anything changed."""
-        if self._file is None:
-            time.sleep(min(LOOK_S, max(0.0, seconds)))
-            now = {path: _stamp(path) for path in self._stamps}
-            changed = now != self._stamps
-            self._stamps = now
-            return changed
+        """Wait at most so long; return whether anything changed, or somebody woke it."""
         ready = select.poll()
-        ready.register(self._file, select.POLLIN)
-        if not ready.poll(max(0.0, seconds) * 1000):
-            return False
+        ready.register(self._bell, select.POLLIN)
+        if self._file is not None:
+            ready.register(self._file, select.POLLIN)
+        longest_s = seconds if self._file is not None else min(LOOK_S, seconds)
+        found = {number for number, _ in ready.poll(max(0.0, longest_s) * 1000)}
+        if self._bell in found:
+            os.eventfd_read(self._bell)
+        return self._look() or self._bell in found if self._file is None else self._take(self._file, found)
+
+    def _look(self) -> bool:
+        now = {path: _stamp(path) for path in self._stamps}
+        changed = now != self._stamps
+        self._stamps = now
+        return changed
+
+    def _take(self, file: int, found: set[int]) -> bool:
+        """Take what the kernel has reported; return whether there was anything."""
+        if file not in found:
+            return bool(found)
         ended = set()
         with suppress(BlockingIOError):
-            while data := os.read(self._file, 65536):
+            while data := os.read(file, 65536):
                 ended |= _ended(data)
         # What was removed may be made again, another inode: the next `follow` watches it anew.
         self._watched = {path: number for path, number in self._watched.items() if number not in ended}

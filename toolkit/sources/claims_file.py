@@ -61,6 +61,7 @@ class _Claim(_Entry):
     name: Annotated[str, StringConstraints(min_length=1, max_length=253)]
     cgroup: Annotated[str, StringConstraints(min_length=2, max_length=4096)]
     pod: str = ""
+    pod_uid: str = Field(default="", alias="podUID")
     container: str = ""
     kind: SubjectKind = SubjectKind.CONTAINER
     cpus: CpuList | None = None
@@ -83,6 +84,7 @@ class _Claim(_Entry):
             name=self.name,
             cgroup="/" + canonical(self.cgroup.strip("/")),
             pod=self.pod,
+            pod_uid=self.pod_uid,
             container=self.container or self.name,
             kind=self.kind,
             cpus=self.cpus,

@@ -18,7 +18,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.sources.grpc_socket import DEADLINE_S, Connection, NotFoundError, UnimplementedError
-from toolkit.sources.kubelet.json_parts import load, mapping, text
+from toolkit.sources.kubelet.json_parts import items, load, mapping, text
 from toolkit.sources.messages import Enums, Table, build
 
 ENDPOINTS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock")
@@ -140,8 +140,13 @@ class Cri:
         return {"linux": {"cgroupDriver": "SYSTEMD", **mapping(answer.get("linux"))}}
 
     def containers(self) -> Answer:
-        """List the containers, those that ended too, without sandboxes."""
-        return self._connection.call("ListContainers", "ListContainersRequest", "ListContainersResponse")
+        """List the containers, those that ended too, without sandboxes.
+
+        The default of the state, ``CONTAINER_CREATED``, is spelt out: protobuf's JSON leaves it out.
+        """
+        answer = self._connection.call("ListContainers", "ListContainersRequest", "ListContainersResponse")
+        listed = [{"state": "CONTAINER_CREATED", **mapping(entry)} for entry in items(answer.get("containers"))]
+        return {**answer, "containers": listed} if listed else answer
 
     def sandboxes(self) -> Answer:
         """List the pods' sandboxes."""

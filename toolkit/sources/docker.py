@@ -39,7 +39,7 @@ def read(where: Path | None, places: Places) -> SourceReading:
             raise InputError(str(path), problem, "a file with what `docker inspect` printed, or docker's socket")
         found, driver = inspected(data, str(path)), ""
     located = _Located(places, driver)
-    gather(found, located.place, gathering)
+    gather(found, located.place, gathering, places)
     return gathering.reading()
 
 
@@ -79,9 +79,6 @@ class _Located:
         drivers = (self._driver,) if self._driver else (_SYSTEMD, _CGROUPFS)
         candidates = [by_driver(container, driver) for driver in drivers]
         there = [cgroup for cgroup in candidates if is_there(self._hierarchy, cgroup)]
-        if not there:
-            name = container.name or container.id[:12]
-            gathering.missing(name, f"its cgroup was not found: {candidates[0]} follows from the driver {drivers[0]}")
         return (there or candidates)[0]
 
     def _of_process(self, container: Inspected) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim
-from toolkit.sources.gathered import Gathering, amount, shares
+from toolkit.sources.gathered import Gathering, amount, hierarchy_of, is_there, shares
 from toolkit.sources.kubelet import json_parts as part
+from toolkit.sources.kubelet.places import PROC, Places
 
 EXPECTED = "the JSON list that inspect prints"
 MAX_CONTAINERS = 10_000
@@ -79,18 +80,32 @@ def _one(fields: dict[str, Any]) -> Inspected:
     )
 
 
-def gather(found: tuple[Inspected, ...], place: Callable[[Inspected, Gathering], str], gathering: Gathering) -> None:
-    """Make the claims of the containers that run.
+def gather(
+    found: tuple[Inspected, ...],
+    place: Callable[[Inspected, Gathering], str],
+    gathering: Gathering,
+    places: Places,
+) -> None:
+    """Make the claims of the containers that run. One whose cgroup is not found although it has not ended is left out
+    of what is watched, and named.
 
-    :param place: the cgroup of a container, or empty if it is not known, which it says itself.
+    :param place: the cgroup of a container.
     """
+    hierarchy = hierarchy_of(places.root)
     for container in found:
         if not container.running:
             continue
         name = container.name or container.id[:12]
         cgroup = place(container, gathering)
-        if cgroup:
-            gathering.add(_claim(container, name, cgroup, gathering), f"{name}@{container.id[:12]}")
+        lost = not is_there(hierarchy, cgroup) and not _has_ended(container, places)
+        why = f"its cgroup was not found: {cgroup} is where it should be" if lost else ""
+        gathering.add(_claim(container, name, cgroup, gathering), f"{name}@{container.id[:12]}", why)
+
+
+def _has_ended(container: Inspected, places: Places) -> bool:
+    """Return whether its first process is gone, where one is named and processes can be seen."""
+    proc = places.proc or places.below(PROC)
+    return container.pid > 0 and (proc / "self").exists() and not (proc / str(container.pid)).exists()
 
 
 def _claim(container: Inspected, name: str, cgroup: str, gathering: Gathering) -> Claim:

@@ -36,9 +36,13 @@ class FollowedTool:
         self._report = report
         self._source, self._where, self._places = source, where, places
         self._last: SourceReading | None = None
+        self._found: set[str] = set()
+        """Cgroups that existed; of those that the tool names no longer nothing is kept."""
 
     def read(self) -> SourceReading:
-        """Ask the tool. What is listed and has no cgroup does not run: it is left out."""
+        """Ask the tool. What is listed and has no cgroup is not watched: it does not run; or it runs by the tool's
+        word, and nobody finds it: then every verdict is in doubt.
+        """
         hierarchy = hierarchy_of(self._places.root)
         try:
             reading = self._source.read(self._where, self._places)
@@ -48,18 +52,24 @@ class FollowedTool:
             missing = (MissingPart(part=self.name, reason=str(error)), *self._last.missing)
             return replace(self._last, missing=missing, complete=False)
         running = tuple(claim for claim in reading.claims.claims if is_there(hierarchy, claim.cgroup))
+        self._found |= {claim.cgroup for claim in running}
+        # One that was there has ended, whatever is still said of it (a file says it for ever).
+        ended = {claim.name for claim in reading.claims.claims if claim.cgroup in self._found and claim not in running}
+        reading = replace(reading, left_out=tuple(part for part in reading.left_out if part.part not in ended))
         if self._last is None:
             self._report_what_is_left_out(reading, running)
         if not running and self._last is None:
             raise InputError(f"--{self.name}", "nothing runs here that was promised anything", self._source.title)
+        self._found &= {claim.cgroup for claim in reading.claims.claims}
         self._last = replace(reading, claims=replace(reading.claims, claims=running))
         return self._last
 
     def _report_what_is_left_out(self, reading: SourceReading, running: tuple[Claim, ...]) -> None:
         for part in reading.missing:
             self._report(f"not read: {printable(part.part)}: {printable(part.reason)}")
+        named = {part.part for part in reading.left_out}  # the follower says it of those
         for claim in reading.claims.claims:
-            if claim not in running:
+            if claim not in running and claim.name not in named:
                 self._report(f"not watched: {claim.name}: its cgroup {claim.cgroup} does not exist")
 
     def signs(self) -> Sequence[Path]:

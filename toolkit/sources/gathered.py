@@ -40,8 +40,11 @@ class Gathering:
         """Say what was not read and what that costs; once."""
         self._missing[printable(part)[:MAX_NAME], reason] = None
 
-    def add(self, claim: Claim, other_name: str) -> None:
-        """Take a claim. :param other_name: where the name is taken: a longer one, with the id."""
+    def add(self, claim: Claim, other_name: str, unwatched: str = "") -> None:
+        """Take a claim. :param other_name: where the name is taken: a longer one, with the id.
+
+        :param unwatched: why nobody can watch it although it runs: what it was promised is known all the same.
+        """
         claim = replace(claim, name=spelt(claim.name), pod=spelt(claim.pod), container=spelt(claim.container))
         if claim.name in self._claims:
             claim = replace(claim, name=spelt(other_name))
@@ -54,6 +57,9 @@ class Gathering:
             if claim.cgroup not in self._cgroups:
                 self._left_out[claim.name] = error.found
             return
+        if unwatched:
+            self.missing(claim.name, unwatched)
+            self._left_out[claim.name] = unwatched
         self._claims[claim.name] = claim
         self._cgroups.add(claim.cgroup)
 

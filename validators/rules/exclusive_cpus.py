@@ -132,7 +132,9 @@ RULE = Rule(
             there, and 15 s, the longest that the node may go unread), and no more than 1.6 s of one CPU was used in the
             cgroup (the longest that it sat there without load). More than that is a violation, whatever it calls
             itself. Less of it under a runtime's name, where no container began yet, is excused if the runtime listed
-            that container as created, and undecided if not; so is what came first after the node was last read.
+            that container as created, and undecided if not; so is what came first after the node was last read. The
+            node is read once more when the window has ended: a container that this reading shows began in the window,
+            and an owner's next life on the owner's CPUs is the owner.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;

@@ -104,6 +104,46 @@ def test_who_came_after_the_last_reading_is_not_known(at_s: float, ms: float, ou
     assert exclusive_cpus.RULE.check(claim_set(claim_db(), NEW), found)[0].outcome.value == outcome
 
 
+def came(at_s: float, ms: float, last_s: float | None = None, *later: Claim, where: str = "/kubepods/podx/c") -> str:
+    """How a program that came to a pod's CPU comes out. :param last_s: when the node was last read."""
+    last_ns = None if last_s is None else round(last_s * SECOND)
+    following = Following(source="kubelet", gap_ns=2 * SECOND, last_reading_ns=last_ns)
+    row = init(at_s, ms, where, comm="guest")
+    found = evidence(cpu_use=(use("db", 2),), intruders=(row,), following=following, later=later)
+    return exclusive_cpus.RULE.check(claim_set(claim_db(pod_uid="u"), NEW), found)[0].outcome.value
+
+
+@pytest.mark.parametrize(
+    ("at_s", "last_s", "outcome"), [(9.6, 9.5, "undecided"), (9.4, 9.5, "failed"), (5, -3, "undecided")]
+)
+def test_the_time_of_the_last_reading_counts_where_it_is_known(at_s: float, last_s: float, outcome: str) -> None:
+    """And not the longest time between two: who was there when the node was read is a stranger."""
+    assert came(at_s, 8, last_s) == outcome
+
+
+BEGAN = Claim(name="new2", pod="x", cgroup="/kubepods/podx/c", cpus=cpus("1"))
+NEXT = claim_db(cgroup="/kubepods/poda/db2", pod_uid="u")
+
+
+@pytest.mark.parametrize(
+    ("ms", "later", "where", "outcome"),
+    [
+        (8, BEGAN, "/kubepods/podx/c/inner", "passed"),
+        (1_700, BEGAN, "/kubepods/podx/c", "failed"),
+        (8, BEGAN, "/kubepods/podx/d", "undecided"),
+        (1_700, NEXT, "/kubepods/poda/db2", "passed"),
+        (1_700, replace(NEXT, cpus=cpus("3")), "/kubepods/poda/db2", "failed"),
+        (1_700, replace(NEXT, pod_uid="again"), "/kubepods/poda/db2", "failed"),
+        (1_700, replace(NEXT, name="db#2"), "/kubepods/poda/db2", "failed"),
+    ],
+    ids=["another's start", "too long", "elsewhere", "next life", "of other CPUs", "of another pod", "beside it"],
+)
+def test_the_reading_after_the_window_says_whose_it_is(ms: float, later: Claim, where: str, outcome: str) -> None:
+    """A container that began at the window's end is excused as one that began in it; the owner's next life owns."""
+    assert came(9.6, ms, 9.5, later, where=where) == outcome
+    assert came(9.6, 8, 9.5, where=where) == "undecided"
+
+
 def test_without_a_node_that_is_followed_no_start_is_expected() -> None:
     """Claims of a file are complete before the window opens: whoever is elsewhere in the pods' tree is foreign."""
     found = evidence(intruders=(init(1),), transitions=(began(3),))

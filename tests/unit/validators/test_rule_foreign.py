@@ -100,6 +100,15 @@ def test_an_init_container_reuses_its_pods_cpus() -> None:
     assert exclusive(with_rows(use("other", 2)), claim_db(), stranger).outcome is Outcome.FAILED
 
 
+@pytest.mark.parametrize(("uid", "outcome"), [("u-2", "failed"), ("u-1", "passed"), ("", "passed")])
+def test_a_pod_that_is_made_again_under_its_name_is_another(uid: str, outcome: str) -> None:
+    """The old one still ends while the new one runs on its CPUs: only where the UIDs are known can that be said."""
+    again = claim_db(name="db#2", cgroup="/kubepods/poda2/db", pod_uid=uid, cpus=cpus("2"))
+    found = evidence(cpu_use=(use("db", 2), use("db#2", 2)))
+    verdict = exclusive_cpus.RULE.check(claim_set(claim_db(pod_uid="u-1"), again), found)[0]
+    assert verdict.outcome.value == outcome
+
+
 def test_a_pods_pool_is_shared_within_the_pod() -> None:
     """Containers of one pod share its pool; another pod does not."""
     one = claim_db(isolation=Isolation.POD)

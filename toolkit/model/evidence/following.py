@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
@@ -49,6 +50,8 @@ class Following:
     :param gap_ns: the longest time without such a reading: from the last one before the window, to the window's end.
     :param slack_ns: beyond the reconcile period, until a change that is late counts as missed.
     :param missing: what could not be read at the last reading and when it was asked in vain, a line each.
+    :param last_reading_ns: when the last reading began whose word the window's claims have; since the window opened.
+        ``None``: not written down (evidence of older versions); no longer before the end than ``gap_ns``.
     """
 
     source: str
@@ -57,13 +60,19 @@ class Following:
     gap_ns: int = 0
     slack_ns: int = 0
     missing: tuple[str, ...] = ()
+    last_reading_ns: int | None = None
 
 
 @stage_value
 @dataclass(frozen=True, kw_only=True)
 class FollowEvidence:
-    """Of one window; nothing where claims come from a file or a plan."""
+    """Of one window; nothing where claims come from a file or a plan.
+
+    :param later: claims of cgroups that no reading of the window knew, by the reading after it: of containers that
+        began at its end.
+    """
 
     following: Following | None = None
     giving_back: tuple[GivingBack, ...] = ()
     making: tuple[Making, ...] = ()
+    later: tuple[Claim, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolkit.model.claims import Claim
+from toolkit.model.names import printable
 from toolkit.model.serde import to_data
 from toolkit.sources.kubelet.claims import NodeClaims, Promise
 
@@ -42,7 +43,12 @@ def claims_data(node: NodeClaims) -> dict[str, Any]:
 def _bare(promise: Promise) -> Claim:
     subject = promise.subject
     return Claim(
-        name=subject.name, cgroup=subject.cgroup, pod=subject.pod, container=subject.container, kind=subject.kind
+        name=subject.name,
+        cgroup=subject.cgroup,
+        pod=subject.pod,
+        pod_uid=printable(subject.pod_uid),
+        container=subject.container,
+        kind=subject.kind,
     )
 
 

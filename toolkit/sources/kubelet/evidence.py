@@ -39,7 +39,14 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     made = frozenset(p.claim.name for p in node.promises if p.claim is not None and is_being_made(p.subject))
     late = behind(reading, node)
     claims = tuple(
-        Claim(name=claim.name, cgroup=claim.cgroup, pod=claim.pod, container=claim.container, kind=claim.kind)
+        Claim(
+            name=claim.name,
+            cgroup=claim.cgroup,
+            pod=claim.pod,
+            pod_uid=claim.pod_uid,
+            container=claim.container,
+            kind=claim.kind,
+        )
         if claim.name in made
         else replace(
             _in_force(claim, None if claim.name in late else asked.get(claim.name)),

@@ -2,116 +2,37 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.toolkit.sources.made_node import KUBEPODS, process, write
-from tests.unit.toolkit.sources.socket_server import CRI, container, field, labels, sandbox, served, status
-from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
-from toolkit.allocation.cpu.state import CpuState
+from tests.unit.toolkit.sources.kubelet.followed_node import (
+    BOX,
+    DB,
+    EXITED,
+    WEB,
+    Node,
+    back,
+    claim,
+    cpus,
+    made_node,
+)
+from tests.unit.toolkit.sources.made_node import KUBEPODS, write
+from tests.unit.toolkit.sources.socket_server import container, labels, status
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer
 from toolkit.sources.kubelet import follow
 from toolkit.sources.kubelet.follow import TURNS, KubeletSource
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.live_source import SourceReading
-
-EXITED = 2
-DB, WEB, BOX = "aa" * 32, "bb" * 32, "cc" * 32
-CONFIG = """apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-cpuManagerPolicy: static
-reservedSystemCPUs: "0"
-"""
-
-
-class Node:
-    """A node of four CPUs whose files and runtime say what a test lets them say.
-
-    At first ``db/main`` owns CPUs 2-3, and ``web/app`` shares 0-1; all layers agree.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.asked: list[str] = []
-        """Ids whose status was asked for, in order."""
-        self._listed: dict[str, bytes] = {}
-        self._said: dict[str, bytes] = {}
-        process(root, 42, "kubelet", "/kubelet.service", [])
-        write(root, "sys/devices/system/cpu/online", "0-3\n")
-        self.configure("")
-        self.state("0-1", db="2-3")
-        self.runs(DB, "db", "main", "2-3")
-        self.runs(WEB, "web", "app", "0-1")
-        self.source = KubeletSource(Places(root=root, cri=f"unix://{root}/c.sock"))
-
-    def configure(self, more: str) -> None:
-        """Write the kubelet's configuration with more lines."""
-        write(self.root, "var/lib/kubelet/config.yaml", CONFIG + more)
-
-    def state(self, default: str, **entries: str) -> None:
-        """Write the state file: the shared pool, and the CPUs of ``main`` of each pod."""
-        owners = {f"u-{pod}": {"main": CpuSet.parse(cpus)} for pod, cpus in entries.items()}
-        state = CpuState(policy_name="static", default=CpuSet.parse(default), entries=owners)
-        write(self.root, "var/lib/kubelet/cpu_manager_state", write_cpu_checkpoint(state, pod_level=False))
-
-    def runs(self, one: str, pod: str, name: str, cpus: str, *, cgroup: str | None = None, state: int = 1) -> None:
-        """Let a container exist, asked for these CPUs. :param cgroup: what its cgroup has, if it is something else."""
-        self._listed[one] = container(one, BOX, name, labels(f"u-{pod}", pod, name), state=state)
-        self._said[one] = status(one, f"/kubepods/podu-{pod}/{one}", cpus)
-        write(self.root, f"{KUBEPODS}/podu-{pod}/{one}/cpuset.cpus", f"{cpus if cgroup is None else cgroup}\n")
-        write(self.root, f"{KUBEPODS}/podu-{pod}/{one}/cgroup.procs", "77\n")
-
-    def ends(self, one: str) -> None:
-        """Let a container be gone for the runtime."""
-        del self._listed[one], self._said[one]
-
-    def listing(self, _: bytes) -> bytes:
-        """Answer ListContainers."""
-        return b"".join(field(1, entry) for entry in self._listed.values())
-
-    def status_of(self, request: bytes) -> bytes:
-        """Answer ContainerStatus."""
-        self.asked.append(request[2:66].decode())
-        return self._said[self.asked[-1]]
-
-    def read(self) -> SourceReading:
-        """Read it once."""
-        self.asked.clear()
-        return self.source.read()
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    """The node, served; its root is short enough for a socket's path."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = Node(Path(folder))
-        boxes = field(1, sandbox(BOX, "u-db", "db"))
-        answers = {"ListContainers": made.listing, "ContainerStatus": made.status_of}
-        with served(made.root / "c.sock", CRI, Version=field(2, "containerd"), ListPodSandbox=boxes, **answers):
-            yield made
-
-
-def claim(reading: SourceReading, name: str) -> Claim:
-    """Return the one claim of this name."""
-    (found,) = (one for one in reading.claims.claims if one.name == name)
-    return found
-
-
-def cpus(reading: SourceReading) -> dict[str, str]:
-    """What containers hold."""
-    return {one.name: str(one.cpus) for one in reading.claims.claims if one.kind.carries_tasks}
-
-
-def back(reading: SourceReading) -> dict[str, str]:
-    """What they must give back."""
-    return {name: str(found) for name, found in reading.giving_back.items()}
+    """The node, served."""
+    with made_node() as made:
+        yield made
 
 
 def test_layers_that_agree_hold_what_they_say(node: Node) -> None:

@@ -1,0 +1,54 @@
+"""Containers that the runtime is making, and pods that are made again under their name, on a node that is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.toolkit.sources.kubelet.followed_node import (
+    BOX,
+    CREATED,
+    EXITED,
+    Node,
+    cpus,
+    made_node,
+)
+from tests.unit.toolkit.sources.made_node import KUBEPODS, write
+from tests.unit.toolkit.sources.socket_server import container, labels, status
+from validators import view
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    """The node, served."""
+    with made_node() as made:
+        yield made
+
+
+def test_a_container_that_the_runtime_has_created_is_named_as_one(node: Node) -> None:
+    """Its runtime may sit in its cgroup already: where that is, and no claim; once it runs it is a claim and is being
+    made no longer. One that has ended is neither.
+    """
+    new, old = "ee" * 32, "ff" * 32
+    node.state("0-1", db="2", new="3")
+    node.runs(new, "new", "main", "3", state=CREATED)
+    node.runs(old, "old", "main", "0-1", state=EXITED)
+    made = node.read()
+    node.runs(new, "new", "main", "3")
+    runs = node.read()
+
+    assert (made.making, "new/main" in cpus(made)) == ((f"/kubepods/podu-new/{new}",), False)
+    assert (runs.making, cpus(runs)["new/main"]) == ((), "3")
+
+
+def test_a_pod_that_is_made_again_is_another_pod(node: Node) -> None:
+    """Two at once under one name: each claim has the UID of its pod."""
+    one = "ee" * 32
+    node._listed[one] = container(one, BOX, "main", labels("u-again", "db", "main"))
+    node._said[one] = status(one, f"/kubepods/podu-again/{one}", "0-1")
+    write(node.root, f"{KUBEPODS}/podu-again/{one}/cpuset.cpus", "0-1\n")
+    both = [one for one in node.read().claims.claims if one.pod == "db"]
+
+    assert sorted(one.pod_uid for one in both) == ["u-again", "u-db"]
+    assert not view.same_pod(*both)
