@@ -76,7 +76,7 @@ def interrupt(node: Path) -> None:
 def test_install_twice_and_away_again(inventory: Path, home: Path, project: Path, wheels: Path, tmp_path: Path) -> None:
     """check changes nothing, the first run installs the checkout, the second changes nothing, absent removes all.
 
-    The first run finds what an interruption left and does it again. (A node that has nothing: ``test_ansible_fleet.py``.)
+    The first run finds what an interruption left and does it again. (A node that has nothing: the tests of the fleet.)
     It lets the role build the wheels, and the second is given others, built apart from the same sources: they are the
     same bytes, so nothing is installed again.
     """
