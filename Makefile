@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 ARGS ?=
 # The interpreter of the venv must not be mixed with packages of the caller's own environment.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# Many images set this; each worker and each program under test would then compile all of pinproof again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # `PATH` for tools that a test starts by name (ansible-playbook, ruff) and for tools in sbin.
 export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/local/sbin:/usr/sbin:/sbin

@@ -49,9 +49,9 @@ exec chroot "$root" /usr/sbin/sshd -f /dev/null -D -e -h /run/node/hostkey -o 'S
 
 
 class Fleet:
-    """Three (or so) nodes and a hub, alive between ``__enter__`` and ``__exit__``."""
+    """Nodes and a hub, alive between ``__enter__`` and ``__exit__``."""
 
-    def __init__(self, folder: Path, size: int = 3) -> None:
+    def __init__(self, folder: Path, size: int = 2) -> None:
         self.folder = folder
         self.names = tuple(f"node{number}" for number in range(1, size + 1))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}

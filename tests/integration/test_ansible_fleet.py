@@ -1,4 +1,4 @@
-"""The roles over ssh, on three nodes made of namespaces: mechanics, evidence, and what one bad node does to the others.
+"""The roles over ssh, on two nodes made of namespaces: mechanics, evidence, and what one bad node does to the others.
 
 The nodes share one kernel, so real jobs that load it run over the local connection instead (`test_ansible_jobs.py`).
 """
@@ -27,7 +27,7 @@ def host_state() -> tuple[str, str, bool]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Three nodes; afterwards this machine has the links, mounts and folders that it had before."""
+    """Two nodes; afterwards this machine has the links, mounts and folders that it had before."""
     before = host_state()
     with Fleet(tmp_path_factory.mktemp("fleet")) as nodes:
         yield nodes
@@ -86,8 +86,11 @@ def test_second_run_changes_nothing(fleet: Fleet, home: Path, installed: str) ->
 def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(
     fleet: Fleet, home: Path, installed: str, tmp_path: Path
 ) -> None:
-    """Node 1 passes, node 2 fails, node 3 cannot run: each is told apart, and the evidence of each is fetched."""
-    codes = dict(zip(fleet.names, (0, 1, 4), strict=True))
+    """Node 1 passes, node 2 fails: each is told apart, and the evidence of both is fetched.
+
+    Every other ending, beside these and in one play: ``test_ansible_local.py``.
+    """
+    codes = dict(zip(fleet.names, (0, 1), strict=True))
     for name, code in codes.items():
         job = f"mkdir -p runs/r1; hostname >runs/r1/evidence.json; exit {code}"
         assert fleet.ssh(name, f"printf '#!/bin/sh\\n%s\\n' '{job}' >/run/job; chmod +x /run/job").returncode == 0
@@ -96,10 +99,10 @@ def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(
     done = play("conformance.yml", fleet.inventory(), home, variables=[variables], through=fleet.controller())
 
     assert done.code != 0
-    assert {name: counters["failed"] for name, counters in done.recap.items()} == {"node1": 0, "node2": 1, "node3": 1}
+    assert {name: counters["failed"] for name, counters in done.recap.items()} == {"node1": 0, "node2": 1}
     outcomes = {path.parts[-3]: json.loads(path.read_text()) for path in tmp_path.glob("*/*/outcome.json")}
     assert {name: outcome["exit_code"] for name, outcome in outcomes.items()} == codes
-    assert [outcomes[name]["outcome"] for name in fleet.names] == ["passed", "failed", "unsupported"]
+    assert [outcomes[name]["outcome"] for name in fleet.names] == ["passed", "failed"]
     for name in fleet.names:
         (evidence,) = tmp_path.glob(f"{name}/conformance-*/runs/r1/evidence.json")
         assert evidence.read_text().strip() == name

@@ -7,6 +7,7 @@ counts like one at the top.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,8 +67,13 @@ def module_file(name: str) -> Path:
     return PROJECT / f"{name.replace('.', '/')}.py"
 
 
-def imported(source: str, module: str, is_package: bool) -> Iterator[tuple[str, int]]:
-    """Every module that a source text imports, with its line; relative names made absolute."""
+@functools.cache
+def imported(source: str, module: str, is_package: bool) -> tuple[tuple[str, int], ...]:
+    """Every module that a source text imports, with its line; relative names made absolute. Each text is read once."""
+    return tuple(_imported(source, module, is_package))
+
+
+def _imported(source: str, module: str, is_package: bool) -> Iterator[tuple[str, int]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:

@@ -6,6 +6,7 @@ Source: ``docs/principles.md``. Read from the source text, like the direction of
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,15 +36,20 @@ def calls(source: str) -> Iterator[str]:
                 yield node.func.attr
 
 
+@functools.cache
+def called() -> dict[str, frozenset[str]]:
+    """Return file -> what it calls, read once for all names."""
+    return {
+        str(path.relative_to(PROJECT)): frozenset(calls(path.read_text()))
+        for package in ("toolkit", "probes", "validators")
+        for path in (PROJECT / package).rglob("*.py")
+    }
+
+
 @pytest.mark.parametrize("name", ALLOWED)
 def test_only_the_engine_calls(name: str) -> None:
     """Each step of a window has one caller; a second loop would show up here."""
-    found = {
-        str(path.relative_to(PROJECT))
-        for package in ("toolkit", "probes", "validators")
-        for path in (PROJECT / package).rglob("*.py")
-        if name in calls(path.read_text())
-    }
+    found = {path for path, names in called().items() if name in names}
 
     assert bool(found) == bool(ALLOWED[name])
     assert found <= ALLOWED[name], f"{name}() is called by {', '.join(sorted(found - ALLOWED[name]))}"

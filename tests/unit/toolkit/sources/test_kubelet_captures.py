@@ -5,6 +5,7 @@ The expectations come from what was done to each node, and from the truth files,
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -89,8 +90,9 @@ def moment(path: Path) -> str:
     return next(known for known in sorted(FAULTS, key=len, reverse=True) if name.endswith(known))
 
 
+@functools.cache
 def document(path: Path) -> dict[str, object]:
-    """The claims document of a capture, through the verb."""
+    """The claims document of a capture, through the verb; asked for once."""
     result = CliRunner().invoke(claims_command, ["--capture", str(path), "--json"])
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
