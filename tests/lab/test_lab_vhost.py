@@ -80,7 +80,7 @@ print(json.dumps(found))
 def watched(equipped: Guest) -> dict[str, Any]:
     """Let a worker work on its claim's CPU and on another, once for each way in which it came to its claim."""
     load_module(equipped, "vhost_vsock")
-    words = {"home": INSIDE_OF_CLAIM, "away": OUTSIDE, "rounds": 60, "ways": WAYS}
+    words = {"home": INSIDE_OF_CLAIM, "away": OUTSIDE, "rounds": 30, "ways": WAYS}
     return dict(json.loads(equipped.python(WATCH, words, cwd="/opt/pinproof", timeout_s=240).check().text))
 
 

@@ -34,7 +34,7 @@ REQUEST = struct.pack("<QQIIIHHIII", os.getpid(), HOST_CID, 1000, 1, 0, 1, 1, 0,
 TO_OWNER, TO_WORKER = 0, 1
 """The rings of a vsock device: what its owner receives, and what it sends."""
 RING_BYTES = 16384
-PATIENCE_S = 60
+PATIENCE_S = 30
 
 
 class Ring:
