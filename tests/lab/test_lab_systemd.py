@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from tests.lab.harness.guest import Guest
+from tests.lab.harness.node import BUSY, CGROUPS, ROOTFS, claims_of, file
 from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.verdicts import assert_clean, verdicts_of
 
 SYSTEMD = guests(GuestKind(flavour="systemd"))
-CGROUPS = "/sys/fs/cgroup"
-BUSY = "while :; do :; done"
-ROOTFS = """
-mkdir -p /tmp/rootfs/bin; cp /usr/bin/busybox /tmp/rootfs/bin/
-for name in sh sleep; do ln -f /tmp/rootfs/bin/busybox /tmp/rootfs/bin/$name; done
-tar -C /tmp/rootfs -cf /tmp/rootfs.tar .; podman import /tmp/rootfs.tar localhost/lab:1
-"""
-
-
-def claims_of(guest: Guest, option: str) -> dict[str, dict[str, Any]]:
-    done = guest.pinproof("claims", option, "--json", timeout_s=300).check()
-    return {row["name"]: row for row in json.loads(done.text)["claims"]}
-
-
-def file(guest: Guest, cgroup: str, name: str) -> str:
-    return guest.read(f"{CGROUPS}{cgroup}/{name}").strip()
 
 
 @SYSTEMD
@@ -121,7 +105,7 @@ def test_a_reload_takes_back_what_others_wrote(guest: Guest) -> None:
 @SYSTEMD
 def test_podman_by_crun_and_runc(guest: Guest) -> None:
     """Each runtime's container is claimed where its limits are; a reload rounds runc's quota, and that is no fault."""
-    guest.sh(ROOTFS, timeout_s=300)
+    guest.sh(f"{ROOTFS} podman import /tmp/rootfs.tar localhost/lab:1", timeout_s=300)
     run = "run -d --name {name} --cpuset-cpus {cpus} --cpu-quota 33333 localhost/lab:1 /bin/sh -c '" + BUSY + "'"
     guest.sh("podman " + run.format(name="by-crun", cpus="2-3"), timeout_s=300)
     guest.sh("podman --runtime runc " + run.format(name="by-runc", cpus="5"), timeout_s=300)

@@ -23,7 +23,7 @@ from toolkit.sources.programs import output_of
 
 PROPERTIES = (
     *("Id", "ActiveState", "ControlGroup", "AllowedCPUs", "AllowedMemoryNodes"),
-    *("CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec", "CPUWeight", "MemoryMax"),
+    *("CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec", "CPUWeight", "MemoryMax", "Delegate"),
 )
 COMMAND = ("systemctl", "show", "--all", f"--property={','.join(PROPERTIES)}", "*.service", "*.scope", "*.slice")
 EXPECTED = "what `systemctl show` prints about units"
@@ -44,6 +44,12 @@ _UNITS_US = {
 _SPAN = re.compile(r"(\d{1,12})(?:\.(\d{1,6}))?(us|ms|s|min|h|d|w|month|y)", re.ASCII)
 _NUMBER = re.compile(r"\d{1,20}", re.ASCII)
 _QUOTA = ("CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec")
+DELEGATED = (
+    "CPUQuota: a delegated scope's maker writes the quota itself, and tells systemd a rounded one: it is not judged"
+)
+"""runc, also under docker and podman, asks systemd for whole percents of a CPU and then writes the microseconds that it
+was asked for; ``daemon-reload`` writes the rounded ones. Both are right, and systemd knows one of them.
+Source: opencontainers/runc 1.1.5 libcontainer/cgroups/systemd/common.go (``addCpuQuota``), v2.go (``Set``)."""
 _UNSET = ("", "[not set]", "infinity", "18446744073709551615")
 
 
@@ -101,6 +107,9 @@ def _add(unit: dict[str, str], gathering: Gathering) -> None:
         return
     per_second, period = (_span(unit.get(key, ""), name, key, gathering) for key in _QUOTA)
     quota, period_us = quota_in_force(per_second, period)
+    if quota is not None and name.endswith(".scope") and unit.get("Delegate") == "yes":
+        gathering.missing(name, DELEGATED)
+        quota, period_us = None, PERIOD_US
     claim = Claim(
         name=name,
         cgroup=from_text(cgroup),

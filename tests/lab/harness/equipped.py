@@ -1,4 +1,4 @@
-"""A guest with the project's tests and their foreign program in it."""
+"""A guest with the project's tests and their foreign program in it, and modules of its kernel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.harness import image, initramfs
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.guest_files import PROJECT
 
@@ -23,3 +24,13 @@ def equipped(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Guest:
     guest.put_project("tests")
     guest.put({PLANTER: program.read_bytes()}, PROJECT)
     return guest
+
+
+def load_module(guest: Guest, name: str) -> None:
+    """Load a module of the guest's kernel, with what it needs: guests have none but those that their root needs."""
+    files = initramfs.module_files(image.current().kernels, guest.release, [name])
+    guest.put({path.name: initramfs.module_text(path) for path in files}, "/run/modules")
+    loaded = guest.read("/proc/modules").splitlines()
+    for path in files:
+        if not any(line.startswith(f"{path.name.partition('.')[0]} ") for line in loaded):
+            guest.run(["insmod", f"/run/modules/{path.name}"]).check()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab.harness import settings
@@ -34,10 +35,10 @@ def archive(entries: dict[str, bytes | None]) -> bytes:
     return bytes(out)
 
 
-def module_files(kernels: Path, release: str) -> list[Path]:
+def module_files(kernels: Path, release: str, modules: Sequence[str] = MODULES) -> list[Path]:
     """Return the modules with everything they depend on, in loading order; built-in ones need no file."""
     files: list[Path] = []
-    for module in MODULES:
+    for module in modules:
         command = [tool("modprobe"), "--dirname", str(kernels), "--set-version", release, "--show-depends", module]
         listing = subprocess.run(command, capture_output=True, text=True, check=False)
         if listing.returncode:
@@ -49,6 +50,12 @@ def module_files(kernels: Path, release: str) -> list[Path]:
     return files
 
 
+def module_text(path: Path) -> bytes:
+    """Return a module as insmod takes it: Debian 6.12's are compressed."""
+    data = path.read_bytes()
+    return lzma.decompress(data) if path.suffix == ".xz" else data
+
+
 def build(image: Image, release: str) -> Path:
     """Return the initramfs for a kernel, made when it does not exist yet."""
     entries: dict[str, bytes | None] = {"bin": None, "modules": None, "dev": None}
@@ -58,8 +65,7 @@ def build(image: Image, release: str) -> Path:
         entries[name] = (settings.INSIDE / name).read_bytes()
     order = []
     for path in module_files(image.kernels, release):
-        data = path.read_bytes()
-        entries[f"modules/{path.name.removesuffix('.xz')}"] = lzma.decompress(data) if path.suffix == ".xz" else data
+        entries[f"modules/{path.name.removesuffix('.xz')}"] = module_text(path)
         order.append(path.name.removesuffix(".xz"))
     entries["modules/order"] = "".join(f"{name}\n" for name in order).encode()
     data = archive(entries)

@@ -109,6 +109,21 @@ def test_values_that_nobody_can_judge(tmp_path: Path) -> None:
         assert f"pinproof: not read: a.service: {word}" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("unit", "delegate", "quota_us"),
+    [("a.scope", "yes", None), ("a.scope", "no", 34_000), ("a.service", "yes", 34_000)],
+)
+def test_the_quota_of_a_delegated_scope(tmp_path: Path, unit: str, delegate: str, quota_us: int | None) -> None:
+    """runc writes 33333 us where it tells systemd 34 %: what systemd knows of a container's scope is no promise."""
+    file = tmp_path / "show"
+    quota = "CPUQuotaPerSecUSec=340ms\nCPUQuotaPeriodUSec=100ms\n"
+    text = f"Id={unit}\nActiveState=active\nControlGroup=/{unit}\nAllowedCPUs=2-3\nDelegate={delegate}\n{quota}"
+    file.write_text(text)
+    claims, missing = claims_of(file)
+    assert (claims[unit]["cpus"], claims[unit]["quota_us"]) == ("2-3", quota_us)
+    assert (unit in missing) is (quota_us is None)
+
+
 def test_hostile_names(tmp_path: Path) -> None:
     """A name cannot steer a terminal, nor lead out of the cgroup tree, nor pass for one of our own controls."""
     hostile = "Id=x\x1b[2J\u202e.service\nActiveState=active\nControlGroup=/a\x1b.slice\nCPUWeight=9\n"
