@@ -70,12 +70,18 @@ def _reservations(scenario: Scenario, topology: Topology) -> Iterator[tuple[str,
             yield f"{part}.cpu", with_kubelet(scenario, **{part: {**kubelet[part], "cpu": str(more)}})
     for number, row in enumerate(kubelet.get("reservedMemory", ())):
         node = next(one for one in machine_of(topology).nodes if one.id == row["numaNode"])
-        kept = {key: value for key, value in kubelet["systemReserved"].items() if key != "memory"}
-        nearly_all = f"{(node.memory_bytes >> 20) - 1}Mi"
+        system = dict(kubelet["systemReserved"])
+        # What the two differ by is the threshold of eviction: the kubelet does not start unless the sums are equal.
+        gap = _bytes(row["limits"]["memory"]) - _bytes(system["memory"])
+        nearly_all = node.memory_bytes // MIB * MIB - MIB
         rows = [dict(one) for one in kubelet["reservedMemory"]]
-        rows[number] = {"numaNode": row["numaNode"], "limits": {**row["limits"], "memory": nearly_all}}
-        other = with_kubelet(scenario, systemReserved={**kept, "memory": nearly_all}, reservedMemory=rows)
+        rows[number] = {"numaNode": row["numaNode"], "limits": {**row["limits"], "memory": str(nearly_all)}}
+        other = with_kubelet(scenario, systemReserved={**system, "memory": str(nearly_all - gap)}, reservedMemory=rows)
         yield f"reservedMemory of node {row['numaNode']}", other
+
+
+def _bytes(text: str) -> int:
+    return Quantity.parse(text, "memory").value
 
 
 def owned(scenario: Scenario, topology: Topology) -> CpuSet:

@@ -45,8 +45,14 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "pod-level-burstable",
         "align-by-socket",
     ),
-    # Shows memory.
-    "topologyManagerPolicy=single-numa-node": ("hugepages-touched", "memory-app", "memory-init-and-app", "memory-pods"),
+    # Shows memory; of the host's own devices QEMU names no node, so they pull no CPU to one.
+    "topologyManagerPolicy=single-numa-node": (
+        "device-udev",
+        "hugepages-touched",
+        "memory-app",
+        "memory-init-and-app",
+        "memory-pods",
+    ),
     # The gates hide options; that pods get the same without them is what is shown.
     "CPUManagerPolicyAlphaOptions=False": (
         "gates-off-four-and-two",

@@ -19,6 +19,7 @@ from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import PciDevice, Topology
 from toolkit.scenario_file import parse_scenario
+from toolkit.session.deciders import homeless
 from toolkit.session.from_plan import claim_set
 from toolkit.session.planning import plan_scenario
 
@@ -96,6 +97,15 @@ def test_nothing_is_promised_of_a_device_without_a_node_or_without_the_policy() 
 
     assert main(read(devices="udev", pods=asked), host(-1)).devices == ()
     assert main(read(devices="udev", pods=asked, kubelet=free), host(1)).devices == ()
+
+
+def test_a_machine_without_the_devices_is_no_place_for_the_scenario() -> None:
+    """As many are needed as admitted pods ask for; what is to be refused may ask for more."""
+    two = read(devices="udev", pods=[pod("db", cpu="1", **{"pci/0200": "1"}), pod("web", cpu="1", **{"pci/0200": "1"})])
+    refused = replace(two, rejected_pods={"web": ""})
+
+    assert homeless(two, host(0)) == "needs 2 PCI devices pci/0200 (this machine has 1)"
+    assert homeless(refused, host(0)) is None
 
 
 def test_devices_of_the_file_that_are_no_pci_devices_are_not_looked_up() -> None:
