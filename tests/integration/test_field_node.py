@@ -244,7 +244,7 @@ def test_an_api_that_calls_the_shared_pool_exclusive(site: Site, tmp_path: Path)
 def test_cpus_of_a_container_that_crashed_are_leaked(site: Site, tmp_path: Path) -> None:
     """F6: its pod is removed, its CPUs are never given back: a leak, once two reconciles have passed."""
     kubelet = Kubelet(site.node, site.kubelet(PLAIN), CpuSet.of((0, 1)), entries={G1: {"main": CpuSet.of((1,))}})
-    with watching(kubelet, tmp_path / "w", 2.0) as watch:
+    with watching(kubelet, tmp_path / "w", 5.0) as watch:
         watch.pass_windows(1)
         assert watch.failed("checkpoint") == []
         site.node.remove_pod(site.owner[0])
