@@ -289,7 +289,10 @@ def load_scenario(path: Path) -> Scenario:
 
 @functools.cache
 def load_catalogue() -> tuple[Scenario, ...]:
-    """Read the scenarios that ship with pinproof, in file name order; once in a process, for they do not change."""
-    folder = resources.files("validators") / "scenarios"
-    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
-    return tuple(parse_scenario(entry.read_text(encoding="utf-8"), entry.name) for entry in files)
+    """Read the scenarios that ship with pinproof, in file name order; once in a process, for they do not change.
+
+    What some of them name (a kubelet's configuration, Pod manifests) lies in folders beside them.
+    """
+    with resources.as_file(resources.files("validators") / "scenarios") as folder:
+        files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda one: one.name)
+        return tuple(parse_scenario(one.read_text(encoding="utf-8"), one.name, folder) for one in files)

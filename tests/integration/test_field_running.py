@@ -12,9 +12,9 @@ from tests.integration.probe_lab import accepted, wait_for
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
-from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence
+from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome
 from toolkit.session import observe
@@ -157,3 +157,54 @@ def test_an_update_that_blocks_for_long(kept: Prepared) -> None:
 
     assert outcomes[1] is Outcome.FAILED
     assert outcomes[0] is not Outcome.FAILED
+
+
+def test_unbound_kernel_workers_on_an_exclusive_cpu(kept: Prepared, tmp_path: Path) -> None:
+    """F20: work that the kernel does for others (here: writing their pages to the disk) lands on an exclusive CPU.
+
+    Under ``strict-isolation`` that is a failure of its own, without anybody else's task; beside pods it is noise.
+    """
+    spin = (Workload(kind=SPIN, threads=2),)
+    request = SandboxRequest(
+        parents=(CgroupRequest(path="pod"),),
+        containers=(
+            ContainerRequest(
+                claim="db", cgroup=CgroupRequest(path="pod/db", cpus=OWN), workloads=(Workload(kind=PULSE),)
+            ),
+            ContainerRequest(claim="web", cgroup=CgroupRequest(path="pod/web", cpus=REST), workloads=spin),
+        ),
+    )
+    with sandbox(request, run_id="field-workers") as live:
+        (place,) = [one.cgroup for one in live.value.containers if one.claim == "db"]
+        claims = ClaimSet(
+            claims=(Claim(name="db", pod="db", cgroup=place, cpus=OWN, isolation=Isolation.CONTAINER),),
+            policy=ExclusivePolicy.STRICT_ISOLATION,
+        )
+        window = observe.Window(run_id="field-workers", duration_s=None, prepared=kept)
+        with observe.observation(claims, window) as opened:
+            wait_for(lambda: _written(tmp_path) and bool(_workers(opened.snapshot())), "a kernel worker on it")
+            evidence = opened.close()
+    workers = _workers(evidence)
+
+    assert {row.owner for row in workers} == {OwnerClass.KTHREAD}
+    for policy, intruders, outcome in (
+        (ExclusivePolicy.STRICT_ISOLATION, workers, Outcome.FAILED),
+        (ExclusivePolicy.STRICT_ISOLATION, (), Outcome.PASSED),
+        (ExclusivePolicy.K8S, workers, Outcome.PASSED),
+    ):
+        seen = replace(evidence, intruders=intruders)
+        verdicts = {(one.rule, one.subject): one for one in judge(replace(claims, policy=policy), seen)}
+        found = verdicts["exclusive-cpus", "db"]
+        assert found.outcome is outcome, (policy, found.reason)
+
+
+def _written(folder: Path) -> bool:
+    """Give the kernel pages to write. :returns: whether it has."""
+    (folder / "dirty").write_bytes(os.urandom(1 << 20))
+    os.sync()
+    return True
+
+
+def _workers(evidence: Evidence) -> tuple[Intruder, ...]:
+    """Unbound workers that ran on the exclusive CPU ("kworker/u4:1")."""
+    return tuple(row for row in evidence.intruders if row.cpu in OWN and row.comm.startswith("kworker/u"))

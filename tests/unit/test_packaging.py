@@ -67,7 +67,7 @@ def run_unpacked(unpacked: Path, *arguments: str) -> subprocess.CompletedProcess
     [
         ("probes", ("*/*.bpf.c", "*/*.h")),
         ("probes/kernel_tree", ("**/*.h",)),
-        ("validators/scenarios", ("*.yaml",)),
+        ("validators/scenarios", ("*.yaml", "node/*.yaml")),
         (".", ("toolkit/**/*.json", "probes/**/*.json", "validators/**/*.json", "*/py.typed")),
     ],
 )

@@ -10,6 +10,7 @@ from toolkit.allocation import admission as refusals
 from toolkit.allocation.cgroup_values import CpuValues
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.cpu.requests import whole_cpus
+from toolkit.allocation.device.manager import DEVICES_UNAVAILABLE
 from toolkit.allocation.node import Admission, Node
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
 from toolkit.model.claims import NO_QUOTA, Isolation
@@ -157,6 +158,8 @@ def refusal(node: Node, pod: Pod, result: Admission) -> str:
         return f"refused by the CPU Manager: full-pcpus-only gives whole cores only. {result.message}"
     if result.reason == refusals.EMPTY_POD_SHARED_POOL:
         return "refused: its exclusive containers use up the pod's budget, and others need a share of it"
+    if DEVICES_UNAVAILABLE in result.message:
+        return f"refused by the Device Manager: {result.message}"
     free = node.cpu_state.default
     manager = "Memory Manager" if "[memorymanager]" in result.message else "CPU Manager"
     return f"refused by the {manager}: {result.message} (shared pool now: {free or 'none'})"

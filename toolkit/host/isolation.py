@@ -30,6 +30,7 @@ def read_isolation(tree: SysTree, topology: Topology) -> IsolationFacts:
     cgroups = list(_cgroups(tree))
     return IsolationFacts(
         kernel=tree.name("proc/sys/kernel/osrelease") or "",
+        kernel_build=tree.name("proc/sys/kernel/version") or "",
         online=topology.online,
         isolated=topology.isolated,
         nohz_full=topology.nohz_full,

@@ -71,12 +71,14 @@ class Partition:
 class IsolationFacts:
     """What was read; ``None``: there is no such file here, or it is not readable.
 
-    :param rcu_nocbs: of the command line. :param irqbalance: whether it runs.
+    :param kernel_build: what names the build; Debian puts the version there. :param rcu_nocbs: of the command line.
+    :param irqbalance: whether it runs.
     :param irqbalance_banned: CPUs that its file bans.
     :param kubepods: effective CPUs of the kubelet's cgroup, by path.
     """
 
     kernel: str
+    kernel_build: str = ""
     online: CpuSet
     isolated: CpuSet
     nohz_full: CpuSet

@@ -6,6 +6,7 @@ Source: ``docs/specification.md``; :mod:`toolkit.allocation.sources`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from pydantic.alias_generators import to_camel
@@ -39,10 +40,30 @@ def devices_of(scenario: Scenario, topology: Topology, where: str) -> tuple[Devi
 
 
 def homeless(scenario: Scenario, topology: Topology) -> str | None:
-    """Return which NUMA nodes of a scenario's devices the machine does not have; ``None``: it has them all."""
+    """Return which devices that pods need, or NUMA nodes of a scenario's devices, the machine does not have.
+
+    ``None``: it has them all. Pods that are to be refused may ask for more.
+    """
+    if scenario.devices_of_host:
+        found = Counter(device.resource for device in host_devices(topology))
+        asked = _asked(scenario)
+        few = next((name for name in sorted(asked) if found[name] < asked[name]), None)
+        return few and f"needs {asked[few]} PCI devices {few} (this machine has {found[few]})"
     wanted = {node for device in read_devices(list(scenario.devices), "devices") for node in device.numa}
     far = sorted(wanted - {node.id for node in topology.kubelet.nodes})
     return f"needs NUMA node {far[0]} for its devices" if far else None
+
+
+def _asked(scenario: Scenario) -> Counter[str]:
+    """Count the host's own devices that the containers of admitted pods ask for, by resource."""
+    total: Counter[str] = Counter()
+    for pod in scenario.pods:
+        if pod["metadata"]["name"] in scenario.rejected_pods:
+            continue
+        for container in pod["spec"].get("containers", ()):
+            limits = container.get("resources", {}).get("limits", {})
+            total.update({name: int(amount) for name, amount in limits.items() if name.startswith(PCI_RESOURCE)})
+    return total
 
 
 def host_devices(topology: Topology) -> tuple[Device, ...]:

@@ -166,4 +166,4 @@ def _kubepods(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
 
 
 def _kernel(facts: IsolationFacts, _roles: CpuRoles) -> Iterator[Finding]:
-    yield from kernel_findings(facts.kernel)
+    yield from kernel_findings(facts.kernel, facts.kernel_build)

@@ -1,8 +1,10 @@
 """Kernel versions with known defects of cpusets and CFS bandwidth: what each breaks, and what to do.
 
 By the number of the version: nothing that the kernel shows says more. Distributions carry mended commits under lower
-numbers, so each is a disturbance to look into, no proof.
-Source: docs/facts.md K11, K18, K20; docs/failures.md F58.
+numbers, so each is a disturbance to look into, no proof. Of Debian's kernels the number is in the build, for their
+release names the interface ("6.1.0-31-amd64").
+Source: docs/facts.md K11, K18, K20; docs/failures.md F58. Patch releases: the announcements of stable kernels
+that list the commit (4.14.154, 4.19.84, 5.3.9; 5.15.161, 6.1.93, 6.6.33, 6.8.12, 6.9.3).
 """
 
 from __future__ import annotations
@@ -45,9 +47,11 @@ DEFECTS = (
         id="kernel-quota-drift",
         until=(4, 18),
         mended=(((4, 14), 154),),
-        commit="512ac999d275",
-        breaks="Slices of quota expire by clocks that drift apart: containers far below their CPU limit are throttled "
-        "(F58).",
+        # What 4.14.154 has is the later commit, which does without expiry. An older one has either defect: 512ac999d275
+        # may have been carried back to it, alone.
+        commit="de53fd7aedb1",
+        breaks="Slices of quota expire by clocks that drift apart, or unused where 512ac999d275 mended that alone: "
+        "containers below their CPU limit are throttled (F58).",
     ),
     KernelDefect(
         id="kernel-quota-slices",
@@ -69,16 +73,23 @@ DEFECTS = (
         id="kernel-burst-lost",
         since=(5, 14),
         until=(6, 10),
+        mended=(((5, 15), 161), ((6, 1), 93), ((6, 6), 33), ((6, 8), 12), ((6, 9), 3)),
         commit="49217ea147df",
-        breaks="A write to cpu.max changes cpu.max.burst, too: the burst that was set is lost (K20).",
+        breaks="A write to cpu.max makes cpu.max.burst a thousandth: the burst that was set is lost (K20).",
         remedy="write cpu.max.burst after each write to cpu.max",
     ),
 )
 
 
-def kernel_findings(release: str) -> Iterator[Finding]:
-    """Yield the defects of a kernel. :param release: text of ``/proc/sys/kernel/osrelease``."""
-    match = re.match(r"(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?", release, re.ASCII)
+_NUMBER = r"(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?"
+
+
+def kernel_findings(release: str, build: str = "") -> Iterator[Finding]:
+    """Yield the defects of a kernel.
+
+    :param release: text of ``/proc/sys/kernel/osrelease``. :param build: of ``/proc/sys/kernel/version``.
+    """
+    match = re.search(rf"\bDebian {_NUMBER}", build, re.ASCII) or re.match(_NUMBER, release, re.ASCII)
     if match is None:
         return
     version, patch = (int(match[1]), int(match[2])), int(match[3] or 0)

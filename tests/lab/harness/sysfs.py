@@ -1,7 +1,8 @@
 """A lab machine's kernel files, written down without starting it: what would fit that machine can be computed on the
 host, by the same reader and the same rules as in the guest.
 
-Only what the readers ask for: CPUs, their cores, sockets, dies and L3 caches, NUMA nodes with memory and distances.
+Only what the readers ask for: CPUs, their cores, sockets, dies and L3 caches, NUMA nodes with memory and distances, and
+of PCI devices the host bridge, of which QEMU names no node.
 Source: Documentation/ABI/stable/sysfs-devices-system-cpu, sysfs-devices-node.
 """
 
@@ -60,6 +61,9 @@ def write(topology: Topology, root: Path) -> None:
             (folder / f"cpu{cpu}").symlink_to(f"../../cpu/cpu{cpu}")
             (cpus / f"cpu{cpu}/node{number}").symlink_to(f"../../node/node{number}")
     _file(nodes / "online", str(CpuSet.of(range(len(topology.nodes)))))
+    bridge = {"class": "0x060000", "vendor": "0x8086", "device": "0x29c0", "numa_node": "-1"}
+    for name, text in bridge.items():
+        _file(root / f"sys/bus/pci/devices/0000:00:00.0/{name}", text)
 
 
 def _map(cpus: CpuSet) -> str:

@@ -14,6 +14,7 @@ from tests.unit.catalogue.decisions import REFUSAL, decisions
 from tests.unit.catalogue.edits import edits
 from tests.unit.catalogue.stand import Stand, stand
 from toolkit.faults.registry import word_of
+from toolkit.model.scenario import NegativeControl
 from toolkit.model.verdict import Outcome
 from toolkit.session.admissions import admissions
 from toolkit.session.judged import judged
@@ -79,13 +80,21 @@ def test_no_promise_is_left_unbroken() -> None:
     assert {word: name for word, name in listed.items() if word not in broken | ({REFUSAL} if refused else set())} == {}
 
 
-def test_a_node_without_distribution_is_noticed() -> None:
-    """The control of ``numa-distributed``: a node with the option off fills one node first, which is no even spread."""
-    scenario = scenarios()["numa-distributed"]
-    control = next(one for one in scenario.negative_controls if one.fault == "misconfigure-node")
-    place = machine(PLACES[scenario.name])
-    real = stand(word_of(control).vary(control, scenario), place)
+FROM_FILES = ("applied", "numa-alignment", "smt-alignment")
+"""Rules that a sandbox's files are enough for: of who ran where, a machine that does not exist tells nothing."""
+SET_UP_OTHERWISE = [
+    (name, control)
+    for name, scenario in sorted(scenarios().items())
+    for control in scenario.negative_controls
+    if control.fault == "misconfigure-node" and control.rule in FROM_FILES
+]
 
-    verdicts = judge(stand_of(scenario.name).claims, real.evidence, [rule_named(control.rule)])
+
+@pytest.mark.parametrize(("name", "control"), SET_UP_OTHERWISE, ids=[f"{n}-{c.rule}" for n, c in SET_UP_OTHERWISE])
+def test_a_node_that_is_set_up_otherwise_is_noticed(name: str, control: NegativeControl) -> None:
+    """The controls that set a node up by other settings, as its files would show them: an option off, a period."""
+    real = stand(word_of(control).vary(control, scenarios()[name]), machine(PLACES[name]))
+
+    verdicts = judge(stand_of(name).claims, real.evidence, [rule_named(control.rule)])
 
     assert [v.outcome for v in verdicts if v.subject == control.target] == [Outcome.FAILED]

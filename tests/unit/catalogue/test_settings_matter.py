@@ -1,17 +1,22 @@
-"""A scenario shows an option only if its node decides otherwise without: each is turned round where it is run."""
+"""A scenario shows an option, a reservation, a departure or a resize only if its node decides otherwise without.
+
+Each is turned round on the machine where the scenario is run.
+"""
 
 from __future__ import annotations
 
 from tests.lab.harness.catalogue import dealt, machine, scenarios
 from tests.unit.catalogue.flips import changes_nothing, flips
+from tests.unit.catalogue.turns import owned, turned
 from tests.unit.catalogue.unshown import CONTEXT, UNSHOWN
 from toolkit.session.fitting import unstartable
+from toolkit.session.planning import plan_all
 
 PLACES = {name: place for place, names in dealt().items() for name in names}
 
 
 def test_every_setting_matters_but_those_that_are_named() -> None:
-    """An option, gate or policy that changes nothing is named with the reason, and nothing is named that matters.
+    """What changes nothing is named with the reason, and nothing is named that matters.
 
     Who rewrites a scenario so that it shows its option takes it off the list: this test fails until that is done.
     """
@@ -20,6 +25,12 @@ def test_every_setting_matters_but_those_that_are_named() -> None:
         for name, scenario in scenarios().items()
         for setting, other in flips(scenario)
         if changes_nothing(scenario, other, machine(PLACES[name]))
+    }
+    found |= {
+        (what, name)
+        for name, scenario in scenarios().items()
+        for what, same in turned(scenario, machine(PLACES[name]))
+        if same
     }
     named = {(setting, name) for part in (CONTEXT, UNSHOWN) for setting, names in part.items() for name in names}
 
@@ -35,6 +46,15 @@ def test_no_kubelet_starts_on_sixteen_nodes_unless_it_is_told_to() -> None:
     assert len(place.numa) == 16
     assert unstartable(scenario, place) is None
     assert "unsupported on machines with more than 8 NUMA Nodes" in (unstartable(without, place) or "")
+
+
+def test_a_reservation_of_cpus_matters_wherever_somebody_owns_one() -> None:
+    """The reason that is given for the others, of each of them: nobody owns a CPU, and the reserved ones are shared."""
+    for setting in ("reservedSystemCPUs=0", "kubeReserved.cpu"):
+        for name in CONTEXT[setting]:
+            scenario, place = scenarios()[name], machine(PLACES[name])
+            assert not owned(scenario, place), name
+            assert not plan_all(scenario, place).plan.strict_reservation, name
 
 
 def test_nothing_is_named_twice() -> None:

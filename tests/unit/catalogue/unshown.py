@@ -45,8 +45,14 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "pod-level-burstable",
         "align-by-socket",
     ),
-    # Shows memory.
-    "topologyManagerPolicy=single-numa-node": ("hugepages-touched", "memory-app", "memory-init-and-app", "memory-pods"),
+    # Shows memory; of the host's own devices QEMU names no node, so they pull no CPU to one.
+    "topologyManagerPolicy=single-numa-node": (
+        "device-udev",
+        "hugepages-touched",
+        "memory-app",
+        "memory-init-and-app",
+        "memory-pods",
+    ),
     # The gates hide options; that pods get the same without them is what is shown.
     "CPUManagerPolicyAlphaOptions=False": (
         "gates-off-four-and-two",
@@ -66,11 +72,69 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "gates-off-three-and-two",
         "gates-off-two",
     ),
-    # What is refused or taken is the answer to a resize, which is no part of what the node decides about places.
-    "InPlacePodVerticalScalingExclusiveCPUs=False": ("resize-refused",),
-    "InPlacePodVerticalScalingExclusiveCPUs=True": ("resize-unmoved",),
     # Distribution is what differs there: with whole cores or without, nodes are filled.
     "full-pcpus-only=true": ("numa-packed",),
+    # Nobody owns a CPU there, and those that share have every CPU, the reserved ones too: a static policy needs some
+    # reservation to start, and which is no matter. That is what non-strict-reservation and those by amount show.
+    "reservedSystemCPUs=0": (
+        "adjuster-clearcfs",
+        "adjuster-other-class",
+        "burstable-two-containers",
+        "container-scope-burstable",
+        "container-scope-shared",
+        "device-apart",
+        "example-burstable",
+        "example-empty-memory",
+        "example-empty-pool",
+        "example-memory-only",
+        "memory-container-scope-burstable",
+        "memory-container-scope-refused",
+        "memory-container-scope-shared",
+        "memory-pod-level-burstable",
+        "memory-pod-level-empty-pool",
+        "memory-pod-level-empty-pool-restricted",
+        "memory-pod-level-gate-off-reserved",
+        "memory-pods",
+        "memory-reject",
+        "non-strict-reservation",
+        "numa-pod-scope-reject",
+        "numa-pod-scope-reject-sidecars",
+        "numa-reject",
+        "numa-reject-second-sidecar",
+        "numa-reject-sidecar-demand",
+        "pod-level-burstable",
+        "pod-level-empty-pool",
+        "pod-level-gate-off-reserved",
+        "pod-level-smt-reject",
+        "qos-best-effort",
+        "qos-burstable-limits",
+        "qos-guaranteed-fractional",
+        "smt-reject",
+    ),
+    "kubeReserved.cpu": (
+        "memory-pod-level-gate-off",
+        "pod-level-gate-off",
+        "shared-reserved-by-amount",
+        "strict-option-off",
+    ),
+    # No pod gets memory of the node: refused, not Guaranteed, the gate is off; or what is asked for is as much more
+    # than is left (memory-group, memory-reject), or of another kind (huge pages).
+    "reservedMemory of node 0": (
+        "example-empty-memory",
+        "hugepages-touched",
+        "memory-container-scope-burstable",
+        "memory-container-scope-refused",
+        "memory-container-scope-shared",
+        "memory-group",
+        "memory-pod-level-burstable",
+        "memory-pod-level-empty-pool",
+        "memory-pod-level-empty-pool-restricted",
+        "memory-pod-level-gate-off",
+        "memory-pod-level-gate-off-reserved",
+        "memory-reject",
+    ),
+    # That a pool is kept though one of its two containers departs is what is shown; in pool-released both depart.
+    "departure of first/a": ("memory-pod-level-pool-kept", "pod-level-pool-kept"),
 }
 
 UNSHOWN: dict[str, tuple[str, ...]] = {}

@@ -19,6 +19,7 @@ from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import PciDevice, Topology
 from toolkit.scenario_file import parse_scenario
+from toolkit.session.deciders import homeless
 from toolkit.session.from_plan import claim_set
 from toolkit.session.planning import plan_scenario
 
@@ -98,6 +99,15 @@ def test_nothing_is_promised_of_a_device_without_a_node_or_without_the_policy() 
     assert main(read(devices="udev", pods=asked, kubelet=free), host(1)).devices == ()
 
 
+def test_a_machine_without_the_devices_is_no_place_for_the_scenario() -> None:
+    """As many are needed as admitted pods ask for; what is to be refused may ask for more."""
+    two = read(devices="udev", pods=[pod("db", cpu="1", **{"pci/0200": "1"}), pod("web", cpu="1", **{"pci/0200": "1"})])
+    refused = replace(two, rejected_pods={"web": ""})
+
+    assert homeless(two, host(0)) == "needs 2 PCI devices pci/0200 (this machine has 1)"
+    assert homeless(refused, host(0)) is None
+
+
 def test_devices_of_the_file_that_are_no_pci_devices_are_not_looked_up() -> None:
     """An invented device pulls CPUs; no claim names what the kernel cannot know."""
     device = {"resource": "example.com/nic", "id": "nic-1", "numa": 1}
@@ -105,6 +115,17 @@ def test_devices_of_the_file_that_are_no_pci_devices_are_not_looked_up() -> None
 
     assert main(scenario, two_nodes()).devices == ("nic-1",)
     assert all(claim.devices == () for claim in claims(scenario, two_nodes()).claims)
+
+
+def test_who_refuses_for_want_of_devices_is_the_device_manager() -> None:
+    """The CPU Manager has CPUs enough; the plan says who says no."""
+    asked = [pod("db", cpu="1", **{"example.com/nic": "2"})]
+    scenario = read(devices=[{"resource": "example.com/nic", "id": "nic-1"}], pods=asked)
+
+    (refused,) = plan_scenario(scenario, two_nodes()).pods
+
+    assert not refused.admitted
+    assert refused.reasons[-1].startswith("refused by the Device Manager: Allocate failed due to requested number")
 
 
 NONE = {"cpuManagerPolicy": "none"}

@@ -32,8 +32,10 @@ IDS = {
     *(f"P{number}" for number in range(1, 25)),
     *(f"M{number}" for number in range(1, 29)),
     *(f"T{number}" for number in range(1, 40)),
-    *(f"X{number}" for number in range(1, 24)),
-    *(f"{letter}{number}" for letter in "DGNR" for number in (1, 2)),
+    *(f"X{number}" for number in range(1, 25)),
+    *(f"D{number}" for number in range(1, 5)),
+    *(f"K{number}" for number in range(1, 4)),
+    *(f"{letter}{number}" for letter in "GNR" for number in (1, 2)),
     *(f"S{number}" for number in range(1, 8)),
     *(f"E{number}" for number in range(1, 8)),
 }
@@ -66,7 +68,7 @@ def test_every_id_has_a_scenario_and_is_told() -> None:
     told = {
         cell.strip() for line in text.splitlines() if line.startswith("| ") for cell in line.split("|")[1].split(",")
     }
-    assert {name for name in IDS if name[0] in "DEGMNRSTX"} - told == set()
+    assert {name for name in IDS if name[0] in "DEGKMNRSTX"} - told == set()
 
 
 @pytest.mark.parametrize("scenario", CATALOGUE, ids=lambda scenario: scenario.name)

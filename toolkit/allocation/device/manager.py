@@ -16,6 +16,9 @@ from toolkit.allocation.topology.hint import NO_AFFINITY, Hints, TopologyHint
 from toolkit.errors import InputError
 from toolkit.model.pod import Container, Pod
 
+DEVICES_UNAVAILABLE = "requested number of devices unavailable"
+"""In the message of a pod that is refused because of its devices."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
@@ -90,7 +93,7 @@ class DeviceManager:
             )
             free = self._free(resource) | reusable
             if len(free) < count:
-                cause = f"requested number of devices unavailable for {resource}"
+                cause = f"{DEVICES_UNAVAILABLE} for {resource}"
                 raise unexpected(f"{cause}. Requested: {count}, Available: {len(free)}")
             chosen = self._choose(resource, count, free, reusable, affinity)
             self.owners.setdefault(key, {})[resource] = chosen

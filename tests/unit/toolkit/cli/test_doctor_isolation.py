@@ -145,6 +145,13 @@ def test_options_against_the_machine(root: Path, old: str, new: str, name: str, 
 @pytest.mark.parametrize(
     ("release", "defects"),
     [
+        ("4.14.153", {"kernel-quota-drift", "kernel-masks-reset"}),
+        ("5.15.160", {"kernel-masks-reset", "kernel-burst-lost"}),
+        ("5.15.161", {"kernel-masks-reset"}),
+        ("6.1.93", {"kernel-masks-reset"}),
+        ("6.6.32", {"kernel-burst-lost"}),
+        ("6.6.33", set()),
+        ("6.7.12", {"kernel-burst-lost"}),
         ("3.10.0-1160.el7", {"kernel-quota-drift", "kernel-masks-reset"}),
         ("4.14.154", {"kernel-masks-reset"}),
         ("4.19.83", {"kernel-quota-slices", "kernel-masks-reset"}),
@@ -154,7 +161,7 @@ def test_options_against_the_machine(root: Path, old: str, new: str, name: str, 
         ("5.14.0", {"kernel-masks-reset", "kernel-burst-lost"}),
         ("6.1.0-31-amd64", {"kernel-masks-reset", "kernel-burst-lost"}),
         ("6.2", {"kernel-burst-lost"}),
-        ("6.9.12", {"kernel-burst-lost"}),
+        ("6.9.12", set()),
         ("6.10.0", set()),
         ("made-up", set()),
     ],
@@ -168,6 +175,15 @@ def test_kernels_with_known_defects(root: Path, release: str, defects: set[str])
     assert all(
         one["remedy"].startswith("Use ") and "distributions may carry it" in one["remedy"] for one in found.values()
     )
+
+
+@pytest.mark.parametrize(("patch", "lost"), [(90, True), (128, False)])
+def test_debians_release_hides_the_version(root: Path, patch: int, lost: bool) -> None:
+    """It names the interface; the version is in the build."""
+    build = f"#1 SMP PREEMPT_DYNAMIC Debian 6.1.{patch}-1 (2025-02-07)"
+    write(root, {"proc/sys/kernel/osrelease": "6.1.0-31-amd64", "proc/sys/kernel/version": build})
+
+    assert ("kernel-burst-lost" in doctor(root)[1]) is lost
 
 
 ALPHA = "featureGates: {CPUManagerPolicyAlphaOptions: true}\n"

@@ -1,0 +1,141 @@
+"""What a scenario does to its node besides setting it up, each turned round, and what must then be another.
+
+=================  =======================================  ============================================================
+reservation        other CPUs, more of them, more memory    a decision
+departure          the pod or container stays               a decision about somebody who stays or comes later
+coming and going   the pod does not come                    the shared pool meanwhile
+resize             it asks for what the pod has             what the pod then has, or the answer to the others
+promise            it is not asked for                      what ``conformance --list`` says is judged
+weight             all that contend ask for the same        a weight
+=================  =======================================  ============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from tests.unit.catalogue.flips import changes_nothing, decisions_of, with_kubelet
+from toolkit.errors import InputError
+from toolkit.model.claims import Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.plan import Plan
+from toolkit.model.quantity import Quantity
+from toolkit.model.scenario import ResizeBehaviour, Scenario
+from toolkit.model.topology import Topology
+from toolkit.session.judged import judged
+from toolkit.session.planning import machine_of, plan_all
+
+MIB = 1 << 20
+PROMISES: dict[str, object] = {
+    "weights": False,
+    "state_files": False,
+    "transition_limit_ms": None,
+    "noise_budget_ns_per_s": None,
+}
+"""Fields that ask for one more promise, and what they are without."""
+
+
+def turned(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, bool]]:
+    """Yield each of these that a scenario has, with whether it changes nothing on a machine."""
+    for name, other in _reservations(scenario, topology):
+        yield name, changes_nothing(scenario, other, topology)
+    for name in scenario.departures:
+        rest = tuple(one for one in scenario.departures if one != name)
+        yield f"departure of {name}", _same_without(scenario, replace(scenario, departures=rest), name, topology)
+    for name in scenario.leaves:
+        work = plan_all(scenario, topology)
+        yield f"visit of {name}", work.visited is None or work.visited.default_cpus == work.plan.default_cpus
+    if scenario.resizes:
+        yield from _resizes(scenario, topology)
+    for field, without in PROMISES.items():
+        if getattr(scenario, field) != without:
+            yield field, judged(replace(scenario, **{field: without})) == judged(scenario)  # type: ignore[arg-type]
+    if scenario.weights:
+        yield "unequal weights", changes_nothing(scenario, _equal(scenario), topology)
+
+
+def _reservations(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, Scenario]]:
+    """A CPU that somebody owns is reserved instead, or the last; one CPU more; as good as all memory of a node."""
+    kubelet = scenario.kubelet
+    if "reservedSystemCPUs" in kubelet:
+        new = owned(scenario, topology) or CpuSet.of([max(topology.online)])
+        other = with_kubelet(scenario, reservedSystemCPUs=str(CpuSet.of([new.first()])))
+        yield f"reservedSystemCPUs={kubelet['reservedSystemCPUs']}", other
+    for part in ("kubeReserved", "systemReserved"):
+        if "cpu" in kubelet.get(part, {}):
+            more = Quantity.parse(kubelet[part]["cpu"], part) + Quantity.of(1)
+            yield f"{part}.cpu", with_kubelet(scenario, **{part: {**kubelet[part], "cpu": str(more)}})
+    for number, row in enumerate(kubelet.get("reservedMemory", ())):
+        node = next(one for one in machine_of(topology).nodes if one.id == row["numaNode"])
+        system = dict(kubelet["systemReserved"])
+        # What the two differ by is the threshold of eviction: the kubelet does not start unless the sums are equal.
+        gap = _bytes(row["limits"]["memory"]) - _bytes(system["memory"])
+        nearly_all = node.memory_bytes // MIB * MIB - MIB
+        rows = [dict(one) for one in kubelet["reservedMemory"]]
+        rows[number] = {"numaNode": row["numaNode"], "limits": {**row["limits"], "memory": str(nearly_all)}}
+        other = with_kubelet(scenario, systemReserved={**system, "memory": str(nearly_all - gap)}, reservedMemory=rows)
+        yield f"reservedMemory of node {row['numaNode']}", other
+
+
+def _bytes(text: str) -> int:
+    return Quantity.parse(text, "memory").value
+
+
+def owned(scenario: Scenario, topology: Topology) -> CpuSet:
+    """Return the CPUs that some pod or container owns, before departures or after."""
+    work = plan_all(scenario, topology)
+    inside = [
+        one
+        for plan in (work.before or work.plan, work.visited or work.plan)
+        for pod in plan.pods
+        for one in pod.containers
+    ]
+    return CpuSet.union(one.cpus for one in inside if one.isolation is not Isolation.HOST)
+
+
+def _same_without(scenario: Scenario, other: Scenario, name: str, topology: Topology) -> bool:
+    """Whether everybody but who departs is decided the same when nobody does, and the pool is the same."""
+    one, two = plan_all(scenario, topology).plan, plan_all(other, topology).plan
+    return _others(one, name) == _others(two, name)
+
+
+def _others(plan: Plan, name: str) -> tuple[object, ...]:
+    """What is decided for all but a pod, or a container of one."""
+    pod, _, container = name.partition("/")
+    kept = [
+        replace(one, containers=tuple(inside for inside in one.containers if inside.name != container))
+        for one in plan.pods
+        if container or one.name != pod
+    ]
+    return decisions_of(replace(plan, pods=tuple(kept)))
+
+
+def _resizes(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, bool]]:
+    """Each resize asks for what the pod has already; and all are asked of the other node."""
+    asked = {pod["metadata"]["name"]: pod for pod in scenario.pods}
+    for number, wanted in enumerate(scenario.resizes):
+        name = wanted["metadata"]["name"]
+        rest = (*scenario.resizes[:number], asked[name], *scenario.resizes[number + 1 :])
+        yield f"resize of {name}", changes_nothing(scenario, replace(scenario, resizes=rest), topology)
+    if scenario.resize_behaviour is not ResizeBehaviour.V1_36:
+        other = replace(scenario, resize_behaviour=ResizeBehaviour.V1_36)
+        yield f"resizeBehaviour={scenario.resize_behaviour}", changes_nothing(scenario, other, topology)
+
+
+def _equal(scenario: Scenario) -> Scenario:
+    """Let every container that asks for CPU time ask for as much as the first."""
+    pods = deepcopy(list(scenario.pods))
+    requests = [one["resources"]["requests"] for pod in pods for one in _with_requests(pod)]
+    if not requests:
+        raise InputError(f"scenario {scenario.name}", "weights without requests", "requests of CPU time")
+    for other in requests[1:]:
+        other["cpu"] = requests[0]["cpu"]
+    return replace(scenario, pods=tuple(pods))
+
+
+def _with_requests(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    containers: list[dict[str, Any]] = pod["spec"]["containers"]
+    return [one for one in containers if "cpu" in one.get("resources", {}).get("requests", {})]
