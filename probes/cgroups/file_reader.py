@@ -21,12 +21,18 @@ is the comparison of a cgroup's id where the kernel side follows the name."""
 
 
 class FileReader:
-    """The work of a ``Loop``. ``read_files``: reads the control files of cgroups in a window."""
+    """The work of a ``Loop``.
 
-    def __init__(self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None]) -> None:
-        self._windows, self._read_files = windows, read_files
+    :param read_files: reads the control files of cgroups in a window.
+    :param period_s: seconds from one reading to the next, to ``LOOK_S``.
+    """
+
+    def __init__(
+        self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None], period_s: float = PERIOD_S
+    ) -> None:
+        self._windows, self._read_files, self._period_s = windows, read_files, period_s
         self._turn = 0
-        self._due = time.monotonic() + PERIOD_S
+        self._due = time.monotonic() + period_s
 
     def round(self, stopped: Callable[[], bool]) -> float:
         """Look who is there; read everything where that is due; return the pause (s) until the next round."""
@@ -34,7 +40,7 @@ class FileReader:
         with self._windows.lock:
             self._windows.look()
         if time.monotonic() >= self._due:
-            self._due = time.monotonic() + PERIOD_S
+            self._due = time.monotonic() + self._period_s
             self.read()
         return LOOK_S
 
