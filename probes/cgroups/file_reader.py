@@ -25,15 +25,18 @@ class FileReader:
     """The work of a ``Loop``: one that meets an error is a doubt of the windows that it falls in, and is done again.
 
     :param read_files: reads the control files of cgroups in a window.
+    :param period_s: seconds from one reading to the next, to ``LOOK_S``.
     """
 
     WITNESSES = (Witness.FILES, Witness.BANDWIDTH)
     """What is missing where it fails; a cgroup's identity is compared with what was known before, however late."""
 
-    def __init__(self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None]) -> None:
-        self._windows, self._read_files = windows, read_files
+    def __init__(
+        self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None], period_s: float = PERIOD_S
+    ) -> None:
+        self._windows, self._read_files, self._period_s = windows, read_files, period_s
         self._turn = 0
-        self._due = time.monotonic() + PERIOD_S
+        self._due = time.monotonic() + period_s
 
     def round(self, stopped: Callable[[], bool]) -> float:
         """Look who is there; read everything where that is due; return the pause (s) until the next round."""
@@ -44,7 +47,7 @@ class FileReader:
         if now >= self._due:
             self.read()
             # Not before it: what could not be read is read again in the next round, not a period later.
-            self._due = now + PERIOD_S
+            self._due = now + self._period_s
         return LOOK_S
 
     def read(self) -> None:

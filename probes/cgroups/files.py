@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from probes.cgroups.bandwidth import lineage
 from probes.cgroups.control_files import ControlFiles, empty, read_whole
 from probes.cgroups.decoder import FileReading
-from probes.cgroups.file_reader import FileReader
+from probes.cgroups.file_reader import PERIOD_S, FileReader
 from probes.loops import Loop
 from probes.readings import Moment
 from probes.state import State
@@ -77,14 +77,19 @@ class FileWatch(Watch[FileEdge]):
 
 
 class Files(Witness[FileEdge]):
-    """Control files read back."""
+    """Control files read back. Another pace is a class of its own, in an observer's ``witnesses``."""
+
+    period_s = PERIOD_S
+    """Seconds from one reading to the next in an open window."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
 
     def running(self) -> AbstractContextManager[object]:
         """Read them once a second, in a thread of its own."""
-        reader = FileReader(self._windows, lambda window, cgroups: window.watch(FileWatch).files.read(cgroups))
+        reader = FileReader(
+            self._windows, lambda window, cgroups: window.watch(FileWatch).files.read(cgroups), self.period_s
+        )
         return Loop(self._windows, "pinproof-files", reader.round, FileReader.WITNESSES)
 
     def begin(self, window: OpenWindow, first: FileEdge) -> FileWatch:

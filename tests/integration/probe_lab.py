@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from probes.cgroups.files import Files
+from probes.composition import WITNESSES
 from toolkit.host import cgroupfs, perf_event
 
 EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
@@ -24,6 +26,16 @@ EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
 takes (a migration, an interrupt) is the emulator's affair, tens to hundreds of times longer than on a real CPU."""
 SOURCES = Path(__file__).resolve().parent.parent / "data/probes"
 SOURCE = SOURCES / "planter.c"
+
+
+class BriskFiles(Files):
+    """Reads, and compares cgroups with the known ones, five times a second."""
+
+    period_s = 0.2
+
+
+BRISK = tuple(BriskFiles if one is Files else one for one in WITNESSES)
+"""An observer's witnesses where a test waits for readings, and not for their pace."""
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:

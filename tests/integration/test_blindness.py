@@ -147,6 +147,7 @@ def test_an_observer_that_keeps_up_passes(tmp_path: Path, sleeper: tuple[str, in
         assert found["outcome"] == "undecided", found
 
 
+@pytest.mark.beside
 @pytest.mark.usefixtures("two_cpus")
 def test_what_happens_while_the_observer_is_stopped_cannot_pass(tmp_path: Path, sleeper: tuple[str, int]) -> None:
     """Every mask is wide while nobody looks: undecided, with the gap, and the blind spot names the rule."""
@@ -169,6 +170,7 @@ def test_what_happens_while_the_observer_is_stopped_cannot_pass(tmp_path: Path, 
     assert outcome(result, "cpuset-containment")["outcome"] != "failed"
 
 
+@pytest.mark.beside
 def test_an_observer_that_is_starved_says_so(tmp_path: Path, sleeper: tuple[str, int]) -> None:
     """It runs for a tenth of a second in every one and a half: each gap is long, and the longest is told."""
     with watch(tmp_path, sleeper[0]) as one:
@@ -243,6 +245,7 @@ def spots_after(root: Path, path: str, fault: Callable[[Observer], None]) -> dic
     return {spot.text: set(spot.witnesses) for spot in evidence.coverage.blindness}
 
 
+@pytest.mark.beside
 def test_a_proc_that_vanishes_is_a_gap_and_an_error(half_root: Path, sleeper: tuple[str, int]) -> None:
     """The threads did not die, nobody can read them; the run goes on and comes to its end."""
 
@@ -257,6 +260,7 @@ def test_a_proc_that_vanishes_is_a_gap_and_an_error(half_root: Path, sleeper: tu
     assert any("were not read for" in text and Witness.MASKS in kinds for text, kinds in spots.items()), spots
 
 
+@pytest.mark.beside
 def test_an_error_of_the_listening_thread_is_evidence(half_root: Path, sleeper: tuple[str, int]) -> None:
     """Without /sys it cannot look for CPUs: everything is in doubt, nothing ends."""
 

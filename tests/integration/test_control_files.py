@@ -15,7 +15,7 @@ from probes.cgroups.files import FileWatch
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, online, request
-from tests.integration.probe_lab import wait_for
+from tests.integration.probe_lab import BRISK, wait_for
 from toolkit.apply import cgroups
 from toolkit.apply import sandbox as apply
 from toolkit.host import cgroupfs
@@ -109,7 +109,7 @@ def test_a_quota_of_the_pod_was_seen(ledger: Ledger) -> None:
         own = Claim(name="own", cgroup=place, cpus=online(), isolation=Isolation.CONTAINER, quota_us=NO_QUOTA)
         claims = ClaimSet(claims=(own,))
         pod = place.rpartition("/")[0]
-        with Observer(claims, ledger=ledger) as observer:
+        with Observer(claims, ledger=ledger, witnesses=BRISK) as observer:
             observer.open_window()
             pause(observer)
             cgroups.set_bandwidth(live.hierarchy, pod, 10_000_000, 100_000, None)
@@ -141,7 +141,7 @@ def test_a_quota_that_never_stands_still_is_seen(ledger: Ledger) -> None:
         name = "cpu.max" if v2 else "cpu.cfs_quota_us"
         (file,) = [path for path in cgroupfs.control_paths(live.hierarchy, place) if path.endswith(f"/{name}")]
         text = "{quota} 100000" if v2 else "{quota}"
-        with Observer(claims, ledger=ledger) as observer:
+        with Observer(claims, ledger=ledger, witnesses=BRISK) as observer:
             observer.open_window()
             pause(observer)
             with subprocess.Popen([sys.executable, "-c", WRITER, file, text, str(QUOTA_US)]) as writer:

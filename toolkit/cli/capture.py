@@ -46,7 +46,7 @@ def command(output: Path, force: bool, places: Places, as_json: bool) -> None:
     node = node_claims(reading)
     data = packed(files, int(time.time()))
     write_atomically(output, data, replace=force)
-    say_missing(node)
+    say_missing(node.missing)
     if as_json:
         missing = [{"part": part.part, "reason": part.reason} for part in node.missing]
         print_json(

@@ -58,7 +58,7 @@ def command(
     if capture is None and not says_anything(reading):
         raise InputError(str(places.root), NOTHING, "a kubelet's node")
     node = node_claims(reading)
-    say_missing(node)
+    say_missing(node.missing)
     if as_json:
         print_json(claims_data(node))
     elif as_table:

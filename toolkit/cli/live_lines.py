@@ -1,5 +1,5 @@
 """What ``watch`` says on standard error while a window is open: the first of a thing at once, then one line for it each
-ten seconds for as long as it lasts.
+ten seconds (``--lines-every``) for as long as it lasts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from toolkit.session.record import Record
 from validators.rules import layers_agree
 
 EVERY_S = 10.0
+"""Unless somebody says otherwise."""
 
 
 class LiveLines:
-    """Called with each violation, then :meth:`tick` again and again, and :meth:`ended` with each window."""
+    """Called with each violation, then :meth:`tick` again and again, and :meth:`ended` with each window.
 
-    def __init__(self) -> None:
+    :param every_s: seconds from one line about a thing to the next.
+    """
+
+    def __init__(self, every_s: float = EVERY_S) -> None:
+        self._every_s = every_s
         self._said_s: dict[str, float] = {}
-        self._next_s = time.monotonic() + EVERY_S
+        self._next_s = time.monotonic() + every_s
         self._pending = Pending()
         self._goes_on = False
         """Whether something was reported, or counted, since the last lines."""
@@ -31,7 +36,7 @@ class LiveLines:
         """Report a subject at once, unless it was reported a moment ago; the next lines sum up."""
         self._goes_on = True
         now_s, key = time.monotonic(), violation.claim
-        if now_s - self._said_s.get(key, float("-inf")) < EVERY_S:
+        if now_s - self._said_s.get(key, float("-inf")) < self._every_s:
             return
         self._said_s[key] = now_s
         show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
@@ -41,11 +46,12 @@ class LiveLines:
         now_s = time.monotonic()
         if now_s < self._next_s:
             return
-        self._next_s = now_s + EVERY_S
+        self._next_s = now_s + self._every_s
         if self._goes_on and (found := look().open) is not None:
             self._goes_on = self._pending.look(found)
         lines = self._pending.lines()
-        self._said_s = {key: said for key, said in self._said_s.items() if self._goes_on or now_s - said < EVERY_S}
+        lately_s = now_s - self._every_s
+        self._said_s = {key: said_s for key, said_s in self._said_s.items() if self._goes_on or said_s > lately_s}
         for line in lines:
             show_line(line)
 

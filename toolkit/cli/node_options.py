@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 
 from toolkit.cli.common import say_line
 from toolkit.model.names import printable
-from toolkit.sources.kubelet.claims import NodeClaims
+from toolkit.model.node_reading import MissingPart
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 
 DIRECTORY = click.Path(path_type=Path)
@@ -65,7 +65,7 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_places
 
 
-def say_missing(node: NodeClaims) -> None:
+def say_missing(missing: Iterable[MissingPart]) -> None:
     """Print a line for each part that was not read, on standard error."""
-    for part in node.missing:
+    for part in missing:
         say_line(f"pinproof: not read: {printable(part.part)}: {printable(part.reason)}", err=True)

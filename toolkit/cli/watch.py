@@ -16,6 +16,7 @@ import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
 from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
+from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options
 from toolkit.cli.source_options import Chosen, source_options
@@ -35,8 +36,7 @@ from toolkit.session.preflight import require_run
 from toolkit.session.rotation import Rotation
 from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.claims_file import check_host, load_claims
-from toolkit.sources.followed_tool import FollowedTool
-from toolkit.sources.kubelet.follow import KubeletSource
+from toolkit.sources.followed_tool import EVERY_S, FollowedTool
 from toolkit.sources.kubelet.places import Places
 from toolkit.store import new_run_id, save_windows_result
 from toolkit.verbs import VERBS
@@ -65,6 +65,22 @@ ROOM = 3
     metavar="N",
     help="Keep at most N windows on disk. Delete the oldest; delete passed windows before failed ones.",
 )
+@click.option(
+    "--read-every",
+    "read_every_s",
+    type=SECONDS,
+    default=EVERY_S,
+    show_default=True,
+    help="With --kubelet or a tool: ask again after this many seconds even if nothing was seen to change.",
+)
+@click.option(
+    "--lines-every",
+    "lines_every_s",
+    type=SECONDS,
+    default=LINES_S,
+    show_default=True,
+    help="Seconds from one line about what goes on to the next; the first comes at once.",
+)
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
 @click.option(
@@ -89,6 +105,8 @@ def command(
     duration: float | None,
     window_s: float,
     keep: int | None,
+    read_every_s: float,
+    lines_every_s: float,
     metrics_port: int | None,
     metrics_address: str,
     metrics_file: Path | None,
@@ -118,7 +136,7 @@ def command(
     """
     if kubelet + (claims_path is not None) + len(chosen) != 1:
         raise click.UsageError("give one of --claims, --kubelet, --podman, --docker, --systemd and --slurm")
-    follower = _follower(kubelet, chosen, places)
+    follower = _follower(kubelet, chosen, places, read_every_s)
     claims = _claims_of_file(claims_path) if claims_path is not None else None
     require_run()
     if claims is None:
@@ -134,7 +152,7 @@ def command(
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         if follower is not None:
             window = replace(window, word=follower.word, ask=follower.ask, lenient=True, room=ROOM * len(claims.claims))
-        shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json)
+        shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json, lines_every_s=lines_every_s)
         outcome, codes = _watch(claims, follower, window, shown, window_s=window_s, keep=keep, serve=serve)
     leave(outcome, *codes)
 
@@ -145,6 +163,7 @@ class _Shown(NamedTuple):
     path: Path
     verbose: bool
     as_json: bool
+    lines_every_s: float
 
 
 def _watch(
@@ -159,7 +178,7 @@ def _watch(
 ) -> tuple[Outcome, list[int]]:
     """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved."""
     path, codes = shown.path, list[int]()
-    lines = LiveLines()
+    lines = LiveLines(shown.lines_every_s)
     with session(claims, window, lines) as open_session, follower or nullcontext():
         opened, now = open_session.opened, None if follower is None else follower.claims
         windows = open_session.consecutive(path, window_s=window_s, duration_s=window.duration_s, now=now)
@@ -187,10 +206,15 @@ def _watch(
     return windows.outcome, codes
 
 
-def _follower(kubelet: bool, chosen: tuple[Chosen, ...], places: Places) -> Follower | None:
+def _follower(kubelet: bool, chosen: tuple[Chosen, ...], places: Places, every_s: float) -> Follower | None:
     if kubelet:
-        return Follower(KubeletSource(places), show_line)
-    return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, show_line), show_line) if chosen else None
+        # Not at the top: everybody else does without what a kubelet's node is read with, a fifth of the start.
+        from toolkit.sources.kubelet.follow import KubeletSource
+
+        return Follower(KubeletSource(places, every_s), show_line)
+    if not chosen:
+        return None
+    return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, show_line, every_s), show_line)
 
 
 def _claims_of_file(path: Path) -> ClaimSet:

@@ -25,14 +25,18 @@ class FollowedTool:
 
     :param where: a file or a socket; ``None``: the tool itself.
     :param report: called with a line for each part that was left out of the first reading.
+    :param every_s: as there.
     """
 
-    every_s = EVERY_S
-
     def __init__(
-        self, source: Source, where: Path | None, places: Places, report: Callable[[str], None] = lambda _line: None
+        self,
+        source: Source,
+        where: Path | None,
+        places: Places,
+        report: Callable[[str], None] = lambda _line: None,
+        every_s: float = EVERY_S,
     ) -> None:
-        self.name = source.name
+        self.name, self.every_s = source.name, every_s
         self._report = report
         self._source, self._where, self._places = source, where, places
         self._last: SourceReading | None = None

@@ -105,6 +105,27 @@ def test_drift_is_failed_at_once() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("asked", "outcome"),
+    [
+        ([(-3, "0-3"), (1.2, "0-3")], Outcome.FAILED),
+        ([(-3, "0-3"), (0.4, "0-3")], Outcome.UNDECIDED),
+        ([(-1, "0-3"), (1.2, "0-3")], Outcome.UNDECIDED),
+        ([(1.2, "0-3")], Outcome.PASSED),
+    ],
+    ids=["word of long ago, and again", "not asked again", "word of a moment ago", "asked for a moment ago"],
+)
+def test_drift_that_stands_does_not_pass_in_a_window_shorter_than_the_guard(
+    asked: list[Word], outcome: Outcome
+) -> None:
+    """The cgroup is wide in all of a window of 1.5 s: how long the runtime has said otherwise is known from before."""
+    seen = node(SAME[:1], asked, [(0, "0-5")], duration_ns=round(1.5 * SECOND), files_after=(granted(1.5, "0-5"),))
+
+    verdict = judged(seen)
+    assert verdict.outcome is outcome, verdict.reason
+    assert outcome is Outcome.PASSED or "cri and cgroup differ in the whole window" in verdict.reason
+
+
 def test_a_reconcile_is_no_drift() -> None:
     """The cgroup is written before the runtime's answer is read anew, 2 s later at the most."""
     state: list[Word] = [(0, "0-2"), (29, "0-2")]

@@ -58,12 +58,12 @@ class _Late:
 
 
 class KubeletSource:
-    """A :class:`toolkit.sources.live_source.LiveSource`."""
+    """A :class:`toolkit.sources.live_source.LiveSource`. :param every_s: as there."""
 
     name = "kubelet"
-    every_s = EVERY_S
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, every_s: float = EVERY_S) -> None:
+        self.every_s = every_s
         self._places = places
         self._begun = False
         self._statuses: dict[str, Any] = {}
