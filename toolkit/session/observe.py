@@ -227,6 +227,7 @@ class Observation:
             giving_back=word.giving_back,
             making=word.making,
             later=word.later,
+            gauges=word.gauges,
         )
 
 
