@@ -22,7 +22,7 @@ from toolkit.model.claims import Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.layers import LayerView
-from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
+from toolkit.model.node_reading import UNIFIED, MissingPart, NodeReading, RuntimeContainer
 from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
@@ -72,6 +72,8 @@ class KubeletSource:
         self._begun = False
         self._statuses: dict[str, Any] = {}
         """The runtime's answers that need not be asked for again at the next reading, by container id."""
+        self._lost: frozenset[str] = frozenset()
+        """Ids of containers whose cgroup was not found at the last reading."""
         self._turn = 0
         self._gauges_due_ns = 0
         self._held = HeldState()
@@ -126,8 +128,22 @@ class KubeletSource:
             else _states(reading, replace(found, cpu=self._held.spoilt or found.cpu)),
             gauges=self._gauges(reading, found, now_ns) if due and self._places.metrics is not None else None,
             missing=found.missing,
+            left_out=self._lost_twice(found),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
+        )
+
+    def _lost_twice(self, found: NodeClaims) -> tuple[MissingPart, ...]:
+        """Name containers that run by the runtime's word, and whose cgroup is not where it says, at two readings: one
+        that is just ending is listed a moment longer than its cgroup exists.
+        """
+        subjects = [p.subject for p in found.promises if p.subject.gone]
+        lost = {s.id: s for s in subjects if s.runtime and not s.runtime.sandbox and s.runtime.state == "running"}
+        before, self._lost = self._lost, frozenset(lost)
+        return tuple(
+            MissingPart(part=s.name, reason=f"its cgroup was not found: {s.cgroup} is where the runtime has put it")
+            for s in lost.values()
+            if s.id in before
         )
 
     def _gauges(self, reading: NodeReading, found: NodeClaims, now_ns: int) -> Gauges:
