@@ -13,12 +13,16 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.state_files import CpuStateFile
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import checkpoint_cpu, groups
+from validators import checkpoint_cpu, groups, view
+from validators.wording import seconds
 
 SUBJECT = "kubelet metrics"
 COUNT = "kubelet_cpu_manager_exclusive_cpu_allocation_count"
 POOL = "kubelet_cpu_manager_shared_pool_size_millicores"
 PER_NODE = "kubelet_cpu_manager_allocation_per_numa"
+
+LASTS_NS = 3 * view.NANOSECONDS
+"""What differs for so long, at two readings or more, is no moment between two writes."""
 
 
 def check(rule: str, evidence: Evidence) -> list[Verdict]:
@@ -33,7 +37,7 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
         return []  # The gauges are those of before, or of nothing yet.
     try:
         owned = _union(cpu)
-        wrong = _wrong(still.metrics, owned, evidence)
+        wrong = _wrong(still.metrics, owned, _shared(evidence), evidence)
     except InputError:
         return []  # Rule checkpoint says what is wrong with the file.
     measures: dict[str, Measure] = {"exclusive_cpus": str(owned)}
@@ -58,13 +62,43 @@ def _union_api(evidence: Evidence) -> CpuSet | None:
     return CpuSet.union(rows) if rows else None
 
 
-def _wrong(metrics: dict[str, float], owned: CpuSet, evidence: Evidence) -> list[str]:
+def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
+    """Judge the gauges that were read again and again, where the state file could be read beside them.
+
+    One reading may fall between the kubelet's write of the file and of the gauge: only what lasts is a finding.
+    """
+    if not evidence.gauges:
+        return []
+    failed, open_, measures = "", "", dict[str, Measure]()
+    for one in evidence.gauges:
+        last = one is evidence.gauges[-1]
+        if one.problem:
+            open_ = open_ or f"the kubelet's metrics could not be read: {one.problem}"
+        if one.problem or one.assigned is None:
+            continue
+        measures["exclusive_cpus"] = str(one.assigned)
+        wrong = _wrong(one.values, one.assigned, one.shared, evidence)
+        text = f"metrics and {Layer.CHECKPOINT} differ since {seconds(one.since_ns)}: {'; '.join(wrong)}"
+        if wrong and one.until_ns - one.since_ns >= LASTS_NS:
+            failed = failed or text
+        elif wrong and last:
+            open_ = open_ or f"{text}; the state may have changed between the two readings"
+    if failed or open_:
+        outcome = Outcome.FAILED if failed else Outcome.UNDECIDED
+        return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=failed or open_, measures=measures)]
+    if not measures:
+        reason = "the state file says nothing that they could be compared with"
+        return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.SKIPPED, reason=reason, measures=measures)]
+    reason = f"the gauges agree with {Layer.CHECKPOINT}"
+    return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.PASSED, reason=reason, measures=measures)]
+
+
+def _wrong(metrics: dict[str, float], owned: CpuSet, shared: CpuSet | None, evidence: Evidence) -> list[str]:
     found = []
     count = metrics.get(COUNT)
     if count is not None and count != len(owned):
         found.append(f"exclusive_cpu_allocation_count is {count:g}, assigned are {len(owned)} CPUs")
     pool = metrics.get(POOL)
-    shared = _shared(evidence)
     if pool is not None and shared is not None and pool != 1000 * len(shared):
         found.append(f"shared_pool_size_millicores is {pool:g}, the shared pool has {1000 * len(shared)}")
     machine = groups.nodes(evidence) or {}

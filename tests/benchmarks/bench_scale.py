@@ -1,10 +1,11 @@
 """What ``watch`` costs on a full node: CPU seconds by process and thread, memory, the sweep of the masks, the start.
 
-Run as root: ``python tests/benchmarks/bench_scale.py [--containers 500] [--threads 20] [--window 30] [--windows 3]``.
-Makes one cgroup a container below one of its own, with threads that sleep and one in ten containers that wakes up every
-100 ms; each is claimed. Prints one JSON document; asserts nothing about absolute time. What counts is CPU time, not
-wall time: the machine may be shared. Canaries are in all sums. The programs' own time is in ``bench_probe_cost.py``
-(nanoseconds per switch).
+Run as root: ``python tests/benchmarks/bench_scale.py [--containers 500] [--threads 20] [--window 30] [--windows 3]
+[--follow]``. Makes one cgroup a container below one of its own, with threads that sleep and one in ten containers that
+wakes up every 100 ms. Each is claimed in a file, or with ``--follow`` by a kubelet (``watch --kubelet``) whose state
+file, log links and runtime's socket are made for it. Prints one JSON document; asserts nothing about absolute time.
+What counts is CPU time, not wall time: the machine may be shared. Canaries are in all sums. The programs' own time is
+in ``bench_probe_cost.py`` (nanoseconds per switch).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from probes.masks.threads import ThreadMasks
 from probes.subjects import Subject
+from tests.benchmarks.kubelet_tree import kubelet_node, set_cpus
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
@@ -34,9 +36,10 @@ WAKER_EVERY = 10
 TOP = f"/pinproof-scale-{os.getpid()}"
 
 
-def container(directory: Path, threads: int, *, wakes: bool) -> None:
+def container(directories: Collection[Path], threads: int, *, wakes: bool) -> None:
     """Be one container: never returns."""
-    (directory / "cgroup.procs").write_text("0")
+    for directory in directories:
+        (directory / "cgroup.procs").write_text("0")
     threading.stack_size(64 << 10)
     for _ in range(threads - 1):
         threading.Thread(target=threading.Event().wait, daemon=True).start()
@@ -49,30 +52,39 @@ def container(directory: Path, threads: int, *, wakes: bool) -> None:
 
 @contextlib.contextmanager
 def containers(count: int, threads: int) -> Iterator[list[str]]:
-    """Run the containers; yields their cgroups."""
-    top = cgroupfs.identity_dir(cgroupfs.detect(), TOP)
+    """Run the containers, each in a cpuset with all CPUs; yields their cgroups."""
+    hierarchy = cgroupfs.detect()
+    top = cgroupfs.identity_dir(hierarchy, TOP)
     # As a kubelet with the cgroupfs driver names them.
     places = [top / "kubepods" / f"pod{number:08x}" / f"{number:064x}" for number in range(count)]
-    pids = []
+    names = [f"{TOP}/{place.relative_to(top)}" for place in places]
+    pids, sets = [], list[Path]()
     try:
         for number, place in enumerate(places):
-            place.mkdir(parents=True)
+            sets.append(set_cpus(hierarchy, names[number], online()))
+            place.mkdir(parents=True, exist_ok=True)
             pid = os.fork()
             if pid == 0:
-                container(place, threads, wakes=number % WAKER_EVERY == 0)
+                container({sets[-1], place}, threads, wakes=number % WAKER_EVERY == 0)
             pids.append(pid)
         while sum(len((place / "cgroup.threads").read_text().split()) for place in places) < count * threads:
             time.sleep(0.2)
-        yield [f"{TOP}/{place.relative_to(top)}" for place in places]
+        yield names
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             os.waitpid(pid, 0)
-        made = [one for place in places for one in (place, place.parent)]
-        for folder in (*made, top / "kubepods", top):
+        made = [one for place in (*places, *sets) for one in (place, place.parent)]
+        above = {one for place in (places[0], *sets[:1]) for one in (place.parents[1], place.parents[2])}
+        for folder in (*made, *sorted(above, key=lambda one: -len(one.parts))):
             with contextlib.suppress(FileNotFoundError):
                 folder.rmdir()
+
+
+def online() -> CpuSet:
+    """Return the CPUs that are online."""
+    return CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
 
 
 def cpu_s(stat: Path) -> float:
@@ -105,13 +117,11 @@ def memory_of_all(pid: int) -> dict[str, float]:
     return {"own": round(own, 1), "canaries": round(canaries, 1), "sum": round(own + canaries, 1)}
 
 
-def sweep(cgroups: list[str], online: CpuSet) -> dict[str, float]:
+def sweep(cgroups: list[str], cpus: CpuSet) -> dict[str, float]:
     """Read the masks of all threads three times, as the observer does; return the cheapest sweep."""
     masks = ThreadMasks(cgroupfs.detect(), Path("/"))
     subjects = [
-        Subject(
-            claim=Claim(name=one, cgroup=one, cpus=online), cgroup_id=0, slot=slot, ident=slot, cpus=online, since_ns=0
-        )
+        Subject(claim=Claim(name=one, cgroup=one, cpus=cpus), cgroup_id=0, slot=slot, ident=slot, cpus=cpus, since_ns=0)
         for slot, one in enumerate(cgroups)
     ]
     found = []
@@ -171,17 +181,21 @@ def of_a_window(folder: Path) -> dict[str, object]:
         "programs_ns_per_switch": evidence["bpf_run_ns"]
         and round(evidence["bpf_run_ns"] / coverage["switches_judged"]),
         "mask_scans": coverage["proc_scans"],
-        "longest_gap_ms": max(gap["longest_ns"] for gap in coverage["scan_gaps"]) / 1e6,
-        "allowed_gap_ms": max(gap["allowed_ns"] for gap in coverage["scan_gaps"]) / 1e6,
+        # Of a claim that began in the window, and whose threads were read once, there is no gap.
+        "longest_gap_ms": max((gap["longest_ns"] for gap in coverage["scan_gaps"]), default=0) / 1e6,
+        "allowed_gap_ms": max((gap["allowed_ns"] for gap in coverage["scan_gaps"]), default=0) / 1e6,
+        "subjects": len({row["claim"] for row in evidence["thread_masks"]}),
+        "following": evidence["following"],
         "bytes": {path.name: path.stat().st_size for path in folder.iterdir()},
     }
 
 
-def claims_file(folder: Path, cgroups: list[str], online: CpuSet) -> list[str]:
-    """Claim the cgroups in a file; return the options that name it."""
-    rows = "".join(f'- {{name: "{Path(one).name}", cgroup: "{one}", cpus: "{online}"}}\n' for one in cgroups)
+@contextlib.contextmanager
+def claims_file(folder: Path, cgroups: Sequence[str], cpus: CpuSet) -> Iterator[list[str]]:
+    """Claim the cgroups in a file; yields the options that name it."""
+    rows = "".join(f'- {{name: "{Path(one).name}", cgroup: "{one}", cpus: "{cpus}"}}\n' for one in cgroups)
     (folder / "claims.yaml").write_text(f"apiVersion: pinproof/v1\nkind: Claims\nclaims:\n{rows}")
-    return ["--claims", str(folder / "claims.yaml")]
+    yield ["--claims", str(folder / "claims.yaml")]
 
 
 def main() -> None:
@@ -191,13 +205,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=20)
     parser.add_argument("--window", type=float, default=30.0)
     parser.add_argument("--windows", type=int, default=3)
+    parser.add_argument("--follow", action="store_true")
     options = parser.parse_args()
-    online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
     with containers(options.containers, options.threads) as cgroups, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        swept = sweep(cgroups, online)
-        source = claims_file(folder, cgroups, online)
-        result = watch(source, folder, options.window, options.windows)
+        swept = sweep(cgroups, online())
+        source = kubelet_node if options.follow else claims_file
+        with source(folder, cgroups, online()) as words:
+            result = watch(words, folder, options.window, options.windows)
     about = {**vars(options), "possible_cpus": os.sysconf("SC_NPROCESSORS_CONF"), "mask_sweep": swept}
     print(json.dumps({**about, **result}, indent=2))
 

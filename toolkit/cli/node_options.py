@@ -28,6 +28,21 @@ _OPTIONS = (
     _place("--proc", "The node's /proc", PROC),
     _place("--sys", "The node's /sys", SYS, "sysfs"),
     _place("--logs", "The containers' logs", LOGS),
+    click.option(
+        "--kubelet-metrics",
+        "metrics",
+        metavar="URL|FILE",
+        help="Compare the kubelet's own metrics with its state file, e.g. https://127.0.0.1:10250/metrics.",
+    ),
+    click.option(
+        "--kubelet-metrics-token", "metrics_token", type=DIRECTORY, help="File with a bearer token for that address."
+    ),
+    click.option(
+        "--kubelet-metrics-ca",
+        "metrics_authority",
+        type=DIRECTORY,
+        help="Certificates (PEM) that check the address's. Default: the system's; none on loopback.",
+    ),
     click.option("--cri", metavar="ENDPOINT", help="The runtime's socket. Default: as the kubelet is configured."),
 )
 
@@ -45,6 +60,9 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
         sysfs: Path | None,
         logs: Path | None,
         cri: str | None,
+        metrics: str | None,
+        metrics_token: Path | None,
+        metrics_authority: Path | None,
         **others: Any,
     ) -> None:
         command(
@@ -56,6 +74,9 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
                 sys=sysfs,
                 logs=logs,
                 cri=cri,
+                metrics=metrics,
+                metrics_token=metrics_token,
+                metrics_authority=metrics_authority,
             ),
             **others,
         )

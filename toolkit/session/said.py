@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Following, GivingBack, Making
+from toolkit.model.evidence.following import Following, Gauges, GivingBack, Making
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.state_files import StateReading
@@ -54,6 +54,8 @@ class Said:
         self._making: dict[str, Making] = {}
         """By cgroup, which is no other container's later."""
         self._attempts: deque[_Attempt] = deque(maxlen=MAX_TIMES)
+        self._gauges: deque[Gauges] = deque(maxlen=MAX_STATES)
+        """Their times are CLOCK_MONOTONIC."""
         self._began_ns = 0
         self._runtime: Runtime | None = None
         self._slack_ns = 0
@@ -75,6 +77,8 @@ class Said:
                 self._note(view)
             for state in reading.state_files:
                 self._note_state(state, at_ns)
+            if reading.gauges is not None:
+                self._note_gauges(reading.gauges, at_ns)
             for cgroup in reading.making:
                 known = self._making.get(cgroup, Making(cgroup=cgroup, since_ns=at_ns, until_ns=at_ns))
                 self._making[cgroup] = replace(known, until_ns=at_ns)
@@ -134,6 +138,11 @@ class Said:
                     for one in self._back
                     if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
+                gauges=tuple(
+                    replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
+                    for one in self._gauges
+                    if one.since_ns <= end_ns and one.until_ns >= start_ns
+                ),
                 making=tuple(
                     replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
                     for one in self._making.values()
@@ -169,6 +178,13 @@ class Said:
         if len(self._states) >= 2 and self._states[-1][1] == state == self._states[-2][1]:
             self._states.pop()
         self._states.append((at_ns, state))
+
+    def _note_gauges(self, gauges: Gauges, at_ns: int) -> None:
+        last = self._gauges[-1] if self._gauges else None
+        if last is not None and replace(last, since_ns=0, until_ns=0) == replace(gauges, since_ns=0, until_ns=0):
+            self._gauges[-1] = replace(last, until_ns=at_ns)
+        else:
+            self._gauges.append(replace(gauges, since_ns=at_ns, until_ns=at_ns))
 
     def _forget(self, now_ns: int) -> None:
         for key, words in list(self._words.items()):

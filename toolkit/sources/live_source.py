@@ -15,6 +15,7 @@ from typing import Protocol
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
+from toolkit.model.evidence.following import Gauges
 from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
@@ -31,6 +32,7 @@ class SourceReading:
     :param making: cgroups of containers that the runtime has created and that do not run yet.
     :param give_back_s: how long that may take, from the reading in which it was seen first.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
+    :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
     :param runtime: what made the containers; ``None``: not known.
     :param missing: what could not be read, and why.
     :param left_out: what runs, or may run, and has no claim, and why: nobody judges it.
@@ -44,6 +46,7 @@ class SourceReading:
     give_back_s: float = 0.0
     layers: tuple[LayerView, ...] = ()
     state_files: tuple[StateReading, ...] = ()
+    gauges: Gauges | None = None
     runtime: Runtime | None = None
     missing: tuple[MissingPart, ...] = ()
     left_out: tuple[MissingPart, ...] = ()

@@ -221,7 +221,8 @@ RULE = Rule(
             window: what the state file assigns, what the kubelet requested through CRI, what the cgroup is set to, what
             the threads' masks are. Checkpoint and CRI may differ until a reconcile; CRI and cgroup may not differ at
             all: that is drift. The verdict names the pair, since when, and the bound. While the state file cannot be
-            read, the last known claims apply.
+            read, the last known claims apply. With `--kubelet-metrics` the kubelet's gauges (`kubelet metrics`) are
+            compared with its state file every 10 s: a difference of 3 s or more fails.
 
             One reading of a node (`judge --capture`) also compares the kubelet's gauges with its state file, and the
             reasons of refused pods with the documented ones; without a layer that promises it is undecided.

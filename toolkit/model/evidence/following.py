@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
@@ -42,6 +42,25 @@ class Making:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """The kubelet's own metrics of its CPU manager beside its state file, for as long as both said the same.
+
+    :param since_ns, until_ns: of the first and the last such reading; since the window opened, negative before it.
+    :param values: by name with labels. :param problem: why there is none; empty: they were read.
+    :param assigned: CPUs that the state file assigns. :param shared: those of its shared pool, without reserved ones.
+        ``None``: not known.
+    """
+
+    values: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+    assigned: CpuSet | None = None
+    shared: CpuSet | None = None
+    since_ns: int = 0
+    until_ns: int = 0
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
     """How the source of the claims was followed in a window.
 
@@ -76,3 +95,4 @@ class FollowEvidence:
     giving_back: tuple[GivingBack, ...] = ()
     making: tuple[Making, ...] = ()
     later: tuple[Claim, ...] = ()
+    gauges: tuple[Gauges, ...] = ()

@@ -40,6 +40,7 @@ COSTS = {
     "else quotas and weights are what the runtime was asked for",
     "pod_resources": "the pod-resources API is not compared",
     "cgroups": "what is in force is not known; paths are those that the runtime was given",
+    "metrics": "the kubelet's own metrics are not compared",
     "threads": "thread masks are not known",
     "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
     "alignments": "what the options promise about cores and NUMA nodes is not known",

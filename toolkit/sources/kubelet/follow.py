@@ -20,14 +20,16 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence.following import Gauges
 from toolkit.model.layers import LayerView
-from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
+from toolkit.model.node_reading import UNIFIED, MissingPart, NodeReading, RuntimeContainer
 from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
 from toolkit.sources.kubelet.evidence import layers_of, state_readings
+from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
@@ -43,6 +45,8 @@ SLACK_S = 5.0
 """Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
 TURNS = 10
 """Readings in which every container's status is asked for once, whatever it says."""
+GAUGES_EVERY_NS = 10_000_000_000
+"""An answer has thousands of lines, and costs the kubelet time to make."""
 RUNNING = ("running", "")
 CREATED = "created"
 """Its runtime may sit in its cgroup already, before it is pinned."""
@@ -68,7 +72,10 @@ class KubeletSource:
         self._begun = False
         self._statuses: dict[str, Any] = {}
         """The runtime's answers that need not be asked for again at the next reading, by container id."""
+        self._lost: frozenset[str] = frozenset()
+        """Ids of containers whose cgroup was not found at the last reading."""
         self._turn = 0
+        self._gauges_due_ns = 0
         self._held = HeldState()
         self._late: dict[str, _Late] = {}
         self._owners: dict[tuple[str, str], CpuSet] = {}
@@ -80,7 +87,8 @@ class KubeletSource:
     def read(self) -> SourceReading:
         """Read state files, configuration, runtime and cgroups; not the threads."""
         now_ns = time.monotonic_ns()
-        node = LiveNode(self._places, light=True, known=self._statuses)
+        due = now_ns >= self._gauges_due_ns
+        node = LiveNode(self._places, light=True, metrics=due, known=self._statuses)
         reading = reading_of(node.files_of_all(DEADLINE_S))
         self._signs = self._places_to_watch(node.kubelet_root, reading)
         known = settings(reading)
@@ -118,10 +126,32 @@ class KubeletSource:
             state_files=()
             if self._held.silent
             else _states(reading, replace(found, cpu=self._held.spoilt or found.cpu)),
+            gauges=self._gauges(reading, found, now_ns) if due and self._places.metrics is not None else None,
             missing=found.missing,
+            left_out=self._lost_twice(found),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
         )
+
+    def _lost_twice(self, found: NodeClaims) -> tuple[MissingPart, ...]:
+        """Name containers that run by the runtime's word, and whose cgroup is not where it says, at two readings: one
+        that is just ending is listed a moment longer than its cgroup exists.
+        """
+        subjects = [p.subject for p in found.promises if p.subject.gone]
+        lost = {s.id: s for s in subjects if s.runtime and not s.runtime.sandbox and s.runtime.state == "running"}
+        before, self._lost = self._lost, frozenset(lost)
+        return tuple(
+            MissingPart(part=s.name, reason=f"its cgroup was not found: {s.cgroup} is where the runtime has put it")
+            for s in lost.values()
+            if s.id in before
+        )
+
+    def _gauges(self, reading: NodeReading, found: NodeClaims, now_ns: int) -> Gauges:
+        """Return the kubelet's gauges beside the state file that was read just before them."""
+        self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
+        file = None if self._held.silent else self._held.spoilt or found.cpu
+        problem = next((part.reason for part in reading.missing if part.part == "metrics"), "")
+        return gauges_beside(manager_gauges(reading.metrics), problem, file, found.settings)
 
     def signs(self) -> Sequence[Path]:
         """State files, the tree of pods, and the control files of the containers' CPUs."""

@@ -52,11 +52,15 @@ class LiveNode:
 
     :param light: leave out what claims that are followed do not need: threads and static pods, control files but those
         of cpusets, and of the machine everything but which CPUs are online.
+    :param metrics: whether the kubelet's own metrics are read, where it is known how.
     :param known: by container id: the runtime's statuses of before, which are not asked for again.
     """
 
-    def __init__(self, places: Places, *, light: bool = False, known: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, places: Places, *, light: bool = False, metrics: bool = True, known: Mapping[str, Any] | None = None
+    ) -> None:
         self.places, self.light, self.known = places, light, known
+        self.metrics = metrics and places.metrics is not None
         self.files: dict[str, bytes] = {}
         self.paths: dict[str, str] = {}
         self.missing: list[dict[str, str]] = []
@@ -77,6 +81,7 @@ class LiveNode:
         for part in ("cpu", "memory"):
             name = f"{part}_manager_state"
             self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
+        self._metrics()
         if not self.light:
             self._allocated()
         self._at("cgroup_read")
@@ -125,6 +130,21 @@ class LiveNode:
         data, _ = live_files.read_bytes(self.places.target(path))
         if data is not None:
             self.files[name], self.paths[name] = data, self.places.of_node(path)
+
+    def _metrics(self) -> None:
+        """Take the kubelet's own gauges right after the state file was read: the two are compared."""
+        if not self.metrics:
+            return
+        # Not at the top: most nodes are read without, and need no HTTP client's modules.
+        from toolkit.sources.kubelet.metrics import FILE, read_metrics
+
+        places = self.places
+        try:
+            text = read_metrics(places.metrics or "", places.metrics_token, places.metrics_authority)
+        except InputError as error:
+            self._miss("metrics", str(error))
+        else:
+            self.files[FILE] = text.encode()
 
     def _configuration(self) -> None:
         """Take the file, its drop-ins and the command line; keep what they say together for what else is to be read."""

@@ -22,6 +22,8 @@ class Places:
     :param root: the node's ``/``; links below it stay inside, as after chroot(2).
     :param kubelet_root: ``None``: as the running kubelet's command line says.
     :param cri: the runtime's endpoint; ``None``: as the kubelet's configuration says.
+    :param metrics: the kubelet's metrics, an address or a file; ``None``: they are not read.
+    :param metrics_token, metrics_authority: files, see :func:`toolkit.sources.kubelet.metrics.read_metrics`.
     """
 
     root: Path = Path("/")
@@ -31,6 +33,9 @@ class Places:
     sys: Path | None = None
     logs: Path | None = None
     cri: str | None = None
+    metrics: str | None = None
+    metrics_token: Path | None = None
+    metrics_authority: Path | None = None
 
     def below(self, path: str) -> Path:
         """Return where a path of the node leads on this machine; a relative one starts at its root.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import printable
@@ -11,10 +9,10 @@ from toolkit.model.node_reading import NodeReading
 from toolkit.model.picture import Picture, RejectedPod
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.json_parts import mapping, text
 from toolkit.sources.kubelet.subjects import Subject
 
-_GAUGE = re.compile(r"^(kubelet_cpu_manager_[a-z_]+(?:\{[^}\n]{0,80}\})?) ([0-9.eE+]{1,30})$", re.MULTILINE)
 AT_ONCE_S = 1.0
 """Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
 MAX_WORDS = 400
@@ -31,7 +29,7 @@ def picture_of(reading: NodeReading, node: NodeClaims, made: frozenset[str], lat
         behind=tuple(sorted(late)),
         runtime_read=any(entry.asked for entry in reading.containers or ()),
         pods_read=reading.pods is not None,
-        metrics=_metrics(reading),
+        metrics=manager_gauges(reading.metrics),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
         topology_policy=None if known.problem else known.config.topology_manager_policy,
@@ -96,13 +94,3 @@ def _later_s(reading: NodeReading) -> float | None:
     """Return how long after the cgroups the runtime's lists were complete, where the capture says when."""
     begun, end = reading.read_at_s.get("cgroup_read"), reading.read_at_s.get("end")
     return None if begun is None or end is None else end - begun
-
-
-def _metrics(reading: NodeReading) -> dict[str, float]:
-    found = {}
-    for name, value in _GAUGE.findall(reading.metrics or ""):
-        try:
-            found[name] = float(value)
-        except ValueError:
-            continue
-    return found

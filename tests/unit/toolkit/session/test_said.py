@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Following
+from toolkit.model.evidence.following import Following, Gauges
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.session.said import Said
@@ -115,3 +115,18 @@ def test_what_lies_before_the_watch_is_no_gap() -> None:
     said.begin(60 * SECOND)
     said.read(reading(62, "0-3"), 62 * SECOND)
     assert following(said, 60, 5).gap_ns == 3 * SECOND
+
+
+def test_gauges_are_cut_into_what_lasted() -> None:
+    """Read every 10 s, another value from 30 s on: a window has each with its first and last time in it."""
+    said = Said("kubelet")
+    for at_s in range(10, 51, 10):
+        said.read(replace(reading(at_s, "0-3"), gauges=Gauges(values={"a": at_s // 30})), at_s * SECOND)
+        said.read(reading(at_s + 2, "0-3"), (at_s + 2) * SECOND)
+
+    found = said.word(15 * SECOND, 30 * SECOND).gauges
+    assert [(one.values["a"], one.since_ns // SECOND, one.until_ns // SECOND) for one in found] == [
+        (0, -5, 5),
+        (1, 15, 30),
+    ]
+    assert said.word(60 * SECOND, SECOND).gauges == ()

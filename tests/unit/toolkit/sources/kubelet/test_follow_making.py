@@ -9,6 +9,7 @@ import pytest
 from tests.unit.toolkit.sources.kubelet.followed_node import (
     BOX,
     CREATED,
+    DB,
     EXITED,
     Node,
     cpus,
@@ -40,6 +41,21 @@ def test_a_container_that_the_runtime_has_created_is_named_as_one(node: Node) ->
 
     assert (made.making, "new/main" in cpus(made)) == ((f"/kubepods/podu-new/{new}",), False)
     assert (runs.making, cpus(runs)["new/main"]) == ((), "3")
+
+
+def test_a_container_that_runs_and_has_no_cgroup_is_left_out_and_named(node: Node) -> None:
+    """From the second reading on, for as long as the runtime says that it runs: one that ends has none for a moment."""
+    folder = node.root / KUBEPODS / "podu-db" / DB
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    once, twice = node.read(), node.read()
+    node.ends(DB)
+    over = node.read()
+
+    assert [[part.part for part in reading.left_out] for reading in (once, twice, over)] == [[], ["db/main"], []]
+    assert f"/kubepods/podu-db/{DB}" in twice.left_out[0].reason
+    assert "db/main" not in cpus(twice)
 
 
 def test_a_pod_that_is_made_again_is_another_pod(node: Node) -> None:

@@ -1,0 +1,72 @@
+"""A kubelet's node of many containers for benchmarks: state file, configuration, log links, and a runtime's socket.
+
+The runtime's answers are made here, in the benchmark's own process: only reading them is in what is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.unit.toolkit.sources.socket_server import CRI, container, field, labels, sandbox, served, status
+from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.cpu.state import CpuState
+from toolkit.host import cgroupfs
+from toolkit.model.cpuset import CpuSet
+
+CONFIG = """apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+reservedSystemCPUs: "0"
+"""
+
+
+def set_cpus(hierarchy: cgroupfs.Hierarchy, cgroup: str, cpus: CpuSet) -> Path:
+    """Make a container's cgroup where cpusets are, with these CPUs; returns its directory. Those above are made too."""
+    mount = hierarchy.find_controller("cpuset")
+    assert mount is not None, "no cpuset controller"
+    place = mount
+    for part in cgroup.strip("/").split("/"):
+        if hierarchy.is_v2("cpuset"):
+            with contextlib.suppress(OSError):  # of the root: what it has it keeps
+                (place / "cgroup.subtree_control").write_text("+cpuset")
+        place = place / part
+        if not place.is_dir():
+            place.mkdir()
+        if not hierarchy.is_v2("cpuset") and not (place / "cpuset.mems").read_text().strip():
+            (place / "cpuset.mems").write_text((place.parent / "cpuset.mems").read_text())
+            (place / "cpuset.cpus").write_text((place.parent / "cpuset.cpus").read_text())
+    (place / "cpuset.cpus").write_text(str(cpus))
+    return place
+
+
+@contextlib.contextmanager
+def kubelet_node(folder: Path, cgroups: Sequence[str], cpus: CpuSet) -> Iterator[list[str]]:
+    """Say of these cgroups (``.../podUID/ID``) what a kubelet says of its shared pool; yields the options of ``watch``.
+
+    :param folder: short enough for a socket's path.
+    """
+    root, logs = folder / "kubelet", folder / "logs"
+    root.mkdir()
+    logs.mkdir()
+    (root / "config.yaml").write_text(CONFIG)
+    state = CpuState(policy_name="static", default=cpus, entries={})
+    (root / "cpu_manager_state").write_text(write_cpu_checkpoint(state, pod_level=False))
+    listed, boxes, said = b"", b"", {}
+    for number, cgroup in enumerate(cgroups):
+        pod, one = Path(cgroup).parent.name.removeprefix("pod"), Path(cgroup).name
+        name, box = f"pod-{number}", f"{number:x}".rjust(64, "b")
+        listed += field(1, container(one, box, "main", labels(pod, name, "main")))
+        boxes += field(1, sandbox(box, pod, name))
+        said[one] = status(one, cgroup, str(cpus))
+        (logs / f"{name}_default_main-{one}.log").symlink_to("/dev/null")
+    with served(
+        folder / "c.sock",
+        CRI,
+        Version=field(2, "containerd") + field(3, "1.6.20"),
+        ListContainers=listed,
+        ListPodSandbox=boxes,
+        ContainerStatus=lambda request: said[request[2:66].decode()],
+    ) as endpoint:
+        yield ["--kubelet", "--kubelet-root", str(root), "--logs", str(logs), "--cri", endpoint]

@@ -1,0 +1,57 @@
+"""Rule layers-agree about the kubelet's own metrics on a node that is followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
+from toolkit.model.evidence.following import Following, Gauges
+from validators import layers_agree
+
+COUNT, POOL, PER_NODE = (
+    f"kubelet_cpu_manager_{name}"
+    for name in (
+        "exclusive_cpu_allocation_count",
+        "shared_pool_size_millicores",
+        'allocation_per_numa{numa_node="0"}',
+    )
+)
+
+
+def read(first_s: float, last_s: float, count: float = 2, **changes: Any) -> Gauges:
+    """Gauges that were read between two seconds; CPUs 2-3 are assigned, 1 is shared."""
+    values = {COUNT: count, POOL: 1000.0} | changes.pop("values", {})
+    found = {"values": values, "assigned": cpus("2-3"), "shared": cpus("1"), **changes}
+    return Gauges(since_ns=round(first_s * SECOND), until_ns=round(last_s * SECOND), **found)
+
+
+def judged(*gauges: Gauges) -> tuple[str, str]:
+    found = evidence(following=Following(source="kubelet"), gauges=gauges)
+    verdicts = [row for row in layers_agree.RULE.check(claim_set(), found) if row.subject == "kubelet metrics"]
+    assert len(verdicts) == (1 if gauges else 0)
+    return (verdicts[0].outcome.value, verdicts[0].reason) if verdicts else ("", "")
+
+
+@pytest.mark.parametrize(
+    ("gauges", "outcome", "words"),
+    [
+        ([], "", ""),
+        ([read(1, 9)], "passed", "agree"),
+        ([read(1, 9, 6)], "failed", "differ since 1.0 s: exclusive_cpu_allocation_count is 6, assigned are 2 CPUs"),
+        ([read(1, 9, values={POOL: 0.0})], "failed", "shared_pool_size_millicores is 0, the shared pool has 1000"),
+        ([read(-9, 1, 6), read(5, 9)], "failed", "exclusive_cpu_allocation_count"),
+        ([read(1, 1, 6), read(5, 9)], "passed", ""),
+        ([read(1, 5), read(9, 9, 6)], "undecided", "between the two readings"),
+        ([read(1, 5), read(9, 9, problem="refused", values={})], "undecided", "could not be read: refused"),
+        ([read(1, 9, 6, assigned=None, shared=None)], "skipped", "nothing that they could be compared with"),
+        ([read(1, 9, 2, shared=None, values={POOL: 0.0})], "passed", ""),
+    ],
+    ids=["none", "same", "count", "pool", "before", "moment", "last", "unread", "silent", "unreserved"],
+)
+def test_what_lasts_is_a_finding(gauges: list[Gauges], outcome: str, words: str) -> None:
+    """One reading may fall between two writes of the kubelet; what was not read passes nothing."""
+    found, reason = judged(*gauges)
+    assert found == outcome
+    assert words in reason

@@ -1,0 +1,44 @@
+"""The gauges of the kubelet's CPU manager, and what its state file says beside them. Pure.
+
+Source: kubelet metrics documentation; docs/facts.md K-kubelet-9.
+"""
+
+from __future__ import annotations
+
+from toolkit.errors import InputError
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence.following import Gauges
+from toolkit.model.state_files import CpuStateFile
+from toolkit.sources.kubelet.settings import Settings
+
+PREFIX = "kubelet_cpu_manager_"
+
+
+def manager_gauges(text: str | None) -> dict[str, float]:
+    """Return the samples of the CPU manager; nothing of a text that is no metrics."""
+    lines = [f"{line}\n" for line in (text or "").splitlines() if line.startswith(PREFIX)]
+    if not lines:
+        return {}
+    # Not at the top: see `live.py`.
+    from toolkit.sources.kubelet.metrics import gauges
+
+    try:
+        found = gauges("".join(lines))
+    except InputError:
+        return {}
+    return {name: value for name, value in found.items() if value >= 0}
+
+
+def gauges_beside(values: dict[str, float], problem: str, file: CpuStateFile | None, known: Settings) -> Gauges:
+    """Return both together. A file that is spoilt, of another policy, or of a manager that has not started says nothing
+    that could be compared.
+    """
+    says = file is not None and file.policy == "static" and not file.problem and file.checksum_ok
+    if file is None or not says or not (file.default or file.entries or file.pods):
+        return Gauges(values=values, problem=problem)
+    try:
+        assigned = CpuSet.union(CpuSet.parse(entry.cpus) for entry in (*file.entries, *file.pods))
+        shared = CpuSet.parse(file.default) - known.reserved if known.reserved_known else None
+    except InputError:
+        return Gauges(values=values, problem=problem)
+    return Gauges(values=values, problem=problem, assigned=assigned, shared=shared)
