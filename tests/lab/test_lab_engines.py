@@ -7,17 +7,14 @@ import json
 import pytest
 
 from tests.lab.harness.guest import Guest
-from tests.lab.harness.node import BUSY, CGROUPS, ROOTFS, claims_of, file, watched
+from tests.lab.harness.node import BUSY, CGROUPS, ROOTFS, before_and_after, claims_of, file
 from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.verdicts import assert_clean, verdicts_of
 
 SYSTEMD = guests(GuestKind(flavour="systemd"))
-DOCKER_RUN = (
-    "docker run -d --security-opt apparmor=unconfined --network none --name {name} {limits} lab:1 /bin/sh -c '"
-    + BUSY
-    + "'"
-)
+DOCKER_RUN = "docker run -d --security-opt apparmor=unconfined --network none --name {} {} lab:1 /bin/sh -c '{}'"
+IDLE = "sleep 1000"
 SLURM = "/system.slice/lab_slurmstepd.scope"
 ANSWERS = 'tries=0; until {}; do tries=$((tries + 1)); [ "$tries" -lt 600 ]; sleep 0.2; done'
 """A shell's wait for a condition."""
@@ -43,28 +40,24 @@ def test_docker(guest: Guest, driver: str, place: str) -> None:
     """A container is claimed where it is, with what its files say, also after an update; a drift behind it fails."""
     docker_by(guest, driver)
     limits = "--cpuset-cpus 5-6 --cpuset-mems 1 --cpus 0.3333 --cpu-shares 2048 --memory 64m"
-    number = guest.sh(DOCKER_RUN.format(name="db", limits=limits), timeout_s=300)
-    guest.sh(DOCKER_RUN.format(name="free", limits=""), timeout_s=300)
+    number = guest.sh(DOCKER_RUN.format("db", limits, BUSY), timeout_s=300)
+    guest.sh(DOCKER_RUN.format("free", "", IDLE), timeout_s=300)
     try:
         claims = claims_of(guest, "--docker")
         db = claims["db"]
         assert db["cgroup"] == place.format(number)
         assert (db["cpus"], db["mems"], db["quota_us"], db["period_us"]) == ("5-6", "1", 33_330, 100_000)
-        assert {"cpus": file(guest, db["cgroup"], "cpuset.cpus"), "mems": file(guest, db["cgroup"], "cpuset.mems")} == {
-            "cpus": "5-6",
-            "mems": "1",
-        }
+        for name in ("cpus", "mems"):
+            assert file(guest, db["cgroup"], f"cpuset.{name}") == db[name]
         assert file(guest, db["cgroup"], "cpu.max") == "33330 100000"
         assert file(guest, db["cgroup"], "memory.max") == str(db["memory_bytes"])
         assert claims["free"].get("cpus") is None
         guest.sh("docker update --cpuset-cpus 3,6 db", timeout_s=120)
         assert claims_of(guest, "--docker")["db"]["cpus"] == file(guest, db["cgroup"], "cpuset.cpus") == "3,6"
 
-        honest = watched(guest, "--docker")
+        honest, broken = before_and_after(guest, "--docker", f"echo 2 > {CGROUPS}{db['cgroup']}/cpuset.cpus")
         for rule in RULES:
             assert_clean(verdicts_of(honest, rule)["db"])
-        guest.sh(f"echo 2 > {CGROUPS}{db['cgroup']}/cpuset.cpus")
-        broken = watched(guest, "--docker", code=1)
         verdict = verdicts_of(broken, "cpuset-containment")["db"]
         assert (verdict["outcome"], {who["cpu"] for who in verdict["offenders"]}) == ("failed", {2})
         assert verdicts_of(broken, "applied")["db"]["outcome"] == "failed"
@@ -81,19 +74,18 @@ def slurm(guest: Guest) -> Guest:
     return guest
 
 
-def submitted(guest: Guest, options: str) -> str:
-    """Submit a job that fills its CPUs; return its number when its script runs."""
-    job = guest.sh(f"cd /tmp; sbatch --parsable {options} -o /dev/null --wrap '{BUSY}'", timeout_s=120)
-    guest.sh(
-        ANSWERS.format(f"grep -qs . {CGROUPS}{SLURM}/job_{job}/step_batch/user/task_0/cgroup.procs"), timeout_s=200
-    )
+def submitted(guest: Guest, options: str, command: str = IDLE) -> str:
+    """Submit a job; return its number when its script runs."""
+    job = guest.sh(f"cd /tmp; sbatch --parsable {options} -o /dev/null --wrap '{command}'", timeout_s=120)
+    started = f"grep -rqs . --include=cgroup.procs {CGROUPS}{SLURM}/job_{job}/step_batch/user"
+    guest.sh(ANSWERS.format(started), timeout_s=200)
     return job
 
 
 @SYSTEMD
 def test_slurm(slurm: Guest) -> None:
     """Each job is claimed where slurmd puts it, with the CPUs and memory that it wrote; a drift behind it fails."""
-    shop, small = (submitted(slurm, options) for options in ("-c3 --mem=100", "-c1 --mem=50"))
+    shop, small = submitted(slurm, "-c3 --mem=100"), submitted(slurm, "-c1 --mem=50", BUSY)
     try:
         claims = claims_of(slurm, "--slurm")
         for job in (shop, small):
@@ -103,13 +95,11 @@ def test_slurm(slurm: Guest) -> None:
             assert file(slurm, claim["cgroup"], "memory.max") == str(claim["memory_bytes"])
         assert (claims[f"job-{shop}"]["cpus"], claims[f"job-{small}"]["cpus"]) == ("0-3", "4-5")
 
-        honest = watched(slurm, "--slurm")
+        drift = f"for file in $(find {CGROUPS}{SLURM}/job_{small} -name cpuset.cpus); do echo 7 >$file; done"
+        honest, broken = before_and_after(slurm, "--slurm", drift)
         for rule in RULES:
             for job in (shop, small):
                 assert_clean(verdicts_of(honest, rule)[f"job-{job}"])
-        slurm.sh(f"for file in $(find {CGROUPS}{SLURM}/job_{small} -name cpuset.cpus); do echo 7 >$file; done")
-        broken = watched(slurm, "--slurm", code=1)
-        for rule in RULES:
             assert_clean(verdicts_of(broken, rule)[f"job-{shop}"])
             assert verdicts_of(broken, rule)[f"job-{small}"]["outcome"] == "failed"
         assert {who["cpu"] for who in verdicts_of(broken, RULES[0])[f"job-{small}"]["offenders"]} == {7}

@@ -66,7 +66,7 @@ def test_the_rounding_is_no_fault(scopes: Guest) -> None:
             assert_clean(verdicts_of(before, rule)[name])
     scopes.sh("systemctl daemon-reload", timeout_s=120)
     rounded = f"{CGROUPS}{PLACES['runc']}/cpu.max"
-    scopes.sh(f"tries=0; until [ \"$(cat {rounded})\" = '34000 100000' ]; do sleep 0.2; done", timeout_s=60)
+    scopes.sh(f"until [ \"$(cat {rounded})\" = '34000 100000' ]; do sleep 0.2; done", timeout_s=60)
     assert file(scopes, PLACES["crun"], "cpu.max") == f"{QUOTA_US} {PERIOD_US}"
     scopes.sh(f"echo '35000 100000' >{CGROUPS}{PLACES['crun']}/cpu.max")
     after = watched(scopes, "--claims", "/tmp/claims.yaml", code=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.lab.harness.guest import Guest
+from tests.lab.harness.guest import COMMAND, Guest
 
 CGROUPS = "/sys/fs/cgroup"
 BUSY = "while :; do :; done"
@@ -33,3 +33,17 @@ def watched(guest: Guest, *words: str, code: int | None = None) -> dict[str, Any
     done = guest.pinproof("watch", *words, "--duration", "3", "--output", "/tmp/runs", "--json", timeout_s=400)
     assert code in (None, done.code), done.error_text
     return dict(json.loads(done.text))
+
+
+def before_and_after(guest: Guest, option: str, plant: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what one watch found in its first window, and in a later one, after a shell's ``plant``."""
+    runs = guest.sh("mktemp -d /tmp/runs-XXXXXX")
+    words = [option, "--window", "4", "--duration", "24", "--output", runs]
+    watch = guest.start_python(COMMAND, argv=["pinproof", "watch", *words], timeout_s=400)
+    first, later = (f"{runs}/*/window-{number:06d}/result.json" for number in (1, 5))
+    # A watch that ends early ends this wait, too.
+    planting = guest.start(["sh", "-euc", f"until [ -s {first} ]; do sleep 0.2; done\n{plant}"], timeout_s=300)
+    planting.result(beside=watch).check()
+    done = watch.result()
+    assert done.code == 1, done.text + done.error_text
+    return json.loads(guest.sh(f"cat {first}")), json.loads(guest.sh(f"cat {later}"))
