@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from probes.readings import Frame, Moment
+from tests.unit.probes.readings import FRAME
 from tests.unit.toolkit.session.followed import Node
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
-from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Coverage, Environment, Evidence
 from toolkit.model.evidence.following import Following
 from toolkit.session.observe import Observation
 from toolkit.sources.live_source import SourceReading
@@ -85,12 +86,9 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def window(start_ns: int, end_ns: int) -> Evidence:
+def window(start_ns: int, end_ns: int) -> Frame:
     """What a follower asks of a window: when it was."""
-    coverage = Coverage()
-    here = Environment(kernel="", cgroup="v2", cmdline="", cpus_online=CpuSet())
-    times = {"started_at": "", "start_monotonic_ns": start_ns, "duration_ns": end_ns - start_ns}
-    return Evidence(environment=here, coverage=coverage, **times)  # type: ignore[arg-type]
+    return replace(FRAME, first=Moment(at_ns=start_ns), last=Moment(at_ns=end_ns))
 
 
 def word_since(node: Node, start_ns: int) -> Following:
