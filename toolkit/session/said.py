@@ -121,8 +121,10 @@ class Said:
         with self._lock:
             views = [view for words in self._words.values() for view in _of_window(words, start_ns, end_ns)]
             states = [(at_ns, state) for at_ns, state in self._states if at_ns <= end_ns]
-            # What a file said before counts, too: what outlives two reconciles is no lag.
-            states = [entry for entry in states if entry[0] >= start_ns] or states[-1:]
+            # What a file said before counts, too: what outlives two reconciles is no lag, and of a file that nobody
+            # writes any more a window has one reading of its own.
+            before = [entry for entry in states if entry[0] < start_ns][-1:]
+            states = before + [entry for entry in states if entry[0] >= start_ns]
             return NodeWord(
                 runtime=self._runtime,
                 state_files=tuple(replace(state, at_ns=at_ns - start_ns) for at_ns, state in states),

@@ -9,6 +9,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Following, Gauges
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart
+from toolkit.model.state_files import StateReading
 from toolkit.session.said import Said
 from toolkit.sources.live_source import SourceReading
 
@@ -130,3 +131,15 @@ def test_gauges_are_cut_into_what_lasted() -> None:
         (1, 15, 30),
     ]
     assert said.word(60 * SECOND, SECOND).gauges == ()
+
+
+def test_a_file_that_nobody_writes_has_been_so_since_its_first_reading() -> None:
+    """Two readings for a window in which nothing changed: how long a file has said the same decides what is a leak."""
+    said = Said("kubelet")
+    state = StateReading(at_ns=0, cpus_online=CpuSet.parse("0-3"), containers=())
+    for at_s in range(2, 41, 2):
+        said.read(replace(reading(at_s, "0-3"), state_files=(state,)), at_s * SECOND)
+
+    word = said.word(35 * SECOND, 5 * SECOND)
+
+    assert [one.at_ns // SECOND for one in word.state_files] == [-33, 5]
