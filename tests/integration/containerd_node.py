@@ -9,6 +9,7 @@ containerd 1.6 runtime/v2/shim/util_unix.go (``/run/containerd/s`` holds shims' 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -194,6 +195,17 @@ class Node:
             ids = [entry["id"] for entry in client.sandboxes().get("items", [])]
         for one in ids:
             self.remove_pod(one)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other process of these tests runs a containerd: the sockets of shims are in one place for all."""
+    folder = os.open(Path(__file__).parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 @contextlib.contextmanager

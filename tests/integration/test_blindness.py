@@ -130,6 +130,7 @@ def at_least_two_cpus() -> None:
         pytest.skip("one CPU: no mask is wider than it")
 
 
+@pytest.mark.beside
 def test_an_observer_that_keeps_up_passes(tmp_path: Path, sleeper: tuple[str, int]) -> None:
     """The same watch without a fault: nothing is blind, and how closely it looked is told.
 
@@ -152,6 +153,7 @@ def test_an_observer_that_keeps_up_passes(tmp_path: Path, sleeper: tuple[str, in
         assert found["outcome"] == "undecided", found
 
 
+@pytest.mark.beside
 def test_what_happens_while_the_observer_is_stopped_cannot_pass(tmp_path: Path, sleeper: tuple[str, int]) -> None:
     """Every mask is wide while nobody looks: undecided, with the gap, and the blind spot names the rule."""
     at_least_two_cpus()
@@ -174,6 +176,7 @@ def test_what_happens_while_the_observer_is_stopped_cannot_pass(tmp_path: Path, 
     assert outcome(result, "cpuset-containment")["outcome"] != "failed"
 
 
+@pytest.mark.beside
 def test_an_observer_that_is_starved_says_so(tmp_path: Path, sleeper: tuple[str, int]) -> None:
     """It runs for a tenth of a second in every one and a half: each gap is long, and the longest is told."""
     with watch(tmp_path, sleeper[0]) as one:
@@ -248,6 +251,7 @@ def spots_after(root: Path, path: str, fault: Callable[[Observer], None]) -> dic
     return {spot.text: set(spot.witnesses) for spot in evidence.coverage.blindness}
 
 
+@pytest.mark.beside
 def test_a_proc_that_vanishes_is_a_gap_and_an_error(half_root: Path, sleeper: tuple[str, int]) -> None:
     """The threads did not die, nobody can read them; the run goes on and comes to its end."""
 
@@ -262,6 +266,7 @@ def test_a_proc_that_vanishes_is_a_gap_and_an_error(half_root: Path, sleeper: tu
     assert any("were not read for" in text and Witness.MASKS in kinds for text, kinds in spots.items()), spots
 
 
+@pytest.mark.beside
 def test_an_error_of_the_listening_thread_is_evidence(half_root: Path, sleeper: tuple[str, int]) -> None:
     """Without /sys it cannot look for CPUs: everything is in doubt, nothing ends."""
 

@@ -19,7 +19,7 @@ from toolkit.session.churn import ChurnReport, churn
 pytestmark = pytest.mark.integration
 
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
-SECONDS = 900.0 if SOAK else 12.0
+SECONDS = 900.0 if SOAK else 8.0
 UNDECIDED = 0.02
 """Of the windows of a clean run, on a machine that nobody else uses; a short run has too few to show a share."""
 

@@ -16,6 +16,7 @@ from tests.integration.containerd_node import (
     SECRET,
     SHIM_SOCKETS,
     Node,
+    alone,
     cgroups_of,
     containerd,
     need_containerd,
@@ -27,7 +28,7 @@ from toolkit.cli.main import cli
 from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 G1, BE = "0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002"
 
@@ -62,7 +63,14 @@ def mine(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+def nobody_else() -> Iterator[None]:
+    """For as long as the node stands, and what it leaves is looked at."""
+    with alone():
+        yield
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, nobody_else: None) -> Iterator[Made]:
     need_containerd()
     online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
     if not {0, 1} <= set(online):

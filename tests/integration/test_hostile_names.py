@@ -28,7 +28,7 @@ from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model import names
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 ONLINE = sorted(os.sched_getaffinity(0))
 PINPROOF = [sys.executable, "-m", "toolkit"]

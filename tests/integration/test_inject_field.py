@@ -179,6 +179,7 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
                 given=OWN,
                 promised=OWN,
                 isolation=Isolation.CONTAINER,
+                loads=(SPIN,),
                 limits={"quota_us": 1000},
                 promises={"quota_us": NO_QUOTA},
             )
@@ -232,7 +233,7 @@ def test_a_failure_of_the_field_is_reported(case: str, kept: Prepared) -> None:
     """Each rule that the case names says failed about the subject that the case names."""
     node, containers, expected = CASES[case]
     # A control file is wrong from the first moment; for what tasks do the window must have seen them do it.
-    seconds = 0.1 if {rule for rule, _ in expected} == {"applied"} else 1.0
+    seconds = 0.1 if {rule for rule, _ in expected} == {"applied"} else 0.5
     verdicts, _ = run(f"field-{case}", node, containers, kept, seconds)
 
     for key in expected:

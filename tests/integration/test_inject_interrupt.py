@@ -25,6 +25,8 @@ pytestmark = [
     pytest.mark.skipif(os.cpu_count() == 1, reason="an exclusive CPU and a shared one are needed"),
 ]
 
+ENOUGH = 300
+"""So often an interrupt came and never where it was moved to: the kernel moves it when it comes next."""
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
 
 
@@ -37,9 +39,12 @@ def test_an_interrupt_is_delivered_to_an_exclusive_cpu(tmp_path: Path, ledger: L
             os.write(descriptor, os.urandom(4096))
         os.close(descriptor)
 
+    before = interrupt_counts(Path("/"))
+    work()
     counts = interrupt_counts(Path("/"))
     refused = []
-    for irq in sorted(counts, key=lambda number: -counts[number]):
+    # Those first that the work causes where they are: one that it does not cause costs the whole deadline.
+    for irq in sorted(counts, key=lambda number: (before.get(number, 0) - counts[number], -counts[number])):
         place = Path(f"/proc/irq/{irq}/effective_affinity_list")
         used = CpuSet.parse(place.read_text()) if place.exists() else ONLINE
         if not ONLINE - used:
@@ -67,7 +72,9 @@ def _arrives(irq: int, own: CpuSet, work: Callable[[], None], ledger: Ledger) ->
         assert seen(observer.close_window()) == 0
         with planted(Injection(fault="irq-moved", cpus=own, irq=irq, consent=True), run_id="field-irq"):
             observer.open_window()
-            deadline = time.monotonic() + 6.0
+            deadline, enough = time.monotonic() + 6.0, interrupt_counts(Path("/")).get(irq, 0) + ENOUGH
             while not seen(observer.snapshot()) and time.monotonic() < deadline:
+                if interrupt_counts(Path("/")).get(irq, 0) > enough:
+                    break  # it goes on coming elsewhere: a hypervisor that does not follow the move
                 work()
             return seen(observer.close_window()) > 0

@@ -26,7 +26,7 @@ from toolkit.model.cpuset import CpuSet
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
-WATCH_S = 2.0
+WATCH_S = 1.5
 DEADLINE_S = 180
 """For such a watch to end, on a machine however loaded."""
 V1_CPUSETS = not cgroupfs.detect().is_v2("cpuset")

@@ -40,6 +40,7 @@ def told(done: subprocess.Popen[str], *, error: int = 2) -> list[str]:
     return err.splitlines()
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("place", ["full", "read-only", "no-inodes", "a file", "a dangling link", "too long"])
 def test_a_directory_that_cannot_be_written(tmp_path: Path, empty_claims: Path, place: str) -> None:
     """It changes nothing about the verdicts, and leaves nothing that looks like a run."""
@@ -69,6 +70,7 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path, empty_claims: Path, 
             assert output.read_text() == "mine"
 
 
+@pytest.mark.beside
 def test_a_directory_that_goes_while_we_watch(tmp_path: Path, empty_claims: Path) -> None:
     """A file takes its place."""
     output = tmp_path / "there" / "runs"
@@ -83,6 +85,7 @@ def test_a_directory_that_goes_while_we_watch(tmp_path: Path, empty_claims: Path
     assert list((tmp_path / "moved").iterdir()) == []
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(("limit", "value"), [(resource.RLIMIT_FSIZE, 4096)], ids=["file size"])
 def test_limits_of_the_process(tmp_path: Path, empty_claims: Path, limit: int, value: int) -> None:
     """A run that may not become as large as it is: the same."""
@@ -95,6 +98,7 @@ def test_limits_of_the_process(tmp_path: Path, empty_claims: Path, limit: int, v
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("stdout", ["gone", "full"])
 def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, empty_claims: Path, stdout: str) -> None:
     """What cannot be printed is on the disk."""

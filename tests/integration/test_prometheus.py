@@ -23,7 +23,11 @@ from toolkit.model.cpuset import CpuSet
 
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.beside,
+    pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
+]
 PLACE = f"/pinproof-prometheus-{os.getpid()}"
 BUSY = "import time\nwhile True:\n    sum(range(20000))\n    time.sleep(0.002)\n"
 DEADLINE_S = 120.0

@@ -30,12 +30,13 @@ from toolkit.session.prepared import prepared
 pytestmark = pytest.mark.integration
 
 SOAK = os.environ.get("PINPROOF_SOAK") == "1"
-SECONDS = 60.0 * float(os.environ.get("PINPROOF_SOAK_MINUTES", "30")) if SOAK else 22.0
+SECONDS = 60.0 * float(os.environ.get("PINPROOF_SOAK_MINUTES", "30")) if SOAK else 11.0
 SEED = int(os.environ.get("PINPROOF_SEED") or (time.time_ns() // 1_000_000_000 if SOAK else 12))
-VERB_EVERY = 10 if SOAK else 4
+VERB_EVERY = 10 if SOAK else 2
+"""A short run has few windows, and of every kind one: inside, through the verb, and there stopped."""
 UNDECIDED = 0.02
 """Of the windows; of fewer than 50 one may be, since they cannot show a share of 2 %: 4 of 470 were (0.9 %), and at
-that rate two of a short run's six are once in a thousand runs."""
+that rate two of a short run's three are once in four thousand runs."""
 JUDGED = (CONTAINMENT, EXCLUSIVE, MASK, HEALTH)
 """The rules that a plot decides; the others have nothing to judge here, or say so."""
 LONG_STOP_S = 1.0

@@ -24,7 +24,8 @@ SCENARIOS = Path(__file__).resolve().parents[2] / "validators/scenarios"
 @pytest.mark.parametrize("name", ["pod-level-shared", "exclusive-and-shared", "pod-level-exclusive"])
 def test_who_was_on_the_exclusive_cpus(name: str, tmp_path: Path) -> None:
     """Named are the containers that may use the CPUs and used CPU time by their cgroups' own account, and no other."""
-    command = [sys.executable, "-m", "toolkit", "run", str(SCENARIOS / f"{name}.yaml"), "--output", str(tmp_path)]
+    command = [sys.executable, "-m", "toolkit", "run", str(SCENARIOS / f"{name}.yaml"), "--duration", "1.5"]
+    command += ["--output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     (path,) = tmp_path.iterdir()
     run = load_run(path)

@@ -7,23 +7,100 @@ import os
 import pty
 import signal
 import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.integration.apply_support import sandboxes
-from tests.integration.lost_support import PINPROOF, scenario, watch, watching
+from tests.integration.lost_support import CLAIMS, PINPROOF, scenario, watch, watching
+from tests.integration.probe_lab import cgroup
 
 pytestmark = pytest.mark.integration
 DEADLINE_S = 180
 """For a watch of nothing to end, on a machine however loaded: never reached otherwise."""
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A watch of an empty cgroup, for an hour unless it says otherwise, with a directory of its own."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+
+    @property
+    def runs(self) -> list[Path]:
+        """What it has saved."""
+        return list((self.folder / "runs").iterdir())
+
+
+@dataclass(frozen=True)
+class Watches:
+    """Watches that were begun together, because a program takes longer to begin than to be stopped.
+
+    :param terminal: our side of the terminal that ``on_terminal`` runs on.
+    """
+
+    by_signal: dict[int, Begun]
+    repeated: Begun
+    nohup: Begun
+    on_terminal: Begun
+    terminal: int
+
+
+@pytest.fixture(scope="module")
+def watches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watches]:
+    """All of them observe; the one that ignores SIGHUP has had one."""
+    place = f"pinproof-stopped-{os.getpid()}"
+    with cgroup(place) as path:
+        claims = tmp_path_factory.mktemp("claims") / "claims.yaml"
+        claims.write_text(CLAIMS.replace("PLACE", path))
+
+        def begin(seconds: float = 3600, host: tuple[str, ...] = ()) -> Begun:
+            folder = tmp_path_factory.mktemp("watch")
+            return Begun(watch(claims, folder / "runs", seconds=seconds, host=host), folder)
+
+        nohup = begin(2, ("sh", "-c", 'trap "" HUP; exec "$@"', "sh"))
+        by_signal = {number: begin() for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        ours, on_terminal = begin_on_terminal(claims, tmp_path_factory.mktemp("watch"))
+        begun = Watches(by_signal, begin(), nohup, on_terminal, ours)
+        everybody = (nohup, *by_signal.values(), on_terminal, begun.repeated)
+        try:
+            watching(nohup.process)
+            nohup.process.send_signal(signal.SIGHUP)
+            for one in everybody[1:]:
+                watching(one.process)
+            yield begun
+        finally:
+            for one in everybody:
+                one.process.kill()
+                one.process.communicate()
+
+
+def begin_on_terminal(claims: Path, folder: Path) -> tuple[int, Begun]:
+    """Begin a watch on a terminal of its own, standard output in a file; returns our side of the terminal, too."""
+    ours, theirs = pty.openpty()
+    with (folder / "out").open("w") as out:
+        process = subprocess.Popen(
+            [
+                *("setsid", "--ctty", *PINPROOF, "watch", "--claims", claims, "--duration", "3600", "--json"),
+                *("--output", folder / "runs"),
+            ],
+            stdin=theirs,
+            stdout=out,
+            stderr=theirs,
+            text=True,
+        )
+    os.close(theirs)
+    return ours, Begun(process, folder)
+
+
+@pytest.mark.beside
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_window_and_it_is_judged(tmp_path: Path, empty_claims: Path, number: int) -> None:
+def test_a_signal_ends_the_window_and_it_is_judged(watches: Watches, number: int) -> None:
     """The hour that was asked for is not waited for; what was seen is judged, printed and saved."""
-    done = watch(empty_claims, tmp_path / "runs", seconds=3600)
-    watching(done)
+    done = watches.by_signal[number].process
     done.send_signal(number)
     out, err = done.communicate(timeout=DEADLINE_S)
     result = json.loads(out)
@@ -31,53 +108,38 @@ def test_a_signal_ends_the_window_and_it_is_judged(tmp_path: Path, empty_claims:
     codes = {"passed": 0, "skipped": 0, "failed": 1, "undecided": 3}
     assert done.returncode == codes[result["outcome"]], err
     assert 0 < result["duration_s"] < DEADLINE_S
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = watches.by_signal[number].runs
     assert json.loads((run / "result.json").read_text())["verdicts"] == result["verdicts"]
 
 
-def test_a_terminal_that_goes_away(tmp_path: Path, empty_claims: Path) -> None:
+@pytest.mark.beside
+def test_a_terminal_that_goes_away(watches: Watches) -> None:
     """The kernel sends SIGHUP, and nothing can be said on the terminal any more: the verdicts are where they should."""
-    ours, theirs = pty.openpty()
-    with (tmp_path / "out").open("w") as out:
-        done = subprocess.Popen(
-            [
-                *("setsid", "--ctty", *PINPROOF, "watch", "--claims", empty_claims, "--duration", "3600", "--json"),
-                *("--output", tmp_path / "runs"),
-            ],
-            stdin=theirs,
-            stdout=out,
-            stderr=theirs,
-            text=True,
-        )
-        os.close(theirs)
-        watching(done)
-        os.close(ours)
-        done.wait(timeout=DEADLINE_S)
+    done = watches.on_terminal
+    os.close(watches.terminal)
+    done.process.wait(timeout=DEADLINE_S)
 
-    result = json.loads((tmp_path / "out").read_text())
-    assert done.returncode == {"passed": 0, "failed": 1, "undecided": 3}[result["outcome"]]
-    assert len(list((tmp_path / "runs").iterdir())) == 1
+    result = json.loads((done.folder / "out").read_text())
+    assert done.process.returncode == {"passed": 0, "failed": 1, "undecided": 3}[result["outcome"]]
+    assert len(done.runs) == 1
 
 
-def test_a_hangup_comes_twice_and_with_others(tmp_path: Path, empty_claims: Path) -> None:
+@pytest.mark.beside
+def test_a_hangup_comes_twice_and_with_others(watches: Watches) -> None:
     """The kernel and the shell both tell of a terminal that went away; systemd sends SIGTERM with it."""
-    done = watch(empty_claims, tmp_path / "runs", seconds=3600)
-    watching(done)
+    done = watches.repeated.process
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
         done.send_signal(number)
     out, err = done.communicate(timeout=DEADLINE_S)
 
     assert json.loads(out)["verdicts"], err
-    assert len(list((tmp_path / "runs").iterdir())) == 1
+    assert len(watches.repeated.runs) == 1
 
 
-def test_nohup(tmp_path: Path, empty_claims: Path) -> None:
+@pytest.mark.beside
+def test_nohup(watches: Watches) -> None:
     """Who ignores SIGHUP when the watch is started is not disturbed by it."""
-    ignoring = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
-    done = watch(empty_claims, tmp_path / "runs", seconds=2, host=ignoring)
-    watching(done)
-    done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=DEADLINE_S)
+    out, err = watches.nohup.process.communicate(timeout=DEADLINE_S)
 
     assert json.loads(out)["duration_s"] >= 2, err
 

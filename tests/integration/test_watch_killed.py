@@ -145,7 +145,7 @@ def test_a_claim_too_deep_is_refused_and_the_deepest_is_watched(tmp_path: Path, 
 
     def watch(path: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "claims.yaml").write_text(CLAIMS.replace("PLACE", path))
-        words = ("watch", "--claims", str(tmp_path / "claims.yaml"), "--duration", "1", "--output", str(tmp_path))
+        words = ("watch", "--claims", str(tmp_path / "claims.yaml"), "--duration", "0.3", "--output", str(tmp_path))
         task = hog(cgroupfs.identity_dir(cgroupfs.detect(), path))
         try:
             return subprocess.run(
@@ -172,7 +172,7 @@ def test_as_many_claims_as_the_file_has(tmp_path: Path, place: str) -> None:
         lines.append(f'- {{name: c{number}, cgroup: {place}/c{number}, cpus: "0"}}')
     claims = tmp_path / "claims.yaml"
     claims.write_text("apiVersion: pinproof/v1\nkind: Claims\nclaims:\n" + "\n".join(lines) + "\n")
-    words = ("watch", "--claims", str(claims), "--duration", "1", "--json", "--output", str(tmp_path / "runs"))
+    words = ("watch", "--claims", str(claims), "--duration", "0.3", "--json", "--output", str(tmp_path / "runs"))
     task = hog(top / "c599")
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Lines of ``pinproof watch`` for people: many threads outside on every CPU are one line each ten seconds."""
+"""Lines of ``pinproof watch`` for people: many threads outside on every CPU are one line each period."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from tests.integration.probe_lab import cgroup, join, wait_for
 from tests.integration.test_watch_windows import IN, ONLINE, V1_CPUSETS, Watch, place
 from toolkit.model.cpuset import CpuSet
 
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.beside,
+    pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
+]
 THREADS = 40
 BUSY = f"""
 import threading, time
@@ -45,6 +49,7 @@ def crowd() -> Iterator[list[int]]:
         if V1_CPUSETS:
             places.enter_context(cpuset(place(), CpuSet.of([IN])))
         places.enter_context(cgroup(place()[1:]))
+        places.enter_context(cgroup(f"{place()[1:]}-web"))  # the other claim's, empty
         busy = subprocess.Popen([sys.executable, "-c", BUSY], preexec_fn=lambda: os.sched_setaffinity(0, {IN}))
         places.callback(busy.wait)
         places.callback(busy.kill)
@@ -57,7 +62,7 @@ def crowd() -> Iterator[list[int]]:
 @pytest.fixture
 def watch(crowd: list[int], tmp_path: Path) -> Iterator[Watch]:
     """A watch in windows that outlast the lines."""
-    watch = Watch(tmp_path, 60.0)
+    watch = Watch(tmp_path, 60.0, "--lines-every", "2")
     yield watch
     if watch.process.poll() is None:
         # It takes its controls with it; one that is killed leaves them to whoever runs next.
@@ -71,7 +76,7 @@ def watch(crowd: list[int], tmp_path: Path) -> Iterator[Watch]:
 
 
 def test_a_crowd_outside_is_one_line(watch: Watch, crowd: list[int]) -> None:
-    """The first thread is named at once, all of them on all their CPUs in one line, and again ten seconds later."""
+    """The first thread is named at once, all of them on all their CPUs in one line, and again a period later."""
     outside = ONLINE[1:]
     for number, thread in enumerate(crowd):
         os.sched_setaffinity(thread, {outside[number % len(outside)]})

@@ -59,7 +59,7 @@ def test_containers_of_a_file_are_watched(tmp_path: Path) -> None:
         file = tmp_path / "inspected"
         known = (("right", places["right"], two), ("wrong", places["wrong"], one), ("gone", "/no", two))
         file.write_text(json.dumps([container(*one) for one in known]))
-        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--duration", "3", "--json"]
+        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--duration", "1.5", "--json"]
         done = subprocess.run(
             [*command, "--output", tmp_path / "runs"], capture_output=True, text=True, timeout=120, check=False
         )
@@ -87,6 +87,7 @@ def containment(port: int) -> dict[str, str]:
     }
 
 
+@pytest.mark.beside
 @pytest.mark.skipif(len(ONLINE) < 2, reason="a set must have two values")
 def test_metrics_of_the_first_window_know_who_is_there_now(tmp_path: Path) -> None:
     """While the first window is open: one container ends, another begins and breaks its promise at once."""
@@ -101,7 +102,7 @@ def test_metrics_of_the_first_window_know_who_is_there_now(tmp_path: Path) -> No
             (tmp_path / "new").replace(file)
 
         listed(stays=two, ends=two)
-        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--window", "600"]
+        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--window", "600", "--read-every", "0.5"]
         options = ["--metrics-port", str(port), "--output", tmp_path / "runs"]
         with (tmp_path / "said").open("wb") as said:
             process = subprocess.Popen([*command, *options], stdout=said, stderr=said)
@@ -122,12 +123,13 @@ def judged(folder: Path) -> list[dict[tuple[str, str], dict[str, Any]]]:
     return [{(one["rule"], one["subject"]): one for one in result["verdicts"]} for result in found]
 
 
+@pytest.mark.beside
 def test_a_tool_that_does_not_answer_any_more_passes_nothing(tmp_path: Path) -> None:
     """As long as it cannot be asked every window is undecided, with the reason; when it answers again they pass."""
     file, asked = tmp_path / "inspected", ("cpuset-containment", "one")
     with pulsing(ONLINE, "one") as places:
         file.write_text(json.dumps([container("one", places["one"], ONLINE)]))
-        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--window", "3"]
+        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--window", "1.5", "--read-every", "0.5"]
         with (tmp_path / "said").open("wb") as said:
             process = subprocess.Popen([*command, "--output", tmp_path / "runs"], stdout=said, stderr=said)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.integration.apply_support import container, online, request
-from tests.integration.containerd_node import containerd, need_containerd
+from tests.integration.containerd_node import alone, containerd, need_containerd
 from tests.integration.live_node import Kubelet, watching
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import sandbox
@@ -25,6 +25,7 @@ from toolkit.model.sandbox import WorkloadKind
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.beside,
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a cpuset that changes needs two CPUs"),
 ]
 
@@ -34,7 +35,7 @@ open("/proc/self/comm", "w").write("drifter")
 os.write(os.open(sys.argv[1], os.O_WRONLY), sys.argv[2].encode())
 """
 NOT_SEEN = "who writes control files is not observed"
-WINDOW_S = 3
+WINDOW_S = 1.5
 
 
 def drift(file: Path, value: str) -> int:
@@ -103,7 +104,7 @@ def test_watch_names_the_writer(place: str, tmp_path: Path) -> None:
     assert applied(windows[0])["outcome"] == "passed"
     said = re.search(r"; cpuset.cpus of be/main was written at (\d+\.\d+) s by (.*)$", failed[0]["reason"])
     assert said is not None, failed[0]["reason"]
-    assert 0 <= float(said[1]) <= WINDOW_S + 2
+    assert 0 <= float(said[1]) <= 5  # a window is longer where judging the one before takes its time
     assert said[2] == f"drifter[{pid}]: '{wide}'"
     measures = failed[0]["measures"]
     assert (measures["writer_pid"], measures["writer_comm"], measures["written_value"]) == (pid, "drifter", wide)
@@ -132,12 +133,12 @@ def test_watch_kubelet_names_the_writer(tmp_path: Path) -> None:
     if not {0, 1} <= set(online()):
         pytest.skip("CPUs 0 and 1 are not online")
     uid = "0a1b2c3d-0000-4000-8000-000000000021"
-    with containerd(tmp_path / "n") as node:
+    with alone(), containerd(tmp_path / "n") as node:
         kubelet = Kubelet(node, tmp_path / "kubelet", online())
         kubelet.start()
         kubelet.own(uid, CpuSet.of((1,)))
         main = kubelet.run_own(node.pod(uid, "g1"), uid)
-        with watching(kubelet, tmp_path / "w", 4.0, "--trace-syscalls") as watch:
+        with watching(kubelet, tmp_path / "w", 4.0, "--read-every=0.5", "--trace-syscalls") as watch:
             watch.pass_windows(1)
             pid = drift(kubelet.cpuset(uid, main), "0-1")
             watch.wait_until(lambda: bool(watch.failed("layers-agree")), "the drift is reported")
