@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
 from toolkit.model.evidence.following import Following, Gauges
-from validators import layers_agree
+from validators.rules import layers_agree
 
 COUNT, POOL, PER_NODE = (
     f"kubelet_cpu_manager_{name}"
