@@ -84,7 +84,7 @@ def inside(made: Stage, plot: Plot, director: Path, prepared: Prepared, prefix: 
         performed = pool.submit(direct, director, list(plot.script), 0)
         while not performed.done():
             watching.poll(0.05)
-        evidence = watching.close()
+        evidence = watching.close().evidence
     verdicts = {(one.rule, one.subject): (str(one.outcome), one.reason) for one in judge(claims, evidence)}
     outside = [Seen(claim=row.claim, tid=row.tid, ns=row.total_ns) for row in evidence.offenders]
     outside += [

@@ -183,7 +183,7 @@ def test_unbound_kernel_workers_on_an_exclusive_cpu(kept: Prepared, tmp_path: Pa
         window = observe.Window(run_id="field-workers", duration_s=None, prepared=kept)
         with observe.observation(claims, window) as opened:
             wait_for(lambda: _written(tmp_path) and bool(_workers(opened.snapshot())), "a kernel worker on it")
-            evidence = opened.close()
+            evidence = opened.close().evidence
     workers = _workers(evidence)
 
     assert {row.owner for row in workers} == {OwnerClass.KTHREAD}
