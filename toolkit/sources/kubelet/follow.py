@@ -64,12 +64,12 @@ class _Late:
 
 
 class KubeletSource:
-    """A :class:`toolkit.sources.live_source.LiveSource`. :param every_s: as there."""
+    """A :class:`toolkit.sources.live_source.LiveSource`. :param every_s: what was asked for."""
 
     name = "kubelet"
 
     def __init__(self, places: Places, every_s: float = EVERY_S) -> None:
-        self.every_s = every_s
+        self._every_s = every_s
         self._places = places
         self._begun = False
         self._statuses: dict[str, Any] = {}
@@ -183,9 +183,11 @@ class KubeletSource:
 
     @property
     def every_s(self) -> float:
-        """Seconds until it is read again without a sign: a node of hundreds of containers more seldom, so that reading
-        takes :data:`SHARE` of a CPU."""
-        return min(max(EVERY_S, self._cost_s / SHARE), EVERY_MAX_S)
+        """Seconds until it is read again without a sign: as was asked for, and a node of hundreds of containers, where
+        nothing was asked for, more seldom: reading takes :data:`SHARE` of a CPU.
+        """
+        asked_s = self._every_s
+        return min(max(asked_s, self._cost_s / SHARE), EVERY_MAX_S) if asked_s == EVERY_S else asked_s
 
     def signs(self) -> Sequence[Path]:
         """State files, the tree of pods, and the control files of the containers' CPUs."""
