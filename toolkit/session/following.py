@@ -250,7 +250,8 @@ class Follower:
         assert changes is not None
         while not self._stop.is_set():
             self._try(lambda: changes.follow(self._source.signs()))
-            self._await(changes)
+            if not self._try(lambda: self._await(changes)):
+                self._stop.wait(self._source.every_s)
             if not self._stop.is_set():
                 began_ns = time.monotonic_ns()
                 self._try(lambda: self._read(began_ns))  # noqa: B023 called at once
@@ -272,17 +273,19 @@ class Follower:
         with self._lock:
             self._latest, self._latest_ns = reading, began_ns
 
-    def _try(self, step: Callable[[], None]) -> None:
+    def _try(self, step: Callable[[], None]) -> bool:
         """Take a step; whatever it raises is written down, and the thread goes on: without it every later window would
-        rest on what was read before.
+        rest on what was read before. Returns whether it was taken.
         """
         try:
             step()
+            return True
         except (PinproofError, OSError) as error:
             self._said.failed(str(error), time.monotonic_ns())
         except Exception as error:
             words = printable(str(error))[:MAX_WORDS]
             self._said.failed(f"could not be read: {type(error).__name__}: {words}", time.monotonic_ns())
+        return False
 
 
 def _is_there(opened: Observation, claim: Claim) -> bool:

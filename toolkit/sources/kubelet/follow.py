@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim, Isolation, SubjectKind
+from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Gauges
-from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import UNIFIED, MissingPart, NodeReading, RuntimeContainer
-from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
+from toolkit.model.state_files import CpuStateFile
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
-from toolkit.sources.kubelet.evidence import layers_of, state_readings
+from toolkit.sources.kubelet.followed_words import states, views
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.json_parts import mapping
@@ -41,6 +40,9 @@ from toolkit.sources.kubelet.subjects import place_of
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0
+SHARE, EVERY_MAX_S = 0.01, 6.0
+"""Of a CPU; and the longest time between two readings without a sign. What a node writes has one: state files, CPUs of
+containers, cgroups that come and go."""
 SLACK_S = 5.0
 """Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
 TURNS = 10
@@ -62,19 +64,25 @@ class _Late:
 
 
 class KubeletSource:
-    """A :class:`toolkit.sources.live_source.LiveSource`. :param every_s: as there."""
+    """A :class:`toolkit.sources.live_source.LiveSource`. :param every_s: what was asked for."""
 
     name = "kubelet"
 
     def __init__(self, places: Places, every_s: float = EVERY_S) -> None:
-        self.every_s = every_s
+        self._every_s = every_s
         self._places = places
         self._begun = False
         self._statuses: dict[str, Any] = {}
         """The runtime's answers that need not be asked for again at the next reading, by container id."""
         self._lost: frozenset[str] = frozenset()
         """Ids of containers whose cgroup was not found at the last reading."""
+        self._files: dict[str, bytes] = {}
+        self._parsed: NodeReading | None = None
+        self._found: tuple[NodeReading, NodeClaims] | None = None
+        """What the last reading was made of, itself, and its claims: most readings say the same again."""
         self._turn = 0
+        self._cost_s = 0.0
+        """CPU time of the last reading."""
         self._gauges_due_ns = 0
         self._held = HeldState()
         self._late: dict[str, _Late] = {}
@@ -86,10 +94,17 @@ class KubeletSource:
 
     def read(self) -> SourceReading:
         """Read state files, configuration, runtime and cgroups; not the threads."""
+        began_s = time.thread_time()
+        try:
+            return self._read()
+        finally:
+            self._cost_s = time.thread_time() - began_s
+
+    def _read(self) -> SourceReading:
         now_ns = time.monotonic_ns()
         due = now_ns >= self._gauges_due_ns
         node = LiveNode(self._places, light=True, metrics=due, known=self._statuses)
-        reading = reading_of(node.files_of_all(DEADLINE_S))
+        reading = self._reading_of(node.files_of_all(DEADLINE_S))
         self._signs = self._places_to_watch(node.kubelet_root, reading)
         known = settings(reading)
         wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
@@ -104,7 +119,7 @@ class KubeletSource:
         if not (self._begun or says_anything(reading)):
             raise InputError(str(self._places.root), NOTHING, "a kubelet's node")
         self._begun = True
-        found = node_claims(reading)
+        found = self._claims_of(reading)
         running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
         freed = self._freed(running, found.cpu)
         claims, giving_back = [], {}
@@ -122,16 +137,29 @@ class KubeletSource:
             giving_back=giving_back,
             making=tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise)),
             give_back_s=found.settings.reconcile_s + SLACK_S,
-            layers=tuple(_views(running, reading, time.monotonic_ns(), silent=self._held.silent)),
+            layers=tuple(views(running, reading, time.monotonic_ns(), silent=self._held.silent)),
             state_files=()
             if self._held.silent
-            else _states(reading, replace(found, cpu=self._held.spoilt or found.cpu)),
+            else states(reading, replace(found, cpu=self._held.spoilt or found.cpu)),
             gauges=self._gauges(reading, found, now_ns) if due and self._places.metrics is not None else None,
             missing=found.missing,
             left_out=self._lost_twice(found),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
         )
+
+    def _reading_of(self, files: dict[str, bytes]) -> NodeReading:
+        """Make a reading of files; those that say the same as the last time were made one of then."""
+        same = {name: data for name, data in files.items() if name != "times.json"}
+        if same != self._files or self._parsed is None:
+            self._files, self._parsed = same, reading_of(files)
+        return self._parsed
+
+    def _claims_of(self, reading: NodeReading) -> NodeClaims:
+        """Return the claims; those of the last reading where nothing else is said in this one."""
+        if self._found is None or self._found[0] != reading:
+            self._found = (reading, node_claims(reading))
+        return self._found[1]
 
     def _lost_twice(self, found: NodeClaims) -> tuple[MissingPart, ...]:
         """Name containers that run by the runtime's word, and whose cgroup is not where it says, at two readings: one
@@ -152,6 +180,14 @@ class KubeletSource:
         file = None if self._held.silent else self._held.spoilt or found.cpu
         problem = next((part.reason for part in reading.missing if part.part == "metrics"), "")
         return gauges_beside(manager_gauges(reading.metrics), problem, file, found.settings)
+
+    @property
+    def every_s(self) -> float:
+        """Seconds until it is read again without a sign: as was asked for, and a node of hundreds of containers, where
+        nothing was asked for, more seldom: reading takes :data:`SHARE` of a CPU.
+        """
+        asked_s = self._every_s
+        return min(max(asked_s, self._cost_s / SHARE), EVERY_MAX_S) if asked_s == EVERY_S else asked_s
 
     def signs(self) -> Sequence[Path]:
         """State files, the tree of pods, and the control files of the containers' CPUs."""
@@ -209,12 +245,12 @@ class KubeletSource:
             if name not in ("cpuset", UNIFIED):
                 continue
             top = root / name if (root / name).is_dir() else root
-            for path in groups:
-                place, folder = place_of(path), top / path.lstrip("/")
+            for path, files in groups.items():
+                place = place_of(path)
                 if place is None or not place.id:
-                    found.append(folder)
-                elif (folder / "cpuset.cpus").exists():
-                    found.append(folder / "cpuset.cpus")
+                    found.append(top / path.lstrip("/"))
+                elif "cpuset.cpus" in files:
+                    found.append(top / path.lstrip("/") / "cpuset.cpus")
         return tuple(found) if len(found) > 1 else (*found, root, *(path for path in root.glob("*") if path.is_dir()))
 
 
@@ -251,35 +287,3 @@ def _runs(promise: Promise, reading: NodeReading) -> bool:
 def _is_made(promise: Promise) -> bool:
     runtime = promise.subject.runtime
     return runtime is not None and runtime.state == CREATED
-
-
-def _views(running: Sequence[Promise], reading: NodeReading, at_ns: int, *, silent: bool) -> list[LayerView]:
-    found = []
-    for promise in running:
-        if promise.subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
-            views = (replace(view, at_ns=at_ns) for view in layers_of(promise, reading))
-            found += [view for view in views if not (silent and view.layer == "checkpoint")]
-    return found
-
-
-def _states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
-    """A pod whose sandbox runs owns what it was given, although its containers may not have been made yet."""
-    if found.cpu is None and found.memory is None:
-        return ()
-    online = parsed(reading.online or "") or CpuSet()
-    pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox}
-    waiting = tuple(
-        KnownContainer(pod_uid=entry.pod_uid, container=entry.container, running=False)
-        for entry in (found.cpu.entries if found.cpu else ())
-        if entry.pod_uid in pods
-    )
-    return tuple(
-        replace(one, containers=(*one.containers, *(w for w in waiting if not _known(w, one.containers))))
-        if one.containers is not None
-        else one
-        for one in state_readings(reading, found, online)
-    )
-
-
-def _known(one: KnownContainer, known: Sequence[KnownContainer]) -> bool:
-    return any((entry.pod_uid, entry.container) == (one.pod_uid, one.container) for entry in known)

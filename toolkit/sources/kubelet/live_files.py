@@ -34,7 +34,7 @@ MAX_DEPTH = 12
 _CPU_LINES = ("cpu[0-9]*/topology/*", "cpu[0-9]*/cache/index*/*", "cpu[0-9]*/online")
 
 
-def read_bytes(path: Path) -> tuple[bytes | None, str]:
+def read_bytes(path: Path | str) -> tuple[bytes | None, str]:
     """Read a regular file without waiting on it, never through a link; else ``None`` and why."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -52,7 +52,7 @@ def read_bytes(path: Path) -> tuple[bytes | None, str]:
 def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
     """Read the control files of everything below ``kubepods``, on v2, v1 and hybrid hosts.
 
-    :param only_cpusets: leave out other hierarchies than cpuset and unified, and other files than those of cpusets.
+    :param only_cpusets: one hierarchy alone, cpuset's or unified, and of each cgroup one file.
 
     :returns: a capture's ``cgroup/...`` files, names spelt as :mod:`toolkit.model.names` does.
     """
@@ -62,26 +62,31 @@ def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
     for name, mount in [(f"{name}/", root / name) for name in v1] if hybrid else [("", root)]:
         if only_cpusets and name not in ("cpuset/", f"{UNIFIED}/", ""):
             continue
-        for folder, inside in _pod_folders(mount):
-            path = shown(os.fsencode(folder.relative_to(mount)))
+        for folder, path, inside in _pod_folders(str(mount)):
             if only_cpusets:
-                # One file at least: it is by them that a cgroup is known to exist.
-                inside = [file for file in inside if file.startswith("cpuset.")] or inside[:1]
+                # `cpuset.cpus` where it is, and one file at least: it is by them that a cgroup is known to exist.
+                inside = inside[:1]
             for file in inside:
-                data, _ = read_bytes(folder / file)
+                data, _ = read_bytes(f"{folder}/{file}")
                 if data is not None:
                     found[f"cgroup/{name}{path}/{file}"] = data
+        if only_cpusets and name == "cpuset/" and found:
+            break  # a container is in every hierarchy; the first says what the others would
     return found
 
 
-def _pod_folders(mount: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield ``kubepods`` wherever it is (nodes in containers have it deeper) and all below it, with its own files."""
+def _pod_folders(mount: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield ``kubepods`` wherever it is (nodes in containers have it deeper) and all below it: the folder, its path
+    spelt, its own files.
+    """
     for folder, names, files in os.walk(mount):
-        parts = Path(folder).relative_to(mount).parts
+        path = folder[len(mount) :].strip("/")
+        parts = path.split("/") if path else []
         if len(parts) >= MAX_DEPTH:
             names.clear()
         if any(ROOT.fullmatch(part) for part in parts):
-            yield Path(folder), [file for file in FILES if file in files]
+            there = set(files)
+            yield folder, shown(os.fsencode(path)), [file for file in FILES if file in there]
 
 
 def threads(cgroups: dict[str, bytes], proc: Path) -> dict[str, Any]:

@@ -27,7 +27,8 @@ def runtime_files(
 ) -> tuple[dict[str, bytes], str]:
     """Ask the container runtime. :param endpoints: the first that exists is asked; none exists: the first is named.
 
-    :param known: by id: statuses of before, which are not asked for again.
+    :param known: by id: statuses of before, which are not asked for again; not ``None``: of a node that is followed,
+        for which nothing is written that nobody reads.
     :returns: ``node.json`` and ``containers.json``, and on one line what is missing (empty: nothing).
     """
     endpoint = next((one for one in endpoints if os.path.lexists(one)), endpoints[0])
@@ -44,6 +45,8 @@ def runtime_files(
         others = endpoints[1:] if endpoint == endpoints[0] else ()
         return {}, f"{error}{''.join(f', nor {other}' for other in others)}"
     node = kept.runtime(node)
+    if known is not None:
+        return {"node.json": json.dumps(node).encode()}, problem
     return {"node.json": _json(node), "containers.json": _json(kept.container_list(node))}, problem
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from toolkit.model.claims import SubjectKind
@@ -79,6 +80,7 @@ class Place:
         return f"{CONMON}{self.id}" if "conmon" in self.prefix else self.id
 
 
+@lru_cache(4096)
 def root_of(path: str) -> str | None:
     """Return the cgroup of all pods in which a path lies, or which it is; ``None``: it has nothing to do with pods."""
     parts = path.strip("/").split("/")
@@ -86,6 +88,7 @@ def root_of(path: str) -> str | None:
     return None if start is None else "/" + "/".join(parts[: start + 1])
 
 
+@lru_cache(4096)
 def place_of(path: str) -> Place | None:
     """Return the pod, and the container if it is one's own cgroup; ``None``: neither, or below a container."""
     root = root_of(path)
@@ -97,8 +100,7 @@ def place_of(path: str) -> Place | None:
         found = _POD_SLICE.fullmatch(parts[index])
         uid = found["uid"].replace("_", "-") if found else ""
         plain = None if found else _POD.fullmatch(parts[index])
-        uid = plain["uid"] if plain else uid
-        if not uid:
+        if not (uid := plain["uid"] if plain else uid):
             continue
         pod = "/" + "/".join(parts[: index + 1])
         if len(parts) == index + 1:

@@ -12,11 +12,13 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
     DB,
     EXITED,
     Node,
+    claim,
     cpus,
     made_node,
 )
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
+from toolkit.sources.kubelet.follow import EVERY_MAX_S, EVERY_S, TURNS, KubeletSource
 from validators import view
 
 
@@ -68,3 +70,26 @@ def test_a_pod_that_is_made_again_is_another_pod(node: Node) -> None:
 
     assert sorted(one.pod_uid for one in both) == ["u-again", "u-db"]
     assert not view.same_pod(*both)
+
+
+def test_a_node_that_is_costly_to_read_is_read_more_seldom(node: Node) -> None:
+    """A hundredth of a CPU, but every 6 s at least; whoever asks for another time gets it."""
+    assert node.source.every_s == EVERY_S
+    for cost_s, every_s in ((0.001, EVERY_S), (0.03, 3.0), (1.0, EVERY_MAX_S)):
+        node.source._cost_s = cost_s
+        assert node.source.every_s == pytest.approx(every_s)
+    assert KubeletSource(node.source._places, 1.0).every_s == 1.0
+
+
+def test_what_says_the_same_again_is_not_read_anew(node: Node) -> None:
+    """The claims are the same objects until a file or an answer differs."""
+    first, again = node.read(), node.read()
+    assert claim(first, "db/main") == claim(again, "db/main")
+    assert node.source._found is not None
+    known = node.source._found[1]
+    for _ in range(TURNS):
+        node.read()
+    assert node.source._found[1] is known
+    node.state("0-1", db="2-3", new="3")
+    node.read()
+    assert node.source._found[1] is not known

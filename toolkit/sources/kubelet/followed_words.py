@@ -1,0 +1,47 @@
+"""What the layers and the state files of a node that is followed say, as evidence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toolkit.model.claims import SubjectKind
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import LayerView
+from toolkit.model.node_reading import NodeReading
+from toolkit.model.state_files import KnownContainer, StateReading
+from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.evidence import layers_of, state_readings
+
+
+def views(running: Sequence[Promise], reading: NodeReading, at_ns: int, *, silent: bool) -> list[LayerView]:
+    """Return what each layer says of the workloads. :param silent: the state file is not there."""
+    found = []
+    for promise in running:
+        if promise.subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
+            views = (replace(view, at_ns=at_ns) for view in layers_of(promise, reading))
+            found += [view for view in views if not (silent and view.layer == "checkpoint")]
+    return found
+
+
+def states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
+    """A pod whose sandbox runs owns what it was given, although its containers may not have been made yet."""
+    if found.cpu is None and found.memory is None:
+        return ()
+    online = parsed(reading.online or "") or CpuSet()
+    pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox}
+    waiting = tuple(
+        KnownContainer(pod_uid=entry.pod_uid, container=entry.container, running=False)
+        for entry in (found.cpu.entries if found.cpu else ())
+        if entry.pod_uid in pods
+    )
+    return tuple(
+        replace(one, containers=(*one.containers, *(w for w in waiting if not _known(w, one.containers))))
+        if one.containers is not None
+        else one
+        for one in state_readings(reading, found, online)
+    )
+
+
+def _known(one: KnownContainer, known: Sequence[KnownContainer]) -> bool:
+    return any((entry.pod_uid, entry.container) == (one.pod_uid, one.container) for entry in known)
