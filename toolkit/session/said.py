@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -33,6 +34,15 @@ class _Word:
     last_ns: int
 
 
+@dataclass(slots=True)
+class _State:
+    """The same state files, from their first reading to their last (CLOCK_MONOTONIC)."""
+
+    state: StateReading
+    first_ns: int
+    last_ns: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
     """The source was asked. ``answered``: it said who runs, and what was promised."""
@@ -49,7 +59,7 @@ class Said:
         self._source = source
         self._lock = threading.Lock()
         self._words: dict[tuple[str, Layer], list[_Word]] = {}
-        self._states: deque[tuple[int, StateReading]] = deque(maxlen=MAX_STATES)
+        self._states: deque[_State] = deque(maxlen=MAX_STATES)
         self._back: list[GivingBack] = []
         self._making: dict[str, Making] = {}
         """By cgroup, which is no other container's later."""
@@ -120,14 +130,9 @@ class Said:
         end_ns = start_ns + duration_ns
         with self._lock:
             views = [view for words in self._words.values() for view in _of_window(words, start_ns, end_ns)]
-            states = [(at_ns, state) for at_ns, state in self._states if at_ns <= end_ns]
-            # What a file said before counts, too: what outlives two reconciles is no lag, and of a file that nobody
-            # writes any more a window has one reading of its own.
-            before = [entry for entry in states if entry[0] < start_ns][-1:]
-            states = before + [entry for entry in states if entry[0] >= start_ns]
             return NodeWord(
                 runtime=self._runtime,
-                state_files=tuple(replace(state, at_ns=at_ns - start_ns) for at_ns, state in states),
+                state_files=tuple(_states_of_window(self._states, start_ns, end_ns)),
                 layers=tuple(views),
                 following=self._following(start_ns, end_ns),
                 giving_back=tuple(
@@ -176,10 +181,10 @@ class Said:
             words.append(_Word(view, view.at_ns, view.at_ns))
 
     def _note_state(self, state: StateReading, at_ns: int) -> None:
-        """Keep a reading that differs, and the last one of those that are the same: how long it has been so."""
-        if len(self._states) >= 2 and self._states[-1][1] == state == self._states[-2][1]:
-            self._states.pop()
-        self._states.append((at_ns, state))
+        if self._states and self._states[-1].state == state:
+            self._states[-1].last_ns = at_ns
+        else:
+            self._states.append(_State(state, at_ns, at_ns))
 
     def _note_gauges(self, gauges: Gauges, at_ns: int) -> None:
         last = self._gauges[-1] if self._gauges else None
@@ -207,3 +212,18 @@ def _of_window(words: list[_Word], start_ns: int, end_ns: int) -> list[LayerView
         times = {word.first_ns, min(word.last_ns, end_ns)}
         found += [replace(word.view, at_ns=at_ns - start_ns) for at_ns in sorted(times)]
     return found
+
+
+def _states_of_window(states: Iterable[_State], start_ns: int, end_ns: int) -> list[StateReading]:
+    """What files said at its first and its last reading; what they said last before the window, with its time.
+
+    The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then it
+    was so at the window's end.
+    """
+    begun = [one for one in states if one.first_ns <= end_ns]
+    inside = [one for one in begun if one.last_ns >= start_ns] or begun[-1:]
+    return [
+        replace(one.state, at_ns=at_ns - start_ns)
+        for one in inside
+        for at_ns in sorted({one.first_ns, min(one.last_ns, end_ns)})
+    ]

@@ -143,3 +143,7 @@ def test_a_file_that_nobody_writes_has_been_so_since_its_first_reading() -> None
     word = said.word(35 * SECOND, 5 * SECOND)
 
     assert [one.at_ns // SECOND for one in word.state_files] == [-33, 5]
+
+    # A reading after the window's end is the last one: it was so at the end.
+    word = said.word(25 * SECOND, 5 * SECOND)
+    assert [one.at_ns // SECOND for one in word.state_files] == [-23, 5]
