@@ -217,8 +217,8 @@ def _of_window(words: list[_Word], start_ns: int, end_ns: int) -> list[LayerView
 def _states_of_window(states: Iterable[_State], start_ns: int, end_ns: int) -> list[StateReading]:
     """What files said at its first and its last reading; what they said last before the window, with its time.
 
-    The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then it
-    was so at the window's end.
+    The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then
+    it was so at the window's end.
     """
     begun = [one for one in states if one.first_ns <= end_ns]
     inside = [one for one in begun if one.last_ns >= start_ns] or begun[-1:]
