@@ -1,6 +1,7 @@
 """One BPF program: what it is, and how its instructions are loaded.
 
-Source: bpf(2); commit fec56f5890d9 "bpf: Introduce BPF trampoline" (programs at the return of a function).
+Source: bpf(2); commit fec56f5890d9 "bpf: Introduce BPF trampoline" (programs at the return of a function); commit
+9e15db66136a "bpf: Implement accurate raw_tp context access via BTF" (programs that know what a tracepoint gives them).
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ KINDS = {"raw_tracepoint": bpf_syscalls.RAW_TRACEPOINT, "perf_event": bpf_syscal
 class Program:
     """A program to load.
 
-    :param kind: ``raw_tracepoint`` or ``perf_event``; ignored where ``returns_from`` is set.
+    :param kind: ``raw_tracepoint`` or ``perf_event``; ignored where one of the next two is set.
+    :param tracepoint: whose arguments it reads by their types: no helper for a member. It can be attached there alone.
     :param returns_from: kernel function at whose return it is to run.
     :param optional: a kernel may refuse it: then the answer says why, and the rest goes on.
     """
 
     name: str
     kind: str = "raw_tracepoint"
+    tracepoint: str = ""
     returns_from: str = ""
     optional: bool = False
 
@@ -67,29 +70,30 @@ def load(code: bytes, program: Program) -> int:
     :raises HostUnsupportedError: the kernel refuses it; with the end of the verifier's log.
     """
     if program.returns_from:
-        return _load_return(code, program)
+        return _load_tracing(code, program, f"a program at the return of {program.returns_from}()")
+    if program.tracepoint:
+        return _load_tracing(code, program, f"the program {program.name}")
     try:
         return bpf_syscalls.load_program(KINDS[program.kind], code, name=program.name)
     except bpf_syscalls.ProgramRefusedError as error:
         raise HostUnsupportedError(f"the kernel refuses the program {program.name}: {_reason(error)}") from None
 
 
-def _load_return(code: bytes, program: Program) -> int:
-    where = f"a program at the return of {program.returns_from}()"
+def _load_tracing(code: bytes, program: Program, what: str) -> int:
     btf = Btf.of_kernel()
-    function = btf.function_id(program.returns_from) if btf is not None else None
-    if function is None:
-        raise HostUnsupportedError(f"the kernel refuses {where}: its type information has no such function")
+    place, kind, number = f"function {program.returns_from}", bpf_syscalls.TRACE_FEXIT, None
+    if program.tracepoint:
+        place, kind = f"tracepoint {program.tracepoint}", bpf_syscalls.TRACE_RAW_TP
+    if btf is not None:
+        number = btf.tracepoint_id(program.tracepoint) if program.tracepoint else btf.function_id(program.returns_from)
+    if number is None:
+        raise HostUnsupportedError(f"the kernel refuses {what}: its type information has no {place}")
     try:
         return bpf_syscalls.load_program(
-            bpf_syscalls.TRACING,
-            code,
-            name=program.name,
-            attach_type=bpf_syscalls.TRACE_FEXIT,
-            attach_btf_id=function,
+            bpf_syscalls.TRACING, code, name=program.name, attach_type=kind, attach_btf_id=number
         )
     except bpf_syscalls.ProgramRefusedError as error:
-        raise HostUnsupportedError(f"the kernel refuses {where}: {_reason(error)}") from None
+        raise HostUnsupportedError(f"the kernel refuses {what}: {_reason(error)}") from None
 
 
 def _reason(error: bpf_syscalls.ProgramRefusedError) -> str:

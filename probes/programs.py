@@ -165,6 +165,9 @@ class Programs:
             for side in self.sides:
                 self._detach.callback(side.close)
                 side.attach()
+            for one in needed:
+                if one.tracepoint:
+                    self.attach(one.tracepoint, one.name, typed=True)
             self._attach_all()
             if any(program_info(fd).missed_runs is None for fd in self.programs.values()):
                 # Programs of raw tracepoints are skipped since 05b24ff9b2cf (Linux 6.1), later than they are counted.
@@ -211,10 +214,13 @@ class Programs:
             raise RuntimeError(f"map {name} has {info.key_size}+{info.value_size} bytes, not {key}+{value}")
         return Map(fd, key, info.value_size, possible(self._root) if per_cpu else 1)
 
-    def attach(self, tracepoint: str, function: str) -> None:
-        """Attach a program to a raw tracepoint, until the programs are closed."""
+    def attach(self, tracepoint: str, function: str, *, typed: bool = False) -> None:
+        """Attach a program to a raw tracepoint, until the programs are closed.
+
+        :param typed: it was loaded for this tracepoint alone.
+        """
         try:
-            link = bpf_syscalls.attach(self.programs[function], tracepoint)
+            link = bpf_syscalls.attach(self.programs[function], "" if typed else tracepoint)
         except OSError as error:
             raise HostUnsupportedError(
                 f"raw tracepoint {tracepoint}: {error.strerror}; CONFIG_BPF_EVENTS is needed"

@@ -53,6 +53,11 @@ static __always_inline u64 scheduler_clock(void)
         return read_kernel(u64, read_kernel(void *, cfs_rq, OFF_CFS_RQ_RQ), OFF_RQ_CLOCK);
 }
 
+static __always_inline int clocks_due(struct cpu_state *st, u64 now)
+{
+        return now >= st->next_compare_ns;
+}
+
 /* At a switch, but not to the idle task: before that the kernel looks for work on other CPUs, tens of microseconds. */
 static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *next)
 {
@@ -61,9 +66,9 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *
         u64 clock;
         struct differences *d;
 
-        if (st->compared_slot == (u32)(now >> COMPARE_SHIFT) || !read_kernel(u32, next, OFF_TASK_STRUCT_PID))
+        if (!clocks_due(st, now) || !read_kernel(u32, next, OFF_TASK_STRUCT_PID))
                 return;
-        st->compared_slot = now >> COMPARE_SHIFT;
+        st->next_compare_ns = ((now >> COMPARE_SHIFT) + 1) << COMPARE_SHIFT;
         d = differences.lookup(&zero);
         clock = scheduler_clock();
         if (!d || !clock)
@@ -98,6 +103,11 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
 }
 
 #else   /* a kernel that keeps no arrivals, or has no groups of tasks: the word of the tracepoint must do */
+
+static __always_inline int clocks_due(struct cpu_state *st, u64 now)
+{
+        return 0;
+}
 
 static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *next)
 {

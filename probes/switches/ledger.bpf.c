@@ -8,8 +8,6 @@
  *
  * Maps:
  *   state  per CPU: key 0, value struct cpu_state, 1 entry; cannot be full.
- *   rows   per CPU: key slot * 2 + window parity, value struct row, MAX_CLAIMS * 2 entries; cannot be full (a claim that finds
- *          no free slot is refused by user space).
  */
 #include "switches/claims.h"
 #include "switches/ledger.h"
@@ -19,100 +17,15 @@
 #include "switches/pieces.h"
 #include "switches/offences.h"
 #include "switches/intruders.h"
+#include "switches/intervals.h"
 #include "switches/renames.h"
+
+#define NEVER   (1ULL << 32)            /* no number of news */
+#define likely(condition)  __builtin_expect(!!(condition), 1)
+#define rare(condition)    __builtin_expect(!!(condition), 0)
 
 /* One entry per CPU. */
 BPF_PERCPU_ARRAY(state, struct cpu_state, 1);
-/* Two windows side by side: slot * 2 + window parity. A closed window's rows stand still until the next one closes. */
-BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
-
-/*
- * No tick of the sampler for so long, although somebody runs: the CPU stands still, in firmware, with interrupts off, or
- * because its hypervisor runs something else, which steal need not show. Who runs is charged all the same, and nobody
- * can be throttled in time. An idle CPU may do without ticks (a hypervisor parks it).
- */
-static __always_inline u64 standstill(struct cpu_state *st, u64 now)
-{
-        u64 ns = now - st->charged_ns;
-
-        if (ns <= SAMPLER_GAP_NS || !st->charged_ns || !(u32)bpf_get_current_pid_tgid())
-                return 0;
-        st->standstill_ns += ns;
-        return ns;
-}
-
-static __always_inline void add_to_row(struct cpu_state *st, u32 slot, u64 now, u64 still, int ended, int tick)
-{
-        int index = slot * 2 + (st->window & 1);
-        struct row *row = rows.lookup(&index);
-
-        if (!row)
-                return;
-        row->switches += ended;
-        row->ns += now - st->charged_ns;
-        if (ended)
-                row->idle_wakes += st->from_idle;
-        row->samples += tick;
-        row->standstill_ns += still;
-}
-
-/* The long way: which claim is its cgroup's, was it a member all the time, and may it be here? */
-static __always_inline void look_up(struct cpu_state *st, u64 *note, u32 news, u64 now, u64 still, int ended, int tick)
-{
-        struct place_entry *e = current_place(&st->places, st->generation);
-        u64 word = note ? *note : 0, key = NOTE_KEY(e->tag, news);
-        struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
-
-        s.ended = ended;
-        s.tick = tick;
-        s.life = life_of_note(word);
-        if (!(word & NOTE_DEAD) && KEY_OF_NOTE(word) != key && unsettled(st, e, note, key, &s))
-                return;
-        if (e->place == PLACE_FREE || e->place == PLACE_INSIDE) {
-                struct mark *mark = &st->marks[e->tag & (MARKS - 1)];
-
-                mark->key = key;
-                mark->place = e->place;
-                mark->slot = e->slot;
-        } else if (e->place == PLACE_WATCHED) {
-                begin_at_arrival(st, &s);
-                watched(st, e, &s);
-        } else {
-                int index = e->slot * 2 + (st->window & 1);
-                struct row *row = rows.lookup(&index);
-
-                begin_at_arrival(st, &s);
-                if (row)
-                        outside(st, row, e, &s);
-        }
-        if (e->place == PLACE_INSIDE || e->place == PLACE_OUTSIDE)
-                add_to_row(st, e->slot, now, still, ended, tick);
-}
-
-/*
- * Count the running interval up to now. Written for registers: a task where nothing is wrong and nothing happened costs a
- * few compares. Returns its thread id.
- */
-static __always_inline u32 charge(struct cpu_state *st, u64 now, int ended, int tick)
-{
-        u32 tid = bpf_get_current_pid_tgid();
-        u64 still = standstill(st, now);
-        int zero = 0;
-        u64 *note = note_of(tid);
-        struct config *c = config.lookup(&zero);
-        /* Read before the cgroup is asked for: a move in between makes the note that we write stale, never good. */
-        u32 news = c ? *(volatile u32 *)&c->news : 0;
-        u64 key = note ? KEY_OF_NOTE(*note) : 0;
-        struct mark *mark = &st->marks[key & (MARKS - 1)];
-
-        /* A tick always goes the long way: what it finds is true even where a word was missed. */
-        if (tick || mark->key != key || key >> 32 != news)
-                look_up(st, note, news, now, still, ended, tick);
-        else if (mark->place == PLACE_INSIDE)
-                add_to_row(st, mark->slot, now, still, ended, tick);
-        st->charged_ns = now;
-        return tid;
-}
 
 static __always_inline struct cpu_state *my_state(void)
 {
@@ -121,18 +34,47 @@ static __always_inline struct cpu_state *my_state(void)
         return state.lookup(&zero);
 }
 
+/*
+ * A task where nothing is wrong and nothing happened costs a few compares, and the clock. This path is one piece of code
+ * without a helper but the clock: instructions are cold at a switch. What it needs is fetched before the clock is read,
+ * which waits until all loads before it are done, those of the scheduler too. News are read after it: what they say must
+ * be true up to then. All else goes the long way, with what is due now and then. Interrupts are off here, so that no tick
+ * can come in the middle: `busy` is for the programs below.
+ */
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
-        u64 now = bpf_ktime_get_ns();
         struct cpu_state *st = my_state();
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+        u32 tid = loaded_u32(ctx->args[1], OFF_TASK_STRUCT_PID);
+        u64 *note = note_of(tid);
 
-        if (!st)
+        if (rare(!st || !c))
                 return 0;
-        /* Interrupts are off here, so that no tick can come in the middle: `busy` is for the programs below. */
+        u64 key = note ? KEY_OF_NOTE(*note) : 0, known = NEVER;
+        struct mark *mark = &st->marks[key & (MARKS - 1)];
+        struct row *row = 0;
+
+        if (likely(mark->key == key)) {
+                known = key >> 32;
+                row = row_of_mark(st, mark);
+        }
+        u64 now = bpf_ktime_get_ns(), ns = now - st->charged_ns;
+        /* And before the cgroup is asked for: a move in between makes the note that we write stale, never good. */
+        u32 news = *(volatile u32 *)&c->news;
+
         st->judged++;
+        if (likely(known == news && ns <= SAMPLER_GAP_NS && !clocks_due(st, now))) {
+                if (row)
+                        add_to_row(st, row, now, 0, 1, 0);
+                st->from_idle = !tid;
+                st->charged_ns = st->start_ns = now;
+                return 0;
+        }
         compare_clocks(st, now, (void *)ctx->args[2]);
-        st->from_idle = !charge(st, now, 1, 0);
-        st->start_ns = now;
+        look_up(st, note, news, now, standstill(st, ns, tid), 1, 0);
+        st->from_idle = !tid;
+        st->charged_ns = st->start_ns = now;
         return 0;
 }
 
@@ -146,7 +88,7 @@ int on_tick(struct bpf_perf_event_data *ctx)
         u64 now = bpf_ktime_get_ns();
 
         st->ticks++;
-        charge(st, now, 0, 1);
+        charge(st, now, 1);
         return 0;
 }
 
@@ -165,7 +107,7 @@ int on_control(struct bpf_raw_tracepoint_args *ctx)
                 *(volatile u32 *)&st->busy = 1;
                 u64 now = bpf_ktime_get_ns();
 
-                charge(st, now, 0, 0);
+                charge(st, now, 0);
                 if (command == CONTROL_WINDOW && st->window != (u32)value) {
                         /* Kept beside the new window's: user space reads them when every CPU has turned over. */
                         st->closed_window = st->window;
@@ -221,7 +163,7 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 
         if (st) {
                 *(volatile u32 *)&st->busy = 1;
-                charge(st, bpf_ktime_get_ns(), 0, 0);   /* while its record says where it was */
+                charge(st, bpf_ktime_get_ns(), 0);   /* while its record says where it was */
                 *(volatile u32 *)&st->busy = 0;
         }
         handle_exit((void *)ctx->args[0]);

@@ -133,10 +133,11 @@ struct cpu_state {
         u64 start_ns;                   /* the running interval began */
         u64 charged_ns;                 /* and is counted up to here */
         u64 judged;                     /* switches in this window */
+        u64 next_compare_ns;            /* from when on the clocks are to be compared again (arrivals.h) */
         u32 generation;                 /* of the answers in `places` that are good; the first line is the hot one */
         u32 window;
         u32 from_idle;                  /* the running interval began on an idle CPU */
-        u32 compared_slot;              /* when the clocks were compared (arrivals.h) */
+        u32 busy;                       /* a split is under way in process context: the tick must not interfere */
         u64 ticks;
         u64 opened_ns;                  /* this CPU's window began */
         u64 closed_ns;                  /* the last closed window: its end and its counters */
@@ -147,9 +148,7 @@ struct cpu_state {
         u64 map_full;                   /* an entry could not be made; since the programs were loaded */
         u64 counted_start_ns;           /* the interval that `counted` is about */
         u32 counted;                    /* bits of enum counted: classes in which it has been counted */
-        u32 busy;                       /* a split is under way in process context: the tick must not interfere */
         u32 closed_window;
-        u32 pad;
         u64 standstill_ns;              /* no tick of the sampler came when it was due; since the programs were loaded */
         u64 stay_ns;                    /* what runs now has been dealt with up to here by a piece */
         u64 clock_difference;           /* of our clock and the scheduler's (arrivals.h) */

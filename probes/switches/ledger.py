@@ -26,7 +26,6 @@ _RAW_TRACEPOINTS = {
     "sched_process_fork": "on_fork",
     "sched_process_exit": "on_exit",
     "task_rename": "on_rename",
-    "sched_switch": "on_switch",
 }
 _U32 = struct.Struct("=I")
 
@@ -37,6 +36,7 @@ class Ledger(Programs):
     SOURCE = "switches/ledger.bpf.c"
     PROGRAMS = (
         *(Program(name=name) for name in (*_RAW_TRACEPOINTS.values(), "on_control")),
+        Program(name="on_switch", tracepoint="sched_switch"),
         Program(name="on_tick", kind="perf_event"),
     )
 

@@ -154,14 +154,15 @@ class Piece(Record):
 class CpuState(Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q4I9Q4I4Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q4I9Q2I4Q")
     start_ns: int
     charged_ns: int
     judged: int
+    next_compare_ns: int
     generation: int
     window: int
     from_idle: int
-    compared_slot: int
+    busy: int
     ticks: int
     opened_ns: int
     closed_ns: int
@@ -172,9 +173,7 @@ class CpuState(Record):
     map_full: int
     counted_start_ns: int
     counted: int
-    busy: int
     closed_window: int
-    pad: int
     standstill_ns: int
     stay_ns: int
     clock_difference: int

@@ -59,7 +59,7 @@ def hidden_switches(ledger: Ledger) -> Iterator[None]:
     try:
         yield
     finally:
-        again = bpf_syscalls.attach(ledger.programs["on_switch"], "sched_switch")
+        again = bpf_syscalls.attach(ledger.programs["on_switch"])
         os.dup2(again, link)
         os.close(again)
 

@@ -23,8 +23,8 @@ from toolkit.host.syscalls import call
 MAP_CREATE, PROG_LOAD, OBJ_INFO, RAW_TRACEPOINT_OPEN = 0, 5, 15, 17
 PERF_EVENT, RAW_TRACEPOINT, TRACING = 7, 17, 26
 """Types of programs."""
-TRACE_FEXIT = 25
-"""Expected attach type of a tracing program: the return of a kernel function."""
+TRACE_RAW_TP, TRACE_FEXIT = 23, 25
+"""Expected attach types of a tracing program: a tracepoint, the return of a kernel function."""
 CONTROL_FILE_WRITE = "cgroup_file_write"
 """The kernel's function through which every write to a file of a cgroup goes."""
 _MAP_TYPE_ARRAY, _MAP_TYPE_RINGBUF = 2, 27
@@ -73,7 +73,7 @@ def load_program(
 ) -> int:
     """Load a program; the maps that it uses are open descriptors of this process, numbered in its code.
 
-    :param attach_type, attach_btf_id: for a :data:`TRACING` program: where, and the function's type id in the BTF.
+    :param attach_type, attach_btf_id: for a :data:`TRACING` program: what place, and its number in the BTF.
     :raises ProgramRefusedError: with the verifier's log, as far as the kernel wrote one.
     """
     text = ctypes.create_string_buffer(code, len(code))
@@ -104,7 +104,7 @@ def load_program(
 def attach(program: int, tracepoint: str = "") -> int:
     """Attach a program and return the descriptor that holds it there.
 
-    :param tracepoint: of a raw-tracepoint program, which may have several; a tracing program knows its function.
+    :param tracepoint: of a raw-tracepoint program, which may have several; a tracing program knows its own place.
     :raises OSError: ENOENT where the kernel has no such tracepoint.
     """
     name = ctypes.create_string_buffer(tracepoint.encode())

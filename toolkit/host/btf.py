@@ -2,7 +2,7 @@
 
 The kernel's own type information is a feature test that no version number can replace: distributions port features
 back.
-Not a general BTF library (of functions only the number, no split BTF of modules, no writing).
+Not a general BTF library (of functions and tracepoints only the number, no split BTF of modules, no writing).
 
 Source: Documentation/bpf/btf.rst, sections 1 and 2 (encoding).
 """
@@ -24,7 +24,7 @@ MAX_BTF_BYTES = 256 * 1024 * 1024
 """Debug kernels have about 10 MB."""
 
 _MAGIC = 0xEB9F
-_STRUCT, _UNION, _ENUM, _FUNCTION = 4, 5, 6, 12
+_STRUCT, _UNION, _ENUM, _TYPEDEF, _FUNCTION = 4, 5, 6, 8, 12
 _MODIFIERS = frozenset((8, 9, 10, 11, 18))  # typedef, volatile, const, restrict, type tag
 _FIXED_BYTES = {1: 4, 3: 12, 14: 4, 17: 4}  # int, array, var, declaration tag
 _BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, enum, prototype, data section, enum64
@@ -124,11 +124,21 @@ class Btf:
 
     def function_id(self, name: str) -> int | None:
         """Return the number of the type that describes a function, or ``None``."""
+        return self._number(name, _FUNCTION)
+
+    def tracepoint_id(self, name: str) -> int | None:
+        """Return the number of the type that says what a tracepoint gives to its programs, or ``None``.
+
+        Source: commit e8c423fb31fa "bpf: Add typecast to raw_tracepoints to get BTF generation" (Linux 5.5).
+        """
+        return self._number(f"btf_trace_{name}", _TYPEDEF)
+
+    def _number(self, name: str, kind: int) -> int | None:
         places = self._offsets_of(name)
         unpack = struct.Struct(self._order + "II").unpack_from
         for type_id in range(1, len(self._starts)) if places else ():
             name_at, info = unpack(self._types, self._starts[type_id])
-            if name_at in places and info >> 24 & 0x1F == _FUNCTION:
+            if name_at in places and info >> 24 & 0x1F == kind:
                 return type_id
         return None
 

@@ -85,6 +85,17 @@ def test_functions_are_found_by_their_number() -> None:
     assert (btf.function_id("run"), btf.function_id("task"), btf.function_id("absent")) == (9, None, None)
 
 
+def test_tracepoints_are_found_by_their_number() -> None:
+    """A tracepoint is the typedef that the kernel makes for it, not a function of that name."""
+    image = sample()
+    image.add(13, "", 1)  # 7: a prototype
+    image.add(12, "btf_trace_run", 7)  # 8: a function
+    image.add(8, "btf_trace_run", 7)  # 9: the tracepoint
+    btf = Btf(image.data())
+
+    assert (btf.tracepoint_id("run"), btf.tracepoint_id("task"), btf.tracepoint_id("absent")) == (9, None, None)
+
+
 def test_what_is_not_there_is_not_found() -> None:
     """No struct, no member, the name of a type that is no struct, and the empty name are not found."""
     btf = Btf(sample().data())

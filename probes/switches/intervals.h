@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * intervals.h - the running interval is counted: for which claim, and where.
+ *
+ * Maps:
+ *   rows   per CPU: key slot * 2 + window parity, value struct row, MAX_CLAIMS * 2 entries; cannot be full (a claim that finds
+ *          no free slot is refused by user space).
+ */
+/* Two windows side by side: slot * 2 + window parity. A closed window's rows stand still until the next one closes. */
+BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
+
+/*
+ * No tick of the sampler for so long, although somebody runs: the CPU stands still, in firmware, with interrupts off, or
+ * because its hypervisor runs something else, which steal need not show. Who runs is charged all the same, and nobody
+ * can be throttled in time. An idle CPU may do without ticks (a hypervisor parks it).
+ */
+static __always_inline u64 standstill(struct cpu_state *st, u64 ns, u32 tid)
+{
+        if (ns <= SAMPLER_GAP_NS || !st->charged_ns || !tid)
+                return 0;
+        st->standstill_ns += ns;
+        return ns;
+}
+
+static __always_inline struct row *row_of(struct cpu_state *st, u32 slot)
+{
+        int index = slot * 2 + (st->window & 1);
+
+        return rows.lookup(&index);
+}
+
+static __always_inline void add_to_row(struct cpu_state *st, struct row *row, u64 now, u64 still, int ended, int tick)
+{
+        row->switches += ended;
+        row->ns += now - st->charged_ns;
+        if (ended)
+                row->idle_wakes += st->from_idle;
+        row->samples += tick;
+        if (still)
+                row->standstill_ns += still;            /* another cache line */
+}
+
+/* Asked before the cgroup: a move in between makes the note that we write stale, never good. */
+static __always_inline u32 news_now(void)
+{
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+
+        return c ? *(volatile u32 *)&c->news : 0;
+}
+
+/* The long way: which claim is its cgroup's, was it a member all the time, and may it be here? */
+static __always_inline void look_up(struct cpu_state *st, u64 *note, u32 news, u64 now, u64 still, int ended, int tick)
+{
+        struct place_entry *e = current_place(&st->places, st->generation);
+        u64 word = note ? *note : 0, key = NOTE_KEY(e->tag, news);
+        struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
+
+        s.ended = ended;
+        s.tick = tick;
+        s.life = life_of_note(word);
+        if (!(word & NOTE_DEAD) && KEY_OF_NOTE(word) != key && unsettled(st, e, note, key, &s))
+                return;
+        if (e->place == PLACE_FREE || e->place == PLACE_INSIDE) {
+                struct mark *mark = &st->marks[e->tag & (MARKS - 1)];
+
+                mark->key = key;
+                mark->place = e->place;
+                mark->slot = e->slot;
+        } else if (e->place == PLACE_WATCHED) {
+                begin_at_arrival(st, &s);
+                watched(st, e, &s);
+        }
+        if (e->place != PLACE_INSIDE && e->place != PLACE_OUTSIDE)
+                return;
+        struct row *row = row_of(st, e->slot);
+
+        if (!row)
+                return;
+        if (e->place == PLACE_OUTSIDE) {
+                begin_at_arrival(st, &s);
+                outside(st, row, e, &s);
+        }
+        add_to_row(st, row, now, still, ended, tick);
+}
+
+/*
+ * The short way: what was found last time for this note, as long as nothing happened. Only for places where nothing is
+ * wrong; returns its place in `rows`, or none where the task is nobody's.
+ */
+static __always_inline struct row *row_of_mark(struct cpu_state *st, struct mark *mark)
+{
+        return mark->place == PLACE_INSIDE ? row_of(st, mark->slot) : 0;
+}
+
+/* Count what ran up to now of an interval that goes on. */
+static __always_inline void charge(struct cpu_state *st, u64 now, int tick)
+{
+        u32 tid = bpf_get_current_pid_tgid(), news = news_now();
+        u64 *note = note_of(tid), key = note ? KEY_OF_NOTE(*note) : 0;
+        u64 still = standstill(st, now - st->charged_ns, tid);
+        struct mark *mark = &st->marks[key & (MARKS - 1)];
+
+        /* A tick always goes the long way: what it finds is true even where a word was missed. */
+        if (tick || mark->key != key || key >> 32 != news) {
+                look_up(st, note, news, now, still, 0, tick);
+        } else {
+                struct row *row = row_of_mark(st, mark);
+
+                if (row)
+                        add_to_row(st, row, now, still, 0, tick);
+        }
+        st->charged_ns = now;
+}
