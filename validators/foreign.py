@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Measure, Offender
@@ -126,6 +126,10 @@ def foreign_use(
             alone = owner is not None and possession.apart(owner, claim, row.cpu, evidence.transitions)
             # A pool that had the CPU before: its time there is a transition's until the bound, and outside after it.
             alone = alone or any(one.claim == claim.name and row.cpu in one.cpus for one in evidence.giving_back)
+            # A pause sandbox is noise whenever it ran: nothing needs to be dated.
+            noise = not view.is_workload(claim) and claims.policy is not ExclusivePolicy.STRICT_ISOLATION
+            if noise:
+                changed = CpuSet()
             _claimed(found, claim, row, details.get(claim.name, []), changed, had, alone=alone)
     starts = being_made.Starts(claims, evidence)
     for intruder in sorted(evidence.intruders, key=lambda row: (row.cpu, row.tid, row.owner, row.comm, row.total_ns)):

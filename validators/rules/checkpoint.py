@@ -27,7 +27,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     last = readings[-1]
     verdicts = []
     if last.cpu is not None:
-        verdicts.append(_cpu(last.cpu, readings, claims))
+        verdicts.append(_cpu(last.cpu, readings, claims, followed=evidence.following is not None))
     if last.memory is not None:
         verdicts.append(_memory(last.memory, last))
     for subject, file, policy, needs in (
@@ -49,7 +49,7 @@ def _without(subject: str, outcome: Outcome, reason: str) -> Verdict:
     return Verdict(rule=ID, subject=subject, outcome=outcome, reason=reason, measures={})
 
 
-def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> Verdict:
+def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, followed: bool) -> Verdict:
     last = readings[-1]
     found = list(checkpoint_cpu.problems(file, last, claims))
     before = [
@@ -75,7 +75,7 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> 
     if gone is None and (file.entries or file.pods):
         return verdict(Outcome.UNDECIDED, "which containers exist is not known: leaked CPUs cannot be found")
     if gone:
-        return _leaked(gone, readings, claims, verdict=verdict)
+        return _leaked(gone, readings, claims, followed=followed, verdict=verdict)
     if file.policy == "static" and not last.cpus_online:
         return verdict(Outcome.UNDECIDED, "which CPUs were online is not known")
     if file.policy == "static" and not last.union_known:
@@ -86,9 +86,17 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet) -> 
 
 
 def _leaked(
-    gone: set[str], readings: list[StateReading], claims: ClaimSet, *, verdict: Callable[[Outcome, str], Verdict]
+    gone: set[str],
+    readings: list[StateReading],
+    claims: ClaimSet,
+    *,
+    followed: bool,
+    verdict: Callable[[Outcome, str], Verdict],
 ) -> Verdict:
-    """A pod's CPUs are taken back at the next reconcile: an entry without owner is a leak when it outlives that."""
+    """A pod's CPUs are taken back at the next reconcile: an entry without owner is a leak when it outlives that.
+
+    :param followed: a later window says whether it does: its evidence begins when the file said so first.
+    """
     period_s = RECONCILE_S if claims.reconcile_period_s is None else claims.reconcile_period_s
     last = readings[-1]
     for reading in readings[:-1]:
@@ -99,9 +107,10 @@ def _leaked(
             return verdict(
                 Outcome.FAILED, f"{', '.join(sorted(lasting)[:3])} has CPUs but no container, for over two reconciles"
             )
-    return verdict(
-        Outcome.UNDECIDED, f"{', '.join(sorted(gone)[:3])} has CPUs but no container: leaked, or not reconciled yet"
-    )
+    names = f"{', '.join(sorted(gone)[:3])} has CPUs but no container"
+    if followed:
+        return verdict(Outcome.PASSED, f"{names} yet or any more; a reconcile may take {2 * period_s:g} s")
+    return verdict(Outcome.UNDECIDED, f"{names}: leaked, or not reconciled yet")
 
 
 def _memory(file: MemoryStateFile, reading: StateReading) -> Verdict:
@@ -129,7 +138,8 @@ RULE = Rule(
             sets. The shared pool is not empty while CPUs are assigned, and shares no CPU with an assignment. No CPU has
             two owners (two containers of one pod: only if both run and do not share the pod's pool). Pool and
             assignments together are the online CPUs, without the reserved ones under strict reservation; reserved CPUs
-            are never assigned. An entry without a container is leaked once it outlives two reconciles.
+            are never assigned. An entry without a container is leaked once it outlives two reconciles; until
+            then it is no doubt where the node is followed, because a later window has the whole time.
 
             memory_manager_state: checksum, version and policy are checked, then the sums of every table; blocks against
             what is allocated, in total, and per NUMA node; nodes that share a block are summed; the number of blocks of

@@ -16,6 +16,7 @@ from toolkit.allocation.checkpoint.memory import write_memory_checkpoint
 from toolkit.allocation.checkpoint.state_files import MAX_TEXT, cpu_state_file, memory_state_file
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.memory.state import Block, MemoryState, MemoryTable, NodeState
+from toolkit.model.evidence.following import Following
 from toolkit.model.state_files import CpuStateFile, KnownContainer, MemoryStateFile, StateReading
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules.checkpoint import RULE
@@ -166,6 +167,17 @@ def test_leaks_take_time(seconds: float, period: float | None, outcome: str) -> 
 
     assert judged(first, last, reconcile_period_s=period).outcome.value == outcome
     assert judged(last, first, reconcile_period_s=period).outcome.value == outcome
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(19.9, "passed"), (20, "failed")])
+def test_a_leak_of_a_followed_node_waits_for_a_later_window(seconds: float, outcome: str) -> None:
+    """A pod that goes leaves its entry for a moment: no doubt, since the next window has the time of the first."""
+    first = reading(GOOD, containers=(), at_ns=-SECOND)
+    last = replace(first, at_ns=int((seconds - 1) * SECOND))
+    seen = replace(evidence(), state_files=(first, last), following=Following(source="kubelet"))
+
+    (verdict,) = RULE(claim_set(), seen)
+    assert verdict.outcome.value == outcome
 
 
 def test_a_moment_between_two_saves_passes() -> None:

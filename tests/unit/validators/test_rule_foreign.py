@@ -143,6 +143,18 @@ def test_a_cpu_that_changed_hands() -> None:
     assert exclusive(with_rows(use("web", 2), transitions=changes), claim_db(), unpinned).outcome is Outcome.UNDECIDED
 
 
+@pytest.mark.parametrize(("policy", "outcome"), [("k8s", "passed"), ("strict-isolation", "undecided")])
+def test_a_pause_sandbox_on_a_cpu_that_changed_hands_is_noise_at_any_time(policy: str, outcome: str) -> None:
+    """Only where it would be a violation does it matter when it ran."""
+    made = Transition(
+        claim="db", what="claim-added", start_at_ns=1, end_at_ns=2, cpus_before=None, cpus_after=cpus("2-3")
+    )
+    pause = claim_web(name="pause", pod="z", kind=SubjectKind.SANDBOX, cpus=None)
+    found = with_rows(use("pause", 2, switches=2, run_ns=3_000, samples=0), transitions=(made,))
+
+    assert exclusive(found, claim_db(), pause, policy=ExclusivePolicy(policy)).outcome.value == outcome
+
+
 def test_an_exclusive_container_made_while_we_watched() -> None:
     """What the shared pool did on the CPU before the exclusive container was made is legal; later time is not."""
     made = Transition(claim="db", what="claim-added", start_at_ns=1, end_at_ns=2, cpus_after=cpus("2-3"))
