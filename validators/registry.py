@@ -9,6 +9,7 @@ from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
+from validators.departed import without_departed
 from validators.rule import Rule
 from validators.rules import (
     affinity_mask,
@@ -62,7 +63,7 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
 
     :param claims: as they were when the window opened.
     """
-    claims = in_force(claims, evidence.claim_changes)
+    claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
     return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
 
 

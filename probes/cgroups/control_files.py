@@ -90,7 +90,7 @@ class ControlFiles:
 
     def note(self, found: CgroupFiles) -> None:
         """Take a reading that somebody made; one that was made when the window had ended is the next one's."""
-        if empty(found):
+        if found.empty:
             return
         with self._lock:
             if self._end_ns is not None and found.at_ns > self._end_ns:
@@ -140,11 +140,6 @@ def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:
         if replace(before, at_ns=found.at_ns) == found:
             break
     return found
-
-
-def empty(files: CgroupFiles) -> bool:
-    """Say whether nothing could be read: there is no such cgroup. Who manages it is said by its path, not by a file."""
-    return files == CgroupFiles(cgroup=files.cgroup, at_ns=files.at_ns, manager=files.manager)
 
 
 def _read(path: str) -> bytes | None:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 
 from probes.cgroups.bandwidth import lineage
-from probes.cgroups.control_files import ControlFiles, empty, read_whole
+from probes.cgroups.control_files import ControlFiles, read_whole
 from probes.cgroups.decoder import FileReading
 from probes.cgroups.file_reader import PERIOD_S, FileReader
 from probes.loops import Loop
@@ -69,7 +69,7 @@ class FileWatch(Watch[FileEdge]):
         found = []
         for cgroup in sorted(wanted):
             files = edge.get(cgroup)
-            if files is None or empty(files):
+            if files is None or files.empty:
                 files = self.files.last(cgroup) or files
             if files is not None:
                 found.append(files)

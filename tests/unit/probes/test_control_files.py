@@ -11,7 +11,7 @@ import pytest
 
 from probes.build import build
 from probes.cgroups import control_files
-from probes.cgroups.control_files import ATTEMPTS, ControlFiles, empty
+from probes.cgroups.control_files import ATTEMPTS, ControlFiles
 from probes.cgroups.decoder import MAX_CLAIMS_NAMED
 from probes.readings import Readings
 from tests.unit.probes.readings import FILES, FRAME, but
@@ -160,5 +160,5 @@ def test_it_is_in_the_coverage() -> None:
 def test_a_cgroup_that_is_gone_has_no_reading_whoever_managed_it() -> None:
     """The manager is known by the path, also of a cgroup of which no file can be read."""
     for manager in CgroupManager:
-        assert empty(CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager))
-        assert not empty(CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager, quota_us=-1))
+        assert CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager).empty
+        assert not CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager, quota_us=-1).empty

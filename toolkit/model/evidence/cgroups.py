@@ -32,6 +32,11 @@ class CgroupFiles:
     manager: CgroupManager = CgroupManager.UNKNOWN
     """The manager that wrote them, where that was read."""
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing could be read: there is no such cgroup. Who manages it is said by its path, not by a file."""
+        return self == CgroupFiles(cgroup=self.cgroup, at_ns=self.at_ns, manager=self.manager)
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)

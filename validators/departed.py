@@ -1,0 +1,33 @@
+"""Claims of a followed node whose cgroup was gone before the window opened: its source said so a moment later.
+
+Such a claim has nothing to judge, and no evidence; the window before has its last moments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.evidence import Evidence
+from validators import view
+
+
+def without_departed(claims: ClaimSet, evidence: Evidence) -> ClaimSet:
+    """Return the claims without those that had gone."""
+    if evidence.following is None:
+        return claims
+    kept = tuple(claim for claim in claims.claims if not _departed(claim, evidence))
+    return claims if len(kept) == len(claims.claims) else replace(claims, claims=kept)
+
+
+def _departed(claim: Claim, evidence: Evidence) -> bool:
+    """It was removed, never made again, its cgroup had no file when the window opened, and no task of it was seen."""
+    words = {change.what for change in evidence.transitions if change.claim == claim.name}
+    first = view.files_of(evidence.files_before, claim.cgroup)
+    return (
+        words == {"claim-removed"}
+        and first is not None
+        and first.empty
+        and not any(row.switches or row.run_ns or row.samples for row in evidence.cpu_use if row.claim == claim.name)
+        and not any(mask.claim == claim.name for mask in evidence.thread_masks)
+    )
