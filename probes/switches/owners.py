@@ -47,6 +47,10 @@ class CgroupNames:
             self._paths.setdefault(cgroup_id, "")
         return self._paths[cgroup_id]
 
+    def note(self, cgroup_id: int, path: str) -> None:
+        """Know the path of a cgroup that may be gone when it is asked for."""
+        self._paths[cgroup_id] = path
+
     def refresh(self) -> None:
         """Walk the hierarchy and remember what is there."""
         for directory, _, _ in os.walk(self._unified, onerror=lambda error: None):

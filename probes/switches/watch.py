@@ -58,6 +58,11 @@ class SwitchWatch(Watch[SwitchEdge]):
         del at_ns
         self._final[subject.ident] = self._state.ledger.rows(subject.slot, self.window.number)
 
+    def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
+        """Know the new cgroup by its name, too."""
+        del made_ns
+        self._cgroups.note(subject.cgroup_id, subject.path)
+
     def before_end(self) -> None:
         """Close the running slots."""
         self.add_bins()

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from probes.bpfsys import Map
 from probes.records import comm
-from probes.subjects import Violation
+from probes.subjects import Subject, Violation
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge
 from probes.switches.members import drop_dead
@@ -66,6 +66,10 @@ class Switches(Witness[SwitchEdge]):
             Chore(self._windows.options.bin_ms / 1000, self._add_bins),
             Chore(HOUSEKEEPING_S, self._housekeeping),
         )
+
+    def claiming(self, subject: Subject) -> None:
+        """Know its cgroup by name, for what ran there before it was a claim's."""
+        self._cgroups.note(subject.cgroup_id, subject.path)
 
     def begin(self, window: OpenWindow, first: SwitchEdge) -> SwitchWatch:
         """Begin with a window."""
