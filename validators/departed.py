@@ -21,13 +21,16 @@ def without_departed(claims: ClaimSet, evidence: Evidence) -> ClaimSet:
 
 
 def _departed(claim: Claim, evidence: Evidence) -> bool:
-    """It was removed, never made again, its cgroup had no file when the window opened, and no task of it was seen."""
+    """It was removed, never made again, its cgroup or a part of it had no file when the window opened, and no task ran.
+
+    On a hybrid host a cgroup goes in one hierarchy after the other.
+    """
     words = {change.what for change in evidence.transitions if change.claim == claim.name}
     first = view.files_of(evidence.files_before, claim.cgroup)
+    own = [row for row in evidence.bandwidth if row.claim == claim.name]
     return (
         words == {"claim-removed"}
-        and first is not None
-        and first.empty
+        and (first is None or first.empty or view.level(own, 0) is None)
         and not any(row.switches or row.run_ns or row.samples for row in evidence.cpu_use if row.claim == claim.name)
         and not any(mask.claim == claim.name for mask in evidence.thread_masks)
     )

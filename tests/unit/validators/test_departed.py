@@ -34,10 +34,15 @@ def subjects(seen: Evidence) -> set[str]:
     return {verdict.subject for verdict in judge(claim_set(claim_db(), claim_web()), seen)}
 
 
-def test_what_had_gone_has_no_verdict() -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"files_before": evidence().files_before}],
+    ids=["gone", "going: its CPU time could not be read any more"],
+)
+def test_what_had_gone_has_no_verdict(changes: dict[str, object]) -> None:
     """The other claim has."""
-    assert "web" not in subjects(node())
-    assert "db" in subjects(node())
+    assert "web" not in subjects(node(**changes))
+    assert "db" in subjects(node(**changes))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,7 @@ def test_what_had_gone_has_no_verdict() -> None:
         {"following": None},
         {"transitions": ()},
         {"transitions": (replace(GONE, what="claim-added"), GONE)},
-        {"files_before": (CgroupFiles(cgroup=claim_web().cgroup, at_ns=0, quota_us=50_000),)},
+        {"files_before": evidence().files_before, "bandwidth": evidence().bandwidth},
         {"cpu_use": (*evidence().cpu_use, use("web", 3))},
     ],
     ids=["not followed", "not removed", "came", "there", "ran"],
