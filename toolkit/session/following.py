@@ -30,6 +30,9 @@ MORE_WRITES_S = 0.05
 """So long more writes are awaited: a change is seldom alone, a container is made by several."""
 MAX_WORDS = 200
 """So much of an unforeseen error's words is written down."""
+LISTED_S = 0.5
+"""A runtime lists a container when it has made it, 0.3 s after its own processes entered the cgroup: a reading at once
+does not know what began in the last moments of a window."""
 BY = "kubelet"
 """Who changes claims, in transitions: the promise moves with the change."""
 
@@ -121,13 +124,19 @@ class Follower:
         )
 
     def ask(self) -> Callable[[], bool]:
-        """Have the source read once more, soon; returns whether a reading that began after this is over."""
-        asked_ns = time.monotonic_ns()
-        if self._changes is None:
+        """Have the source read once more, in a moment; returns whether such a reading is over: ask again and again."""
+        due_ns = time.monotonic_ns() + int(LISTED_S * 1e9)
+        changes = self._changes
+        if changes is None:
             return lambda: True
-        self._asked.set()
-        self._changes.wake()
-        return lambda: self._read_ns >= asked_ns
+
+        def heard() -> bool:
+            if self._read_ns < due_ns <= time.monotonic_ns() and not self._asked.is_set():
+                self._asked.set()
+                changes.wake()
+            return self._read_ns >= due_ns
+
+        return heard
 
     def look(self, opened: Observation) -> None:
         """Apply what was read since the last look; called between windows' ends only."""

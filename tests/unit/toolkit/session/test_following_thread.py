@@ -97,7 +97,7 @@ def word_since(node: Node, start_ns: int) -> Following:
     return following
 
 
-def test_a_source_that_is_asked_is_read_at_once(node: Node) -> None:
+def test_a_source_that_is_asked_is_read_in_a_moment(node: Node) -> None:
     """Long before it is time: a reading that began after the question, whose claims are the window's later ones; what
     the window knows has the time of the reading before. Nobody is asked once the watch is over.
     """
