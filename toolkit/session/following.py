@@ -15,14 +15,13 @@ from types import TracebackType
 
 from probes.readings import Frame
 from toolkit.errors import InputError, PinproofError
-from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import printable
 from toolkit.model.node_word import NodeWord
 from toolkit.session.observe import Observation
 from toolkit.session.said import Said
-from toolkit.session.unwatched import Unwatched
+from toolkit.session.unwatched import Unwatched, is_there
 from toolkit.sources.changes import Changes
 from toolkit.sources.live_source import LiveSource, SourceReading
 
@@ -204,7 +203,7 @@ class Follower:
         try:
             opened.observer.add_claim(claim)
         except InputError as error:
-            return f"{error.found}; expected {error.expected}" if _is_there(opened, claim) else ""
+            return f"{error.found}; expected {error.expected}" if is_there(opened.observer.hierarchy, claim) else ""
         return None
 
     def _change(self, opened: Observation, claim: Claim) -> None:
@@ -295,10 +294,3 @@ class Follower:
             words = printable(str(error))[:MAX_WORDS]
             self._said.failed(f"could not be read: {type(error).__name__}: {words}", time.monotonic_ns())
         return False
-
-
-def _is_there(opened: Observation, claim: Claim) -> bool:
-    try:
-        return cgroupfs.exists(opened.observer.hierarchy, claim.cgroup)
-    except (InputError, OSError):
-        return True  # no path of a cgroup: nobody can watch it, and that is said

@@ -10,7 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from toolkit.errors import InputError
+from toolkit.host import cgroupfs
+from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.blind_spots import EVERY_WITNESS, Witness
+from toolkit.model.claims import Claim
 
 SHOWN = 3
 
@@ -55,3 +59,11 @@ def _text(why: Mapping[str, str]) -> str:
     shown = "; ".join(f"{name}: {why[name]}" for name in named[:SHOWN])
     more = f" (and {len(named) - SHOWN} more)" if len(named) > SHOWN else ""
     return f"{len(named)} subject{'' if len(named) == 1 else 's'} not watched: {shown}{more}"
+
+
+def is_there(hierarchy: Hierarchy, claim: Claim) -> bool:
+    """Return whether the claim's cgroup exists: one that has vanished meanwhile is no reason worth a word."""
+    try:
+        return cgroupfs.exists(hierarchy, claim.cgroup)
+    except (InputError, OSError):
+        return True  # no path of a cgroup: nobody can watch it, and that is said
