@@ -58,6 +58,8 @@ ENOUGH = 8
 OUT_OF_REACH = {
     # Its machine may have two nodes and no more, and the pod has both: there is no third that it could be on.
     ("fewest NUMA nodes", "memory-group"),
+    # For one NUMA node: there is no other that the memory could be on.
+    *(("memory nodes", f"memory-container-scope-{name}") for name in ("full-budget", "init", "mixed")),
     # One pod runs, and nobody who could intrude.
     *(("CPUs of the pod alone", name) for name in ("pod-level-over-budget", "pod-level-pool-kept", "weights")),
     ("CPUs of the pod alone", "memory-pod-level-pool-kept"),
