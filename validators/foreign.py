@@ -122,14 +122,12 @@ def foreign_use(
             had = CpuSet()
             if gained is not None:
                 had = view.ever_allowed(claim, view.mask_changes(claim.name, evidence.transitions))
-            changed = gained or CpuSet()
+            # A pause sandbox is noise whenever it ran: nothing needs to be dated.
+            dated = view.is_workload(claim) or claims.policy is ExclusivePolicy.STRICT_ISOLATION
+            changed = (gained if dated else None) or CpuSet()
             alone = owner is not None and possession.apart(owner, claim, row.cpu, evidence.transitions)
             # A pool that had the CPU before: its time there is a transition's until the bound, and outside after it.
             alone = alone or any(one.claim == claim.name and row.cpu in one.cpus for one in evidence.giving_back)
-            # A pause sandbox is noise whenever it ran: nothing needs to be dated.
-            noise = not view.is_workload(claim) and claims.policy is not ExclusivePolicy.STRICT_ISOLATION
-            if noise:
-                changed = CpuSet()
             _claimed(found, claim, row, details.get(claim.name, []), changed, had, alone=alone)
     starts = being_made.Starts(claims, evidence)
     for intruder in sorted(evidence.intruders, key=lambda row: (row.cpu, row.tid, row.owner, row.comm, row.total_ns)):

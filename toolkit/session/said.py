@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Generic, TypeVar
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
@@ -25,20 +26,14 @@ MAX_STATES = 64
 MAX_TIMES = 4096
 
 
+Value = TypeVar("Value", LayerView, StateReading)
+
+
 @dataclass(slots=True)
-class _Word:
+class _Word(Generic[Value]):
     """The same value, from its first reading to its last (CLOCK_MONOTONIC)."""
 
-    view: LayerView
-    first_ns: int
-    last_ns: int
-
-
-@dataclass(slots=True)
-class _State:
-    """The same state files, from their first reading to their last (CLOCK_MONOTONIC)."""
-
-    state: StateReading
+    value: Value
     first_ns: int
     last_ns: int
 
@@ -58,8 +53,8 @@ class Said:
     def __init__(self, source: str) -> None:
         self._source = source
         self._lock = threading.Lock()
-        self._words: dict[tuple[str, Layer], list[_Word]] = {}
-        self._states: deque[_State] = deque(maxlen=MAX_STATES)
+        self._words: dict[tuple[str, Layer], list[_Word[LayerView]]] = {}
+        self._states: deque[_Word[StateReading]] = deque(maxlen=MAX_STATES)
         self._back: list[GivingBack] = []
         self._making: dict[str, Making] = {}
         """By cgroup, which is no other container's later."""
@@ -132,7 +127,7 @@ class Said:
             views = [view for words in self._words.values() for view in _of_window(words, start_ns, end_ns)]
             return NodeWord(
                 runtime=self._runtime,
-                state_files=tuple(_states_of_window(self._states, start_ns, end_ns)),
+                state_files=tuple(_of_window(self._states, start_ns, end_ns)),
                 layers=tuple(views),
                 following=self._following(start_ns, end_ns),
                 giving_back=tuple(
@@ -175,16 +170,16 @@ class Said:
 
     def _note(self, view: LayerView) -> None:
         words = self._words.setdefault((view.claim, view.layer), [])
-        if words and (words[-1].view.cpus, words[-1].view.mems) == (view.cpus, view.mems):
+        if words and (words[-1].value.cpus, words[-1].value.mems) == (view.cpus, view.mems):
             words[-1].last_ns = view.at_ns
         else:
             words.append(_Word(view, view.at_ns, view.at_ns))
 
     def _note_state(self, state: StateReading, at_ns: int) -> None:
-        if self._states and self._states[-1].state == state:
+        if self._states and self._states[-1].value == state:
             self._states[-1].last_ns = at_ns
         else:
-            self._states.append(_State(state, at_ns, at_ns))
+            self._states.append(_Word(state, at_ns, at_ns))
 
     def _note_gauges(self, gauges: Gauges, at_ns: int) -> None:
         last = self._gauges[-1] if self._gauges else None
@@ -203,27 +198,16 @@ class Said:
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
 
 
-def _of_window(words: list[_Word], start_ns: int, end_ns: int) -> list[LayerView]:
-    """A value at its first and its last reading; what was said last before the window, with its time."""
-    begun = [word for word in words if word.first_ns <= end_ns]
-    inside = [word for word in begun if word.last_ns >= start_ns] or begun[-1:]
-    found = []
-    for word in inside:
-        times = {word.first_ns, min(word.last_ns, end_ns)}
-        found += [replace(word.view, at_ns=at_ns - start_ns) for at_ns in sorted(times)]
-    return found
-
-
-def _states_of_window(states: Iterable[_State], start_ns: int, end_ns: int) -> list[StateReading]:
-    """What files said at its first and its last reading; what they said last before the window, with its time.
+def _of_window(words: Iterable[_Word[Value]], start_ns: int, end_ns: int) -> list[Value]:
+    """Return a value at its first and its last reading; what was said last before the window, with its time.
 
     The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then
     it was so at the window's end.
     """
-    begun = [one for one in states if one.first_ns <= end_ns]
-    inside = [one for one in begun if one.last_ns >= start_ns] or begun[-1:]
+    begun = [word for word in words if word.first_ns <= end_ns]
+    inside = [word for word in begun if word.last_ns >= start_ns] or begun[-1:]
     return [
-        replace(one.state, at_ns=at_ns - start_ns)
-        for one in inside
-        for at_ns in sorted({one.first_ns, min(one.last_ns, end_ns)})
+        replace(word.value, at_ns=at_ns - start_ns)
+        for word in inside
+        for at_ns in sorted({word.first_ns, min(word.last_ns, end_ns)})
     ]
