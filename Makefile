@@ -14,6 +14,8 @@ ARGS ?=
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 # Many images set this; each worker and each program under test would then compile all of pinproof again.
 unexport PYTHONDONTWRITEBYTECODE
+# With this set, no test meets what Python keeps in its buffers until it exits.
+unexport PYTHONUNBUFFERED
 
 # `PATH` for tools that a test starts by name (ansible-playbook, ruff) and for tools in sbin.
 export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/local/sbin:/usr/sbin:/sbin

@@ -9,12 +9,12 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 import click
 
 import toolkit
-from toolkit.cli.ending import complain
+from toolkit.cli.ending import complain, worse
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
 from toolkit.report.text import printable_lines
 from toolkit.verbs import VERBS
@@ -69,9 +69,17 @@ def cli(context: click.Context) -> None:
 def main() -> None:
     """Run the command line; an error that a user can cause ends in one line and its exit code."""
     try:
+        sys.exit(_code())
+    finally:
+        _drop_unwritten(sys.stderr, 2)
+
+
+def _code() -> int:
+    """Call the verb and return the exit code."""
+    code = 0
+    try:
         mend_streams()
-        # Without standalone mode click returns the code of `context.exit(code)`.
-        code = cli.main(standalone_mode=False) or 0
+        code = _called()
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
@@ -84,18 +92,26 @@ def main() -> None:
     except PinproofError as error:
         code = _end(str(error), error.exit_code, verbatim=isinstance(error, InputError))
     except (_ReaderLeftError, BrokenPipeError):
-        code = _quiet()
+        code = worse(code, _quiet())
     except OSError as error:
         # The verbs turn expected errors into InputError; what is left is a full disk behind standard output.
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else "output: "
-        _drop_output()
-        code = _end(where + (error.strerror or str(error)), InputError.exit_code, verbatim=True)
+        _drop_unwritten(sys.stdout, 1)
+        code = worse(code, _end(where + (error.strerror or str(error)), InputError.exit_code, verbatim=True))
     except MemoryError:
         code = _end("not enough memory", HostUnsupportedError.exit_code)
     except Exception:
         click.echo(printable_lines(traceback.format_exc()), err=True)
         code = _end("this is a defect of pinproof, and says nothing about the machine: please report it", DEFECT)
-    sys.exit(code)
+    return code
+
+
+def _called() -> int:
+    try:
+        # Without standalone mode click returns the code of `context.exit(code)`.
+        return cli.main(standalone_mode=False) or 0
+    except SystemExit as stop:  # how a verb ends with a verdict
+        return stop.code if isinstance(stop.code, int) else DEFECT
 
 
 def mend_streams() -> None:
@@ -122,14 +138,17 @@ def _end(message: str, code: int, *, verbatim: bool = False) -> int:
 
 def _quiet() -> int:
     """End as a program that SIGPIPE kills: the reader of standard output is gone (``| head``)."""
-    _drop_output()
+    _drop_unwritten(sys.stdout, 1)
     return NO_READER
 
 
-def _drop_output() -> None:
-    """Discard what is still buffered: Python would flush it at exit, fail again, and exit with a code of its own."""
+def _drop_unwritten(stream: IO[str], number: int) -> None:
+    """Discard what cannot be written: Python would flush it at exit, fail again, and exit with 120, whatever was said.
+
+    :param number: the stream's descriptor.
+    """
     with suppress(OSError):
-        sys.stdout.flush()
+        stream.flush()
         return
     with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,42 @@ def test_a_full_disk_behind_standard_output() -> None:
 
     assert done.returncode == InputError.exit_code
     assert done.stderr == "pinproof: output: No space left on device\n"
+
+
+RUN = Path(__file__).parents[3] / "data/runs/three-classes"
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""What a user's environment is like: what could not be written is tried again by Python at its exit."""
+
+
+@pytest.mark.parametrize("gone", ["terminal", "disk"])
+def test_nothing_can_be_said(gone: str) -> None:
+    """A standard error that cannot be written changes no exit code: a terminal that has hung up, a full disk."""
+    if gone == "terminal":
+        ours, theirs = pty.openpty()
+        os.close(ours)
+    else:
+        theirs = os.open("/dev/full", os.O_WRONLY)
+    try:
+        done = subprocess.run([*COMMAND, "explain", "nothing"], env=BUFFERED, stderr=theirs, check=False)
+    finally:
+        os.close(theirs)
+
+    assert done.returncode == InputError.exit_code
+
+
+def test_a_verdict_on_a_full_disk() -> None:
+    """A verb that ends with a verdict ends with one line more, and with the worse of both codes."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "judge", RUN],
+            env=BUFFERED,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (InputError.exit_code, "pinproof: output: No space left on device\n")
 
 
 def test_a_reader_that_leaves() -> None:
