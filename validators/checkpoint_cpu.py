@@ -96,10 +96,10 @@ def _double(containers: Sets, pods: Sets, reading: StateReading) -> Iterator[str
     """
     mask_of: dict[str, int] = {}
     for entry, cpus in (*containers, *pods):
-        mask_of[entry.pod_uid] = mask_of.get(entry.pod_uid, 0) | cpus.mask
-    owners = [(uid, CpuSet(mask)) for uid, mask in sorted(mask_of.items())]
-    if "" in mask_of:  # version 1 knows no pods
-        owners = [(name(entry), cpus) for entry, cpus in containers]
+        # Of version 1 an id may stand alone, without its pod.
+        owner = entry.pod_uid or name(entry)
+        mask_of[owner] = mask_of.get(owner, 0) | cpus.mask
+    owners = [(owner, CpuSet(mask)) for owner, mask in sorted(mask_of.items())]
     for index, (one, cpus) in enumerate(owners):
         for other, more in owners[index + 1 :]:
             if cpus & more:
@@ -123,7 +123,8 @@ def unowned(file: CpuStateFile, reading: StateReading) -> set[str] | None:
         return None
     uids = {known.pod_uid for known in reading.containers}
     known_names = {(known.pod_uid, known.container) for known in reading.containers}
-    if file.version == 1:
-        return None if file.entries else set()
+    if any(not entry.pod_uid for entry in file.entries):
+        # Version 1 knows containers by id, and the runtime did not name this one.
+        return None
     gone = {name(entry) for entry in file.entries if (entry.pod_uid, entry.container) not in known_names}
     return gone | {name(entry) for entry in file.pods if entry.pod_uid not in uids}

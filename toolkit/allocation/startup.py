@@ -26,7 +26,7 @@ from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, hugepages_resource,
 from toolkit.model.quantity import ZERO, Family, Quantity
 
 _RESERVABLE = frozenset({CPU, MEMORY, "ephemeral-storage", "pid"})
-_PERCENT = re.compile(r"\d+(\.\d+)?%", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,21 +192,35 @@ def _parse_reserved(given: Mapping[str, str], flag: str) -> dict[str, Quantity]:
 
 def _parse_eviction(given: Mapping[str, str], memory: Quantity) -> Quantity:
     """Return the memory that the hard eviction threshold keeps free."""
-    text = given.get("memory.available")
-    if text is None:
+    signal = "memory.available"
+    text = given.get(signal)
+    if text is None or text in ("0%", "100%"):
+        # With these two there is no threshold.
         return ZERO
-    if _PERCENT.fullmatch(text):
-        # The kubelet keeps the share in single precision.
-        share = struct.unpack("f", struct.pack("f", float(text[:-1])))[0] / 100
-        single = struct.unpack("f", struct.pack("f", share))[0]
-        return Quantity.of(int(memory.value * single), Family.BINARY_SI)
+    if text.endswith("%"):
+        return Quantity.of(int(memory.value * _share(signal, text)), Family.BINARY_SI)
     try:
         amount = Quantity.parse(text)
     except InputError as error:
         raise StartupError("config-parse", str(error).split("; expected ", 1)[-1]) from None
-    if amount.nano < 0:
-        raise StartupError("config-parse", f"eviction threshold memory.available must be positive: {amount}")
+    if amount.nano <= 0:
+        raise StartupError("config-parse", f"eviction threshold {signal} must be positive: {amount}")
     return amount
+
+
+def _share(signal: str, text: str) -> float:
+    """Read a percentage as the kubelet does, in single precision: ``5%`` is 0.05."""
+    number = text.rstrip("%")
+    if not _FLOAT.fullmatch(number):
+        raise StartupError("config-parse", f"strconv.ParseFloat: parsing {quote(number)}: invalid syntax")
+    single = struct.Struct("f")
+    # A number that single precision cannot hold is above every bound, too.
+    parsed = single.unpack(single.pack(max(-1e30, min(float(number), 1e30))))[0]
+    share = float(single.unpack(single.pack(parsed / 100))[0])
+    if share < 0 or share > 1:
+        bound = ">= 0%" if share < 0 else "<= 100%"
+        raise StartupError("config-parse", f"eviction percentage threshold {signal} must be {bound}: {text}")
+    return share
 
 
 def _reserved_cpus(config: NodeConfig, machine: Machine) -> CpuSet:

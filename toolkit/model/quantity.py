@@ -26,6 +26,8 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _REGEX_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_LOOKS_RIGHT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eEinumkKMGTP]*[-+]?\d*", re.ASCII)
+_SUFFIX_TEXT = "unable to parse quantity's suffix"
 
 
 class Family(StrEnum):
@@ -62,7 +64,8 @@ class Quantity:
         """
         found = _SYNTAX.fullmatch(text) if len(text) <= MAX_TEXT else None
         if found is None or not (found[2] or found[3]):
-            raise InputError(where, repr(text[:60]), _REGEX_TEXT)
+            only_suffix = len(text) <= MAX_TEXT and _LOOKS_RIGHT.fullmatch(text) is not None
+            raise InputError(where, repr(text[:60]), _SUFFIX_TEXT if only_suffix else _REGEX_TEXT)
         sign, whole, fraction, suffix = found[1], found[2], found[3] or "", found[4]
         # Leading zeros carry no precision, and the API drops them before it counts digits.
         digits = len(whole.lstrip("0") or "0") + len(fraction)

@@ -27,7 +27,8 @@ class CpuEntry:
 class CpuStateFile:
     """``cpu_manager_state``. :param problem: why it is no checkpoint of any version; empty: it is one.
 
-    Version 1 knows containers by runtime id only: its entries have an empty ``pod_uid``.
+    Version 1 knows containers by runtime id only: where the runtime did not name one its entry has an empty
+    ``pod_uid``, and the id for its container.
     """
 
     text: str

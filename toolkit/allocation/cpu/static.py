@@ -185,7 +185,21 @@ class StaticPolicy:
         try:
             return self.choose(state, pod, container, available, count, nodes)
         except CpuShortageError as error:
-            raise unexpected_shortage(error, state) from None
+            raise unexpected_shortage(self._as_reported(error, available, count, nodes), state) from None
+
+    def _as_reported(
+        self, error: CpuShortageError, available: CpuSet, count: int, nodes: tuple[int, ...] | None
+    ) -> CpuShortageError:
+        """Return the shortage with the number of CPUs that the kubelet reports.
+
+        It counts what the hint's nodes left over, and there an irregular core may have brought a foreign CPU along.
+        """
+        if self.machine.irregular and not self.quirks:
+            try:
+                take_cpus_near(self.machine, available, count, self.options, nodes, quirks=True)
+            except CpuShortageError as reported:
+                return reported
+        return error
 
     def take_part(self, available: CpuSet, count: int) -> CpuSet:
         """Choose CPUs out of those of a pod, and none outside: an irregular core must not bring one along.

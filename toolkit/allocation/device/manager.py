@@ -93,8 +93,9 @@ class DeviceManager:
             )
             free = self._free(resource) | reusable
             if len(free) < count:
-                cause = f"{DEVICES_UNAVAILABLE} for {resource}"
-                raise unexpected(f"{cause}. Requested: {count}, Available: {len(free)}")
+                # What the pod uses again comes first; the kubelet then reports what is missing beyond that.
+                missing, left = count - len(reusable), len(free - reusable)
+                raise unexpected(f"{DEVICES_UNAVAILABLE} for {resource}. Requested: {missing}, Available: {left}")
             chosen = self._choose(resource, count, free, reusable, affinity)
             self.owners.setdefault(key, {})[resource] = chosen
             pool = self._reusable.setdefault(pod.uid, {}).setdefault(resource, set())
@@ -168,8 +169,10 @@ class DeviceManager:
             # As many as the nodes could ever give says what "as few nodes as possible" means on an empty machine.
             if sum(1 for device in devices.values() if nodes & set(device.numa)) >= count:
                 fewest = min(fewest, len(nodes))
-            near = {i for i in candidates if not devices[i].numa or nodes & set(devices[i].numa)}
-            if len(near) >= count and reusable & candidates <= near:
+            near = {i for i in candidates if nodes & set(devices[i].numa)}
+            placed = {i for i in reusable & candidates if devices[i].numa}
+            # A device that does not say where it is counts nowhere, not even where it could fill the request.
+            if len(near) >= count and placed <= near:
                 possible.append(nodes)
         return [TopologyHint(sum(1 << n for n in nodes), len(nodes) == fewest) for nodes in possible]
 

@@ -29,6 +29,7 @@ from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.parents import parent_claims
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, settings
+from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, root_of, subjects
 
 COSTS = {
@@ -74,7 +75,7 @@ class NodeClaims:
 def node_claims(reading: NodeReading) -> NodeClaims:
     """Derive the claims. Never raises for what is in the reading: what cannot be used is missing."""
     known = with_reserved(settings(reading), reading)
-    cpu = None if reading.cpu_state is None else cpu_state_file(reading.cpu_state)
+    cpu = None if reading.cpu_state is None else named(cpu_state_file(reading.cpu_state), reading)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
     maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory)
     promises = tuple(maker.promise(subject) for subject in subjects(reading))
@@ -133,12 +134,7 @@ class _Maker:
                 self.node = node
             elif known.config.cpu_manager_policy_options or known.config.topology_manager_policy != NONE:
                 self.unaligned = node
-        ids = {entry.id: (entry.pod_uid, entry.name) for entry in reading.containers or ()}
-        self.entries: dict[tuple[str, str], str] = {}
-        for entry in cpu.entries if cpu else ():
-            # Version 1 of the file knows containers by the runtime's id.
-            key = (entry.pod_uid, entry.container) if entry.pod_uid else ids.get(entry.container, ("", entry.container))
-            self.entries[key] = entry.cpus
+        self.entries = {(entry.pod_uid, entry.container): entry.cpus for entry in (cpu.entries if cpu else ())}
         self.pod_sets = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
 
     def promise(self, subject: Subject) -> Promise:

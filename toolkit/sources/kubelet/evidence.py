@@ -216,11 +216,16 @@ def _containers(reading: NodeReading) -> tuple[KnownContainer, ...] | None:
 
 
 def _runs(entry: RuntimeContainer, reading: NodeReading) -> bool:
-    """A finished init container stays listed: where no state is given, its cgroup says whether it runs."""
+    """A finished init container stays listed: where no state is given, its cgroup or its threads say whether it runs.
+
+    Where neither was read it is not known, and nothing is said against it.
+    """
     if entry.state:
         return entry.state == "running"
-    paths = {path for groups in (reading.cgroups or {}).values() for path in groups}
-    return reading.cgroups is None or expand(entry.cgroups_path) in paths
+    path = expand(entry.cgroups_path)
+    if reading.cgroups is not None:
+        return any(path in groups for groups in reading.cgroups.values())
+    return any(path in thread.cgroups.values() for thread in reading.threads or ())
 
 
 def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:

@@ -1,5 +1,5 @@
-"""What the pods of a node ask for: from the kubelet's list of pods, else from what it has allocated to them, else from
-the manifests of static pods.
+"""What the pods of a node ask for: from the kubelet's list of pods with what it has allocated to them, which a resize
+that waits is not in; else from the allocations alone, else from the manifests of static pods.
 
 ``allocated_pods_state`` holds resources by pod UID and container, and not the containers' roles; a manifest has these,
 and no UID: the runtime's names join them (a static pod is called ``NAME-NODE``).
@@ -21,6 +21,7 @@ from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.subjects import pod_documents
 
 _LISTS = ("initContainers", "containers")
+_STATUSES = ("initContainerStatuses", "containerStatuses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +35,9 @@ class Requested:
 def requested(reading: NodeReading) -> Requested:
     """Return what is known of the pods' requests; a document that cannot be read is left out."""
     pods: dict[str, Pod] = {}
-    for uid, document in pod_documents(reading).items():
-        _add(pods, uid, document)
     allocated = allocations(reading)
+    for uid, document in pod_documents(reading).items():
+        _add(pods, uid, _with(document, allocated.get(uid) or _in_force(document)))
     named = _manifests(reading, allocated_names(reading))
     partial = set()
     for uid in (allocated.keys() | named.keys()) - pods.keys():
@@ -45,6 +46,20 @@ def requested(reading: NodeReading) -> Requested:
         if manifest is None:
             partial.add(uid)
     return Requested(pods=pods, partial=frozenset(partial))
+
+
+def _in_force(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a pod's status says it has, in the form of an allocation, where a resize waits.
+
+    The list of pods holds what was asked for: a resize that is deferred, infeasible or under way is in it.
+    """
+    status = mapping(document.get("status"))
+    waits = any(text(mapping(one).get("type")).startswith("PodResize") for one in items(status.get("conditions")))
+    if not waits:
+        return None
+    rows = [mapping(one) for name in _STATUSES for one in items(status.get(name))]
+    resources = {text(one.get("name")): mapping(one["resources"]) for one in rows if mapping(one.get("resources"))}
+    return {"ContainerResources": resources, "PodLevelResources": status.get("resources")}
 
 
 def _add(pods: dict[str, Pod], uid: str, document: dict[str, Any]) -> None:

@@ -92,3 +92,38 @@ def test_a_size_that_the_machine_lacks_is_no_resource() -> None:
     started = node({"hugepages-32Mi": "1Gi"}, {})
 
     assert "hugepages-32Mi" not in started.allocatable
+
+
+def threshold(memory: str) -> str:
+    """What a kubelet says to a hard eviction threshold, or how much memory it keeps of 2 GiB."""
+    shape = {"cpus": [[0, 0, 0, 0, None]], "numa": [{"id": 0, "memory": 2 * GIB}]}
+    config = read_settings({"evictionHard": {"memory.available": memory}}, "kubelet")
+    try:
+        started = Node(config, Machine.from_vector(shape))
+    except StartupError as error:
+        return f"{error.stage}: {error.message}"
+    return str(2 * GIB - started.allocatable["memory"].value)
+
+
+@pytest.mark.parametrize(
+    ("memory", "outcome"),
+    [
+        ("100Mi", str(100 << 20)),
+        ("5%", "107374184"),
+        ("0%", "0"),
+        ("100%", "0"),
+        ("0", "eviction threshold memory.available must be positive: 0"),
+        ("-1Mi", "eviction threshold memory.available must be positive: -1Mi"),
+        ("-5%", "eviction percentage threshold memory.available must be >= 0%: -5%"),
+        ("101%", "eviction percentage threshold memory.available must be <= 100%: 101%"),
+        ("1e999%", "eviction percentage threshold memory.available must be <= 100%: 1e999%"),
+        ("five%", 'strconv.ParseFloat: parsing "five": invalid syntax'),
+        ("1K", "unable to parse quantity's suffix"),
+    ],
+)
+def test_eviction_thresholds(memory: str, outcome: str) -> None:
+    """A threshold of nothing is refused, 0% and 100% are none, and a share is kept in single precision.
+
+    Source: Kubernetes v1.36 pkg/kubelet/eviction (helpers.go, parseThresholdStatement).
+    """
+    assert threshold(memory) in (outcome, f"config-parse: {outcome}")

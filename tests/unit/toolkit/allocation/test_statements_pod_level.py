@@ -82,7 +82,7 @@ def test_memory_that_leaves_nothing_to_share_is_refused(memory: str, reason: str
         **POD_SCOPE,
         memoryManagerPolicy="Static",
         systemReserved={"memory": "100Mi"},
-        evictionHard={"memory.available": "0"},
+        evictionHard={"memory.available": "0%"},
         reservedMemory=[{"numaNode": 0, "limits": {"memory": "100Mi"}}],
     )
 

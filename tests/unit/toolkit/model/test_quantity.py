@@ -41,12 +41,17 @@ def test_reads_and_prints_the_canonical_form(text: str, canonical: str, value: i
     assert milli == quantity.milli
 
 
-@pytest.mark.parametrize(
-    "text", ["", "m", ".", "1Gi ", "1 Gi", "1gi", "1.2.3", "--1", "1e", "1ee3", "0x1", "1Ki5", "\u0661"]
-)
+@pytest.mark.parametrize("text", ["", "m", ".", "1Gi ", "1 Gi", "1gi", "1GB", "1.2.3", "--1", "0x1", "1Mib", "\u0661"])
 def test_refuses_what_the_api_refuses(text: str) -> None:
-    """Anything else is refused with the API's sentence."""
+    """What does not have the form of a quantity is refused with the API's sentence."""
     with pytest.raises(InputError, match="quantities must match the regular expression"):
+        Quantity.parse(text)
+
+
+@pytest.mark.parametrize("text", ["1K", "1mi", "1i", "1e", "1ee3", "1Ki5", "1Kk", "-3.01i", "-3.01e-"])
+def test_a_suffix_that_is_none(text: str) -> None:
+    """Letters that suffixes are made of, in an order that makes none. Source: apimachinery resource/quantity.go."""
+    with pytest.raises(InputError, match="unable to parse quantity's suffix"):
         Quantity.parse(text)
 
 

@@ -112,3 +112,26 @@ def test_a_live_node_says_what_it_has_allocated(tmp_path: Path) -> None:
     reading = read_live(Places(root=root))
     assert reading.allocated_pods is not None
     assert json.loads(json.loads(reading.allocated_pods)["data"]) == data
+
+
+def wants(files: Files, name: str, limit: str) -> None:
+    """Let the list of pods hold a resize that has not been allocated."""
+    with part(files, "pods.json") as pods:
+        pod = next(one for one in pods["items"] if one["metadata"]["name"] == name)
+        main = next(one for one in pod["spec"]["containers"] if one["name"] == "main")
+        had = copy.deepcopy(main["resources"])
+        main["resources"]["limits"]["cpu"] = limit
+        pod["status"]["conditions"].append({"type": "PodResizePending", "status": "True", "reason": "Deferred"})
+        next(one for one in pod["status"]["containerStatuses"] if one["name"] == "main")["resources"] = had
+
+
+@pytest.mark.parametrize("allocated", [True, False])
+def test_a_resize_that_waits_is_not_promised(*, allocated: bool) -> None:
+    """What was allocated holds, else what the status says; the list of pods has what was asked for."""
+    files = capture("D-3")
+    before = promises(files)
+    wants(files, "bu-node1", "600m")
+    if not allocated:
+        del files[ALLOCATED]
+    assert promises(files) == before
+    assert failed(files) == {}

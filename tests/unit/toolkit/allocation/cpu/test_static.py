@@ -177,6 +177,22 @@ def test_broken_promises_are_named() -> None:
     )
 
 
+def test_a_shortage_counts_what_the_kubelet_counts() -> None:
+    """A core with one free thread of two is taken whole near the hint: one CPU more stays for the rest.
+
+    The CPU of the other pod is not given away, but the refusal names the number that the kubelet names. Source:
+    Kubernetes v1.36 pkg/kubelet/cm/cpumanager (policy_static.go allocateCPUs, cpu_assignment.go takeFullCores).
+    """
+    lone = Machine.from_vector({"cpus": [[c, c % 4, 0, 0, None] for c in range(7)], "numa": []})
+    state = CpuState("static", CpuSet.parse("0-3,5-6"), {"a": {"c": CpuSet.of([4])}})
+    wanted = pod("b", container("c", "7"))
+    for quirks in (False, True):
+        static = make_policy("static", {}, lone, reserved_milli=1000, reserved_list=CpuSet.of([3]), quirks=quirks)
+        with pytest.raises(CpuAdmissionError) as error:
+            static.allocate(state, wanted, wanted.containers[0], 1)
+        assert "requested=2, available=1," in error.value.message
+
+
 def test_none_policy_does_nothing() -> None:
     """No CPU set is handed over, no state changes, no hints."""
     none = NonePolicy()
