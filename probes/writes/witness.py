@@ -19,6 +19,8 @@ from probes.writes.records import Write
 
 MAX_EARLIER = 4096
 """Files whose last write is remembered: those written last."""
+DEAF_NS = 10_000_000_000
+"""So long after a write that was not reported nobody relies on it that all are: a flood seldom ends with it."""
 
 
 class WriteWitness(Witness[int]):
@@ -32,6 +34,23 @@ class WriteWitness(Witness[int]):
         self.directories = Directories(self.side.directories, windows.hierarchy, windows.root)
         self.hierarchies = read_hierarchies(windows.root)
         self.earlier: dict[tuple[int, bytes], Write] = {}
+        self._dropped = self.side.dropped() if self.side.observed else 0
+        self._deaf_until_ns = 0
+
+    def written(self) -> frozenset[str] | None:
+        """Return the cgroups that were written to since the last call; ``None``: not every write is reported now.
+
+        Called by one thread, not under the lock.
+        """
+        if not self.side.complete or self.directories.full:
+            return None
+        now_ns, dropped = time.monotonic_ns(), self.side.dropped()
+        if dropped != self._dropped:
+            self._dropped, self._deaf_until_ns = dropped, now_ns + DEAF_NS
+        if now_ns < self._deaf_until_ns:
+            return None
+        names = self.directories.names
+        return frozenset(names[number] for number in self.side.take_written() if number in names)
 
     def begin(self, window: OpenWindow, first: int) -> WriteWatch:
         """Begin with a window."""
