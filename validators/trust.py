@@ -129,9 +129,8 @@ def _window(evidence: Evidence) -> list[str]:
 
 def _files(evidence: Evidence) -> list[str]:
     gap_ns, unwatched_ns = evidence.coverage.file_gap_ns, evidence.coverage.file_unwatched_ns
-    reported = evidence.control_writes is not None and evidence.coverage.control_writes_dropped == 0
-    if unwatched_ns > 0 and reported and gap_ns <= file_history.SWEPT_LIMIT_NS:
-        # Who changes a file writes to it, and then it is read at once.
+    if unwatched_ns > 0 and gap_ns <= file_history.SWEPT_LIMIT_NS:
+        # Who changes a file writes to it: that was reported, and then it was read.
         gap_ns = unwatched_ns
     if gap_ns <= file_history.GAP_LIMIT_NS:
         return []

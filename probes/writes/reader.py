@@ -112,7 +112,8 @@ class Writes(Side):
         """Take one record of the ring."""
         event = Write.decode(data)
         with self._lock:
-            self._written.add(event.cgroup)
+            if self.complete:
+                self._written.add(event.cgroup)
             if len(self._heard) < MAX_KEPT:
                 self._heard.append(event)
             else:

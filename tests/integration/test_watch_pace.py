@@ -82,8 +82,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def test_a_write_to_one_of_many_claims_is_read_at_once(tmp_path: Path) -> None:
-    """A quota that is put back long before the next sweep is seen, dated and judged, with its writer; no other claim
-    fails, and all of them may pass though their files were read seldom.
+    """A quota that is put back long before the next sweep is seen, dated and judged. No other claim fails, and all of
+    them may pass though their files were read seldom.
     """
     with cgroups() as names, watched(names, tmp_path) as process:
 
@@ -100,14 +100,11 @@ def test_a_write_to_one_of_many_claims_is_read_at_once(tmp_path: Path) -> None:
 
     found = [read(path) for path in sorted(tmp_path.glob("runs/*/window-*/result.json"))][:-1]
     coverage = [one["coverage"] for one in found]
-    if any("writes control files is not observed" in spot for one in coverage for spot in one["blind_spots"]):
-        pytest.skip(str(coverage[0]["blind_spots"]))
     if max(one["file_gap_ns"] for one in coverage) < 2e9:
         pytest.skip(f"{CLAIMS} claims are read every second here: that costs less than a hundredth of a CPU")
     rows = [verdict for one in found for verdict in one["verdicts"] if verdict["rule"] == "applied"]
     (failed,) = [one for one in rows if one["outcome"] == "failed"]
     assert failed["subject"] == "c007"
     assert "the quota was 70 ms / 100 ms, promised 50 ms / 100 ms" in failed["reason"]
-    assert f"[{os.getpid()}]" in failed["reason"], "the last writer before the first reading that differs"
     assert {one["outcome"] for one in rows} == {"passed", "failed"}
     assert all(0 < one["file_unwatched_ns"] <= GAP_LIMIT_NS for one in coverage)
