@@ -53,7 +53,7 @@ def readings(evidence: Evidence, cgroup: str) -> list[tuple[int, CgroupFiles]]:
     """Return the distinct readings of a cgroup in order of time since the window opened."""
     first, last = view.files_of(evidence.files_before, cgroup), view.files_of(evidence.files_after, cgroup)
     wanted = cgroup.rstrip("/") or "/"
-    during = [(row.at_ns, row) for row in evidence.files_during if (row.cgroup.rstrip("/") or "/") == wanted]
+    during = [(row.at_ns, row) for row in view.files_by_cgroup(evidence.files_during).get(wanted, ())]
     found = [] if first is None else [(0, first)]
     found += sorted(during, key=lambda entry: entry[0])
     return found if last is None else [*found, (evidence.duration_ns, last)]

@@ -16,6 +16,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from validators import file_history, view
 from validators.agreement import disagreements
 from validators.contradictions import contradictions
+from validators.once import asked_often
 from validators.witness import Witness
 
 ALL = frozenset(Witness)
@@ -59,6 +60,7 @@ def is_still(evidence: Evidence) -> bool:
     )
 
 
+@asked_often
 def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
     if is_still(evidence):
