@@ -106,14 +106,13 @@ class FileReader:
 
     def _know(self, subjects: Sequence[Subject], now_s: float) -> None:
         """Note which claims there are, and whose cgroup is new."""
-        for subject in subjects:
-            if self._ids.get(subject.ident) != subject.cgroup_id:
-                self._fresh[subject.ident] = now_s + FRESH_S
-                self._forget(lineage(subject.claim.cgroup))
         ids = {subject.ident: subject.cgroup_id for subject in subjects}
-        if ids.keys() != self._ids.keys():
+        if ids != self._ids:
+            new = [subject for subject in subjects if self._ids.get(subject.ident) != subject.cgroup_id]
+            self._fresh |= {subject.ident: now_s + FRESH_S for subject in new}
+            self._forget(level for subject in new for level in lineage(subject.claim.cgroup))
             self._tree = WatchedTree.of(subject.claim.cgroup for subject in subjects)
-        self._ids = ids
+            self._ids = ids
         if self._fresh:
             self._fresh = {ident: until for ident, until in self._fresh.items() if until > now_s and ident in ids}
 
