@@ -64,8 +64,8 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
 
     :param claims: as they were when the window opened.
     """
-    claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
     with once():
+        claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
         return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
 
 
