@@ -26,6 +26,7 @@ _ENTRIES = 1024
 _TEST_RUN, _STATS = 10, 32
 _RUN_ON_CPU = 1
 BPF_ANY, BPF_NOEXIST = 0, 1
+Buffer = ctypes.Array[ctypes.c_char]
 
 
 def possible_cpus(text: str) -> int:
@@ -45,6 +46,7 @@ class Map:
         self._value = ctypes.create_string_buffer(self.value_size * copies)
         self._words = memoryview(self._value).cast("B")[: self.value_size * copies // 8 * 8].cast("Q")
         self._lookup = self._attr()
+        self._first: dict[int, tuple[Buffer, Buffer, memoryview]] = {}
 
     def _attr(self, flags: int = 0) -> bytes:
         places = ctypes.addressof(self._key), ctypes.addressof(self._value)
@@ -69,6 +71,23 @@ class Map:
         self._key.raw = key
         bpf(_MAP_LOOKUP, self._lookup)
         return self._words
+
+    def first_words(self, entries: int) -> memoryview | None:
+        """Return the values (all CPUs') of the first entries of an array as 64-bit words, one after the other, in one
+        call; they are good until the next. ``None``: this kernel has no batches for it (per-CPU arrays: since 5.13,
+        commit f008d732ab18 "bpf: Add batched ops support for percpu array").
+        """
+        keys, values, words = self._first.get(entries) or self._room_for(entries)
+        after = ctypes.create_string_buffer(8)
+        places = (0, *map(ctypes.addressof, (after, keys, values)))
+        _, written = bpf_answer(_MAP_LOOKUP_BATCH, _BATCH.pack(*places, entries, self.fd, 0, 0))
+        return words if int.from_bytes(written[_COUNT_AT:][:4], sys.byteorder) == entries else None
+
+    def _room_for(self, entries: int) -> tuple[Buffer, Buffer, memoryview]:
+        size = self.value_size * self.copies * entries
+        keys, values = ctypes.create_string_buffer(self.key_size * entries), ctypes.create_string_buffer(size)
+        self._first = {entries: (keys, values, memoryview(values).cast("B")[: size // 8 * 8].cast("Q"))}
+        return self._first[entries]
 
     def update(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> bool:
         """Write a value; ``False`` if it exists and ``flags`` is :data:`BPF_NOEXIST`.

@@ -112,6 +112,12 @@ class Window:
             for watch in self.watches.values():
                 watch.cgroup_changed(subject, made_ns)
 
+    def again(self, subject: Subject) -> None:
+        """Read a claim once more that goes on."""
+        if not self.closed:
+            for watch in self.watches.values():
+                watch.again(subject)
+
     def claim_added(self, subject: Subject, since_ns: int) -> None:
         """Note that a claim is watched from now on."""
         for watch in self.watches.values():

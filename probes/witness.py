@@ -82,6 +82,9 @@ class Watch(Generic[E]):
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
         """Read a claim whose cgroup may be another one now; ``made_ns``: when that was made, where it is known."""
 
+    def again(self, subject: Subject) -> None:
+        """Read a claim once more that goes on: its turn has come."""
+
     def before_end(self) -> None:
         """Do what has to be done before the edge is read at which the window ends."""
 

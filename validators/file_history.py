@@ -17,7 +17,11 @@ from validators import view
 SETUP_NS = 2 * view.NANOSECONDS
 """Within this a runtime has written the files of a cgroup that it made: two readings."""
 GAP_LIMIT_NS = 3 * view.NANOSECONDS
-"""Control files are read once a second; where three readings are missing, a change may have been put back unseen."""
+"""Control files are read once a second, or when they are written to; where nobody looked for three times as long, a
+change may have been put back unseen."""
+SWEPT_LIMIT_NS = 15 * view.NANOSECONDS
+"""Where every write is reported, all files are read every 10 s at least (a node with hundreds of claims), and on a busy
+machine half of that later."""
 STARTS = frozenset({"cgroup-made", "claim-added", "restart"})
 Problem = Callable[[CgroupFiles, CpuSet | None], str]
 """What is wrong with a reading, by the CPU set that was promised at its time; empty: nothing."""
@@ -49,7 +53,7 @@ def readings(evidence: Evidence, cgroup: str) -> list[tuple[int, CgroupFiles]]:
     """Return the distinct readings of a cgroup in order of time since the window opened."""
     first, last = view.files_of(evidence.files_before, cgroup), view.files_of(evidence.files_after, cgroup)
     wanted = cgroup.rstrip("/") or "/"
-    during = [(row.at_ns, row) for row in evidence.files_during if (row.cgroup.rstrip("/") or "/") == wanted]
+    during = [(row.at_ns, row) for row in view.files_by_cgroup(evidence.files_during).get(wanted, ())]
     found = [] if first is None else [(0, first)]
     found += sorted(during, key=lambda entry: entry[0])
     return found if last is None else [*found, (evidence.duration_ns, last)]

@@ -10,6 +10,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
 from validators.departed import without_departed
+from validators.once import once
 from validators.rule import Rule
 from validators.rules import (
     affinity_mask,
@@ -63,8 +64,9 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
 
     :param claims: as they were when the window opened.
     """
-    claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
-    return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
+    with once():
+        claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
+        return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
 
 
 def needed_s(claims: ClaimSet) -> float:

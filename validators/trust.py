@@ -16,6 +16,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from validators import file_history, view
 from validators.agreement import disagreements
 from validators.contradictions import contradictions
+from validators.once import asked_often
 from validators.witness import Witness
 
 ALL = frozenset(Witness)
@@ -59,6 +60,7 @@ def is_still(evidence: Evidence) -> bool:
     )
 
 
+@asked_often
 def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
     if is_still(evidence):
@@ -128,7 +130,10 @@ def _window(evidence: Evidence) -> list[str]:
 
 
 def _files(evidence: Evidence) -> list[str]:
-    gap_ns = evidence.coverage.file_gap_ns
+    gap_ns, unwatched_ns = evidence.coverage.file_gap_ns, evidence.coverage.file_unwatched_ns
+    if unwatched_ns > 0 and gap_ns <= file_history.SWEPT_LIMIT_NS:
+        # Who changes a file writes to it: that was reported, and then it was read.
+        gap_ns = unwatched_ns
     if gap_ns <= file_history.GAP_LIMIT_NS:
         return []
     return [f"the control files were not read for {gap_ns / 1e9:.1f} s: what was put back meanwhile was not seen"]

@@ -15,6 +15,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
+from validators.once import asked_often
 
 PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
 """Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
@@ -154,15 +155,24 @@ def depth(claim: Claim) -> int:
     return len([part for part in claim.cgroup.split("/") if part])
 
 
-def files_of(files: Iterable[CgroupFiles], cgroup: str) -> CgroupFiles | None:
+def files_of(files: tuple[CgroupFiles, ...], cgroup: str) -> CgroupFiles | None:
     """Return the control files of one cgroup."""
-    wanted = cgroup.rstrip("/") or "/"
-    return next((entry for entry in files if (entry.cgroup.rstrip("/") or "/") == wanted), None)
+    found = files_by_cgroup(files).get(cgroup.rstrip("/") or "/")
+    return found[0] if found else None
+
+
+@asked_often
+def files_by_cgroup(files: tuple[CgroupFiles, ...]) -> dict[str, list[CgroupFiles]]:
+    """Group readings by cgroup."""
+    groups: dict[str, list[CgroupFiles]] = {}
+    for entry in files:
+        groups.setdefault(entry.cgroup.rstrip("/") or "/", []).append(entry)
+    return groups
 
 
 def by_systemd(evidence: Evidence, cgroup: str) -> bool:
     """Return whether systemd wrote a cgroup's limits."""
-    found = files_of((*evidence.files_before, *evidence.files_after), cgroup)
+    found = files_of(evidence.files_before, cgroup) or files_of(evidence.files_after, cgroup)
     return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
 
 

@@ -2,9 +2,11 @@
 
 BPF: ``cgroups.bpf.c``, ``cgroups.h`` (records). Readers: ``claimed_paths.py`` (its side in the kernel: what became of
 names), ``followed.py`` (a cgroup is followed by its name), ``identity.py`` (a claim's is), ``pods_root.py`` (so is that
-of all pods), ``files.py`` with ``control_files.py`` and ``file_reader.py`` (its work), ``counters.py`` with
-``bandwidth.py``. Decoder: ``decoder.py``, ``lives.py`` (CPU time over the lives of a cgroup).
-Tests: ``tests/unit/probes/test_lives.py``, ``test_sampling.py``, ``test_control_files.py``;
+of all pods), ``files.py`` with ``control_files.py``, ``known_files.py`` (bytes and what they mean) and
+``file_reader.py`` (its work; ``pace.py``: how often, ``watched_tree.py``: of which cgroups), ``counters.py`` with
+``bandwidth.py``.
+Decoder: ``decoder.py``, ``lives.py`` (CPU time over the lives of a cgroup).
+Tests: ``tests/unit/probes/test_lives.py``, ``test_sampling.py``, ``test_control_files.py``, ``test_file_pace.py``;
 ``tests/integration/test_cgroup_identity.py``, ``test_pods_root.py``, ``test_control_files.py``,
 ``test_probe_bandwidth.py``.
 """

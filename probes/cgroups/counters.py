@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 
-from probes.cgroups.bandwidth import read_stats
+from probes.cgroups.bandwidth import lineage, read_one, read_stats
 from probes.cgroups.decoder import BandwidthReading
 from probes.cgroups.lives import Lives, Reading
 from probes.readings import Moment
@@ -15,6 +15,9 @@ from probes.subjects import Subject
 from probes.switches.watch import SwitchWatch
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
+
+TURN_NS = 500_000_000
+"""A cgroup above several claims that was read less than so long ago is not read again for the next of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class BandwidthWatch(Watch[StatEdge]):
         self._state, self._window, self._first = state, window, first
         self._lives = Lives()
         self._base_ns: dict[str, int] = {}
+        self._read_ns: dict[str, int] = {}
+        """When a cgroup above a claim was read last in turn."""
         own = {subject.claim.cgroup for subject in state.subjects.values()}
         for cgroup, reading in first.stats.items():
             self._lives.start(cgroup, reading, 0 if cgroup in own else None)
@@ -57,6 +62,21 @@ class BandwidthWatch(Watch[StatEdge]):
         for cgroup, reading in read_stats(self._state.hierarchy, [subject.claim], exact=False).items():
             own = cgroup == subject.claim.cgroup
             self._lives.read(cgroup, reading, used if own else None, made_ns if own else None)
+
+    def again(self, subject: Subject) -> None:
+        """Read a claim's counters at all levels, if it has run since: else they say what they said. Levels that it
+        shares with others are read once for all whose turn it is.
+        """
+        used, cgroup = self._usage_ns(subject), subject.claim.cgroup
+        account = self._lives.accounts.get(cgroup)
+        if account is not None and account.last is not None and account.ledger_ns == used:
+            return
+        now_ns = time.monotonic_ns()
+        for level in lineage(cgroup)[1:]:
+            if now_ns - self._read_ns.get(level, 0) >= TURN_NS:
+                self._lives.read(level, read_one(self._state.hierarchy, level), None)
+                self._read_ns[level] = now_ns
+        self._lives.read(cgroup, read_one(self._state.hierarchy, cgroup), used)
 
     def close(self, edge: StatEdge, moment: Moment) -> None:
         """Take the last reading."""

@@ -23,7 +23,8 @@ class FileReading(Reading):
 
     :param before: by cgroup, when it was read first.
     :param during: what differed from the reading before, times since the window opened.
-    :param gap_ns: the longest time between two readings.
+    :param gap_ns: the longest time between two readings of all.
+    :param unwatched_ns: the longest time in which they were neither read nor known to be unwritten.
     :param dropped: readings that differed and were not kept.
     :param unsettled: cgroups that were written to each time while they were read, with how often that was so.
     """
@@ -33,6 +34,7 @@ class FileReading(Reading):
     during: tuple[CgroupFiles, ...] = ()
     readings: int = 0
     gap_ns: int = 0
+    unwatched_ns: int = 0
     dropped: int = 0
     unsettled: Mapping[str, int] = field(default_factory=dict)
 
@@ -45,7 +47,9 @@ class FileReading(Reading):
                 files_after=tuple(found for found in self.after if found.cgroup not in others),
                 files_during=tuple(found for found in self.during if found.cgroup not in others),
             ),
-            coverage=FileCoverage(file_readings=self.readings, file_gap_ns=self.gap_ns),
+            coverage=FileCoverage(
+                file_readings=self.readings, file_gap_ns=self.gap_ns, file_unwatched_ns=self.unwatched_ns
+            ),
             spots=tuple(self._spots(readings.frame)),
         )
 

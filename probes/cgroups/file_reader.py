@@ -1,4 +1,11 @@
-"""What a thread reads: control files and counters once a second, and whether a claim's cgroup is the known one.
+"""What a thread reads: control files and counters, and whether a claim's cgroup is the known one.
+
+Control files: all of them once a second where that costs less than :data:`SHARE` of a CPU. On a node with hundreds of
+claims it would be a tenth of one, so the sweep comes as often as the share allows, every :data:`LONGEST_S` at least,
+but only while every write to these files is reported (:mod:`probes.writes`): a cgroup that was written to is then read
+at once. What is changed by nobody's write to it comes from above (a hotplug, a partition beside it), so the
+topmost and those above several claims are read once a second, and where their sets differ all below are; a cgroup that
+was just made is read once a second until all its directories are watched.
 
 A cgroup's counters are read so that something is known of it when it is deleted; the longer ago, the more of its CPU
 time only the ledger knows.
@@ -7,68 +14,159 @@ time only the ledger knows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from probes.cgroups.bandwidth import lineage
+from probes.cgroups.control_files import ControlFiles
+from probes.cgroups.pace import Pace
+from probes.cgroups.watched_tree import WatchedTree
+from probes.subjects import Subject
+from probes.window import Window
 from probes.windows import Windows
 from probes.witness import OpenWindow
 from toolkit.model.blind_spots import Witness
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
 LOOK_S = 0.1
+SHARE, LONGEST_S = 0.01, 10.0
+"""Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100
 """Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So
 is the comparison of a cgroup's id where the kernel side follows the name."""
+COUNTERS_SHARE, COUNTERS_LONGEST_S = 0.005, 5.0
+FRESH_S = 8.0
+"""So long a cgroup is new: ``SETUP_NS`` of :mod:`probes.writes.directories`, a look after that, and a reading after it.
+"""
 
 
 class FileReader:
     """The work of a ``Loop``: one that meets an error is a doubt of the windows that it falls in, and is done again.
 
-    :param read_files: reads the control files of cgroups in a window.
-    :param period_s: seconds from one reading to the next, to ``LOOK_S``.
+    :param files_of: the control files of a window.
+    :param forget: told which cgroups may be others now.
+    :param written: returns the cgroups that were written to since it was asked last; ``None``: not all are known.
+    :param period_s: seconds from one reading to the next, to ``LOOK_S``, where that costs little.
     """
 
     WITNESSES = (Witness.FILES, Witness.BANDWIDTH)
     """What is missing where it fails; a cgroup's identity is compared with what was known before, however late."""
 
     def __init__(
-        self, windows: Windows, read_files: Callable[[OpenWindow, Iterable[str]], None], period_s: float = PERIOD_S
+        self,
+        windows: Windows,
+        files_of: Callable[[OpenWindow], ControlFiles],
+        forget: Callable[[Iterable[str]], None] = lambda _cgroups: None,
+        written: Callable[[], frozenset[str] | None] = lambda: None,
+        period_s: float = PERIOD_S,
     ) -> None:
-        self._windows, self._read_files, self._period_s = windows, read_files, period_s
+        self._windows, self._files_of, self._forget, self._written = windows, files_of, forget, written
+        now_s = time.monotonic()
+        self._sweep = Pace(now_s, period_s, SHARE, LONGEST_S)
+        self._above = Pace(now_s, period_s, SHARE, period_s)
+        self._claims = Pace(now_s, period_s, SHARE, period_s)
+        self._counters = Pace(now_s, period_s, COUNTERS_SHARE, COUNTERS_LONGEST_S)
         self._turn = 0
-        self._due = time.monotonic() + period_s
+        self._tree = WatchedTree()
+        self._ids: dict[int, int] = {}
+        """The cgroup of every claim by ident."""
+        self._fresh: dict[int, float] = {}
+        """Until when a claim's cgroup is new."""
+        self._heard: tuple[int, frozenset[str]] = (0, frozenset())
+        """Until when (CLOCK_MONOTONIC) all writes were heard in the round before, and whose files they were."""
+        self._owed: set[str] = set()
+        """Cgroups that were written to in rounds before this one, and not read since."""
 
     def round(self, stopped: Callable[[], bool]) -> float:
-        """Look who is there; read everything where that is due; return the pause (s) until the next round."""
+        """Look who is there; read what is due; return the pause (s) until the next round."""
         del stopped
-        with self._windows.lock:
-            self._windows.look()
-        now = time.monotonic()
-        if now >= self._due:
-            self.read()
-            # Not before it: what could not be read is read again in the next round, not a period later.
-            self._due = now + self._period_s
+        windows = self._windows
+        with windows.lock:
+            windows.look()
+            subjects = list(windows.subjects.values())
+        # In this order: what was heard until then is among what was written.
+        heard_ns, written = windows.ledger.heard_ns, self._written()
+        # Who writes one file often writes another: they are read in the next round.
+        until_ns, before = self._heard
+        self._heard = (0, frozenset()) if written is None else (heard_ns, written)
+        self._owed |= before
+        now_s, window = time.monotonic(), windows.window
+        if window is None or window.closed:
+            return LOOK_S
+        self._know(subjects, now_s)
+        if self._sweep.due(now_s, at_once=written is None):
+            self._read_all(self._files_of(window), now_s)
+        elif written is not None and self._sweep.slow:
+            self._read_some(self._files_of(window), subjects, now_s)
+            self._files_of(window).looked(until_ns)
+        if self._claims.due(now_s):
+            self._verify(window, subjects, now_s)
         return LOOK_S
 
-    def read(self) -> None:
-        """Read everything once; the observer's lock is held for one claim at a time."""
-        windows = self._windows
-        window = windows.window
-        if window is None or window.closed:
-            return
+    def _know(self, subjects: Sequence[Subject], now_s: float) -> None:
+        """Note which claims there are, and whose cgroup is new."""
+        ids = {subject.ident: subject.cgroup_id for subject in subjects}
+        if ids != self._ids:
+            new = [subject for subject in subjects if self._ids.get(subject.ident) != subject.cgroup_id]
+            self._fresh |= {subject.ident: now_s + FRESH_S for subject in new}
+            self._forget(level for subject in new for level in lineage(subject.claim.cgroup))
+            self._tree = WatchedTree.of(subject.claim.cgroup for subject in subjects)
+            self._ids = ids
+        if self._fresh:
+            self._fresh = {ident: until for ident, until in self._fresh.items() if until > now_s and ident in ids}
+
+    def _read_all(self, files: ControlFiles, now_s: float) -> None:
+        began_s = time.thread_time()
+        files.read(self._tree.cgroups)
+        self._owed.clear()
+        # Not before it: what could not be read is read again in the next round, not a period later.
+        self._sweep.done(now_s, time.thread_time() - began_s)
+        self._above.done(now_s, 0.0)
+
+    def _read_some(self, files: ControlFiles, subjects: Iterable[Subject], now_s: float) -> None:
+        """Read those that were written to, and once a second those above several claims and those that are new."""
+        wanted = dict.fromkeys(self._owed.intersection(self._tree.cgroups)) if self._owed else {}
+        due = self._above.due(now_s)
+        if due:
+            wanted |= dict.fromkeys(self._tree.above)
+            new = (one for one in subjects if one.ident in self._fresh) if self._fresh else ()
+            wanted |= dict.fromkeys(level for one in new for level in lineage(one.claim.cgroup))
+        for cgroup in wanted:
+            before = files.last(cgroup)
+            files.look(cgroup)
+            if before is not None and _sets(files.last(cgroup) or before) != _sets(before):
+                for below in self._tree.below(cgroup):
+                    files.look(below)
+        self._owed.clear()
+        if due:
+            self._above.done(now_s, 0.0)
+
+    def _verify(self, window: Window, subjects: Sequence[Subject], now_s: float) -> None:
+        """Compare cgroups with the known ones and read counters, in turn; the lock is held for one claim at a time."""
+        windows, count = self._windows, len(subjects)
         with windows.lock:
             windows.verify_pods()
-            subjects = list(windows.subjects.values())
-        cgroups = dict.fromkeys(level for subject in subjects for level in lineage(subject.claim.cgroup))
-        self._read_files(window, cgroups)
-        first, count = self._turn, len(subjects)
-        self._turn = (first + COUNTERS_A_ROUND) % max(1, count)
+        turn: frozenset[int] = frozenset()
+        counts = self._counters.due(now_s)
+        if counts and count:
+            first, self._turn = self._turn, (self._turn + COUNTERS_A_ROUND) % count
+            turn = frozenset((first + step) % count for step in range(min(count, COUNTERS_A_ROUND)))
+        began_s = time.thread_time()
         for index, subject in enumerate(subjects):
+            in_turn = index in turn
+            if not in_turn and subject.reported and subject.ident not in self._fresh:
+                continue
             with windows.lock:
                 if window.closed or windows.subjects.get(subject.name) is not subject:
                     continue
-                in_turn = (index - first) % count < COUNTERS_A_ROUND
-                if in_turn or not subject.reported:
-                    windows.verify(subject)
+                windows.verify(subject)
                 if in_turn and not subject.gone:
-                    window.cgroup_changed(subject)
+                    window.again(subject)
+        self._claims.done(now_s, 0.0)
+        if counts:
+            self._counters.done(now_s, time.thread_time() - began_s)
+
+
+def _sets(files: CgroupFiles) -> tuple[CpuSet | None, ...]:
+    return files.cpus, files.cpus_effective, files.mems, files.mems_effective

@@ -1,4 +1,8 @@
-"""The control files of a window: at both ends, about once a second in between, and when a claim comes or goes."""
+"""The control files of a window: at both ends, about once a second in between, and when a claim comes or goes.
+
+On a node with hundreds of claims all of them are read more seldom, and those that are written to at once
+(:mod:`probes.cgroups.file_reader`).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,16 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 
 from probes.cgroups.bandwidth import lineage
-from probes.cgroups.control_files import ControlFiles, read_whole
+from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.decoder import FileReading
 from probes.cgroups.file_reader import PERIOD_S, FileReader
+from probes.cgroups.known_files import KnownFiles
 from probes.loops import Loop
 from probes.readings import Moment
-from probes.state import State
 from probes.subjects import Subject
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
+from probes.writes.witness import WriteWitness
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles
 
@@ -24,20 +29,20 @@ FileEdge = dict[str, CgroupFiles]
 class FileWatch(Watch[FileEdge]):
     """One window. :attr:`files` is read by the thread, too."""
 
-    def __init__(self, state: State, window: OpenWindow, first: FileEdge) -> None:
-        self._state, self._window = state, window
+    def __init__(self, known: KnownFiles, window: OpenWindow, first: FileEdge) -> None:
+        self._known, self._window = known, window
         self._before = dict(first)
-        self.files = ControlFiles(state.hierarchy, first, window.start_ns)
+        self.files = ControlFiles(known, first, window.start_ns)
 
     def claim_added(self, subject: Subject) -> None:
         """Read a new claim's files: what they are is what they were before."""
-        for cgroup, files in read_claim_files(self._state, [subject.claim]).items():
+        for cgroup, files in read_claim_files(self._known, [subject.claim]).items():
             self._before.setdefault(cgroup, files)
             self.files.note(files)
 
     def last_look(self, subject: Subject) -> None:
         """Read them once more."""
-        self._note(read_claim_files(self._state, [subject.claim]))
+        self._note(read_claim_files(self._known, [subject.claim]))
 
     def close(self, edge: FileEdge, moment: Moment) -> None:
         """Take the last reading."""
@@ -55,6 +60,7 @@ class FileWatch(Watch[FileEdge]):
             during=files.changes(self._window.start_ns),
             readings=files.readings,
             gap_ns=files.gap_ns(moment.at_ns),
+            unwatched_ns=files.unwatched_ns(moment.at_ns),
             dropped=files.dropped,
             unsettled=files.unsettled(),
         )
@@ -80,31 +86,58 @@ class Files(Witness[FileEdge]):
     """Control files read back. Another pace is a class of its own, in an observer's ``witnesses``."""
 
     period_s = PERIOD_S
-    """Seconds from one reading to the next in an open window."""
+    """Seconds from one reading to the next in an open window, where that costs little."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
+        self._known: KnownFiles | None = None
 
     def running(self) -> AbstractContextManager[object]:
-        """Read them once a second, in a thread of its own."""
+        """Read them, in a thread of its own."""
         reader = FileReader(
-            self._windows, lambda window, cgroups: window.watch(FileWatch).files.read(cgroups), self.period_s
+            self._windows,
+            lambda window: window.watch(FileWatch).files,
+            self.known.forget,
+            self._written,
+            self.period_s,
         )
         return Loop(self._windows, "pinproof-files", reader.round, FileReader.WITNESSES)
 
+    @property
+    def known(self) -> KnownFiles:
+        """What is known of them."""
+        if self._known is None:
+            self._known = KnownFiles(self._windows.hierarchy)
+        return self._known
+
     def begin(self, window: OpenWindow, first: FileEdge) -> FileWatch:
         """Begin with a window."""
-        return FileWatch(self._windows, window, first)
+        return FileWatch(self.known, window, first)
 
     def edge(self, turn: bool) -> Generator[None, None, FileEdge]:
         """Read the files of all claims: dear, and therefore far from the ledger's moment."""
         del turn
-        found = read_claim_files(self._windows, [subject.claim for subject in self._windows.subjects.values()])
+        found = read_claim_files(self.known, self._claims())
         yield
         return found
 
+    def forget_old(self) -> None:
+        """Forget the cgroups that nobody watches any more."""
+        self.known.keep(level for claim in self._claims() for level in lineage(claim.cgroup))
 
-def read_claim_files(state: State, claims: list[Claim]) -> FileEdge:
+    def _claims(self) -> list[Claim]:
+        return [subject.claim for subject in self._windows.subjects.values()]
+
+    def _written(self) -> frozenset[str] | None:
+        """Return whose files were written; ``None``: nobody sees every write."""
+        try:
+            writes = self._windows.witness(WriteWitness)
+        except KeyError:
+            return None
+        return writes.written()
+
+
+def read_claim_files(known: KnownFiles, claims: list[Claim]) -> FileEdge:
     """Read the control files of every claim's cgroup and its ancestors."""
     wanted = {level for claim in claims for level in lineage(claim.cgroup)}
-    return {cgroup: read_whole(state.hierarchy, cgroup) for cgroup in sorted(wanted)}
+    return {cgroup: known.read(cgroup) for cgroup in sorted(wanted)}

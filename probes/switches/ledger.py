@@ -78,7 +78,7 @@ class Ledger(Programs):
         self._config = table("config", 4, records.CONFIG.size)
         self._masks = table("masks", 4, records.MASK_BYTES)
         self._state = table("state", 4, records.CPU_STATE_BYTES, per_cpu=True)
-        self._rows = Rows(table("rows", 4, records.Row.LAYOUT.size, per_cpu=True))
+        self.rows = Rows(table("rows", 4, records.Row.LAYOUT.size, per_cpu=True))
         self.offenders = table("offenders", records.OffenceKey.LAYOUT.size, records.Offence.LAYOUT.size)
         self.intruders = table("intruders", records.IntruderKey.LAYOUT.size, records.IntruderSums.LAYOUT.size)
         self.renames = table("renames", records.RENAME_KEY.size, records.RENAME.size)
@@ -196,12 +196,12 @@ class Ledger(Programs):
         """Zero the rows that the next window will use, so that turning it over is quick."""
         if not self._prepared:
             for slot in self._dirty:
-                self._rows.clear(slot, self.window + 1)
+                self.rows.clear(slot, self.window + 1)
         self._prepared = True
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
-        self._rows.reach(cpu + 1)
+        self.rows.reach(cpu + 1)
         # It was away while the others were interrupted: its answers and its window may be of any time before.
         self.everywhere(CpuSet.of([cpu]), Control.FLUSH)
         self.everywhere(CpuSet.of([cpu]), Control.WINDOW, self.window)
@@ -258,21 +258,13 @@ class Ledger(Programs):
     def clear_slot(self, slot: int) -> None:
         """Zero a slot's rows of both windows, so that it can be used again."""
         for parity in (0, 1):
-            self._rows.clear(slot, parity)
+            self.rows.clear(slot, parity)
         self._dirty.discard(slot)
-
-    def rows(self, slot: int, window: int) -> list[records.Row]:
-        """Return a slot's rows by CPU in this window or the one closed last."""
-        return self._rows.of(slot, window)
-
-    def ns(self, slot: int, window: int) -> int:
-        """Return a slot's CPU time as its rows have it."""
-        return self._rows.ns(slot, window)
 
     def online(self) -> CpuSet:
         """Return the CPUs that are online now; their rows are read from now on."""
         cpus = super().online()
-        self._rows.reach(cpus.mask.bit_length())
+        self.rows.reach(cpus.mask.bit_length())
         return cpus
 
     def states(self) -> list[records.CpuState]:

@@ -5,9 +5,6 @@ Source: docs/facts.md K9 and K13; include/linux/sched.h for the flags (stable AB
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from probes.switches.records import IntruderSums
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
@@ -52,10 +49,7 @@ class CgroupNames:
         self._paths[cgroup_id] = path
 
     def refresh(self) -> None:
-        """Walk the hierarchy and remember what is there."""
-        for directory, _, _ in os.walk(self._unified, onerror=lambda error: None):
-            try:
-                number = Path(directory).stat().st_ino
-            except OSError:
-                continue
-            self._paths[number] = cgroupfs.spelt(directory, self._unified)
+        """Walk the hierarchy and remember what is there. No two cgroups have one number, and none is renamed."""
+        for directory, number in cgroupfs.directories(str(self._unified)):
+            if not self._paths.get(number):
+                self._paths[number] = cgroupfs.spelt(directory, self._unified)

@@ -22,6 +22,15 @@ class Bins:
     _sum_ns: int = 0
     _done: list[tuple[int, int, int]] = field(default_factory=list)
 
+    @property
+    def total_ns(self) -> int:
+        """What the closed slots hold."""
+        return self._sum_ns
+
+    def slept(self, until_ns: int) -> None:
+        """Close the running slot: nothing was used."""
+        self.add(until_ns, self._sum_ns)
+
     def add(self, at_ns: int, total_ns: int) -> None:
         """Close the running slot: the claim has used ``total_ns`` since the window was opened."""
         if at_ns <= self._edge_ns:

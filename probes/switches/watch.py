@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 from probes.clocks import Clock
@@ -42,6 +43,8 @@ class SwitchWatch(Watch[SwitchEdge]):
         self._slots = Clock(window.start_ns)
         """Beats when the running usage slots are closed."""
         self._bins: dict[str, Bins] = {}
+        self._ticked_ns = 0
+        """When the running slots were closed last: of a claim that sleeps, when it runs again or is asked for."""
         self._nested: dict[int, tuple[int, ...]] = {}
         self._nested_of = 0
         """The claims inside each claim, and of how many claims that was found: they seldom change."""
@@ -56,7 +59,8 @@ class SwitchWatch(Watch[SwitchEdge]):
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
         """Keep what a claim did before its slot is used again."""
         del at_ns
-        self._final[subject.ident] = self._state.ledger.rows(subject.slot, self.window.number)
+        self._slept([subject])
+        self._final[subject.ident] = self._state.ledger.rows.of(subject.slot, self.window.number)
 
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
         """Know the new cgroup by its name, too."""
@@ -71,20 +75,25 @@ class SwitchWatch(Watch[SwitchEdge]):
         """Keep the rows: the next window but one takes their place in the kernel."""
         del edge, moment
         for subject in self.window.present():
-            self._final[subject.ident] = self._state.ledger.rows(subject.slot, self.window.number)
+            self._final[subject.ident] = self._state.ledger.rows.of(subject.slot, self.window.number)
 
     def rows(self, subject: Subject) -> list[Row]:
         """Return a claim's counters by CPU."""
         rows = self._final.get(subject.ident)
         if rows is None:
-            rows = self._state.ledger.rows(subject.slot, self.window.number)
+            rows = self._state.ledger.rows.of(subject.slot, self.window.number)
         return self._shares.added_to(subject.ident, rows)
 
     def usage_ns(self) -> dict[int, int]:
         """Return every claim's CPU time so far by ident, nested claims included."""
         subjects = {subject.ident: subject for subject in self.window.all_subjects()}
         shares = self._shares.ns()
-        own = {ident: self._own_ns(subject) + shares.get(ident, 0) for ident, subject in subjects.items()}
+        running = [subject.slot for ident, subject in subjects.items() if ident not in self._final]
+        by_slot = self._state.ledger.rows.all_ns(max(running, default=-1) + 1, self.window.number)
+        own = {
+            ident: (by_slot[subject.slot] if ident not in self._final else self._own_ns(subject)) + shares.get(ident, 0)
+            for ident, subject in subjects.items()
+        }
         return with_nested(own, self._inside())
 
     def usage_of_ns(self, subject: Subject) -> int:
@@ -97,7 +106,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         final = self._final.get(subject.ident)
         if final is not None:
             return sum(row.ns for row in final)
-        return self._state.ledger.ns(subject.slot, self.window.number)
+        return self._state.ledger.rows.ns(subject.slot, self.window.number)
 
     def _inside(self) -> dict[int, tuple[int, ...]]:
         # Of a window's claims there are only ever more: those that were removed stay among them.
@@ -117,8 +126,21 @@ class SwitchWatch(Watch[SwitchEdge]):
         self._slots.beat(moment)
         now = moment - self.window.start_ns
         used = self.usage_ns()
-        for subject in state.subjects.values():
-            self._bins.setdefault(subject.name, Bins(subject.name)).add(now, used[subject.ident])
+        for name, subject in state.subjects.items():
+            bins, total_ns = self._bins.get(name), used[subject.ident]
+            if bins is None:
+                bins = self._bins[name] = Bins(name)
+            if bins.total_ns != total_ns:
+                bins.slept(self._ticked_ns)
+                bins.add(now, total_ns)
+        self._ticked_ns = now
+
+    def _slept(self, subjects: Iterable[Subject]) -> None:
+        """Close the slots of claims that have not run since."""
+        for subject in subjects:
+            bins = self._bins.get(subject.name)
+            if bins is not None:
+                bins.slept(self._ticked_ns)
 
     def cut(self, pieces: list[Piece]) -> list[Detail]:
         """Cut the intervals whose word has come, or will not come any more; returns the times outside among them."""
@@ -136,6 +158,7 @@ class SwitchWatch(Watch[SwitchEdge]):
     def read(self, edge: SwitchEdge, moment: Moment) -> SwitchReading:
         """Return the window up to this edge."""
         state, offences, intruders = self._state, *self._collect()
+        self._slept(self.window.present())
         if intruders:
             self._cgroups.refresh()
         return SwitchReading(

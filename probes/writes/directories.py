@@ -14,6 +14,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from probes.bpfsys import Map
 from probes.subjects import Subject
@@ -44,14 +45,47 @@ class _Looked:
     at_ns: int
 
 
+class Table(Protocol):
+    """Where directories are watched."""
+
+    full: bool
+    """Whether there was no room for a directory."""
+
+    def add(self, key: bytes, number: int, directory: Path) -> bool:
+        """Watch a directory; returns whether there was room. :param number: of its cgroup."""
+
+    def remove(self, key: bytes) -> None:
+        """Watch it no more."""
+
+
+class WriteDirs:
+    """The map ``write_dirs``: the programs look there."""
+
+    def __init__(self, table: Map) -> None:
+        self._table, self.full = table, False
+
+    def add(self, key: bytes, number: int, directory: Path) -> bool:
+        """Watch a directory, if there is room."""
+        del directory
+        try:
+            self._table.update(key, struct.pack("=I", number))
+        except OSError as error:
+            if error.errno not in (errno.E2BIG, errno.ENOMEM):
+                raise
+            self.full = True
+            return False
+        return True
+
+    def remove(self, key: bytes) -> None:
+        """Watch it no more."""
+        self._table.delete(key)
+
+
 class Directories:
-    """All watched cgroups by name. Called under the observer's lock.
+    """All watched cgroups by name. Called under the observer's lock."""
 
-    :param table: the map ``write_dirs``.
-    """
-
-    def __init__(self, table: Map, hierarchy: Hierarchy, root: Path) -> None:
-        self._table = table
+    def __init__(self, tables: tuple[Table, ...], hierarchy: Hierarchy, root: Path) -> None:
+        self._tables = tables
         self._mounts = mounts(hierarchy, root)
         self._users: Counter[str] = Counter()
         self._cgroups: dict[str, _Cgroup] = {}
@@ -59,8 +93,6 @@ class Directories:
         """The cgroup of every number that records may still have."""
         self._looked: dict[str, _Looked] = {}
         self._last = 0
-        self.full = False
-        """Whether there was no room for a directory."""
 
     def forget_names(self, but: set[int]) -> None:
         """Forget the numbers of cgroups that nobody watches any more, but these."""
@@ -86,7 +118,7 @@ class Directories:
             if self._users[level] <= 0:
                 del self._users[level]
                 for key in self._cgroups.pop(level).directories:
-                    self._table.delete(key)
+                    self._drop(key)
 
     def look(self, subject: Subject, levels: tuple[str, ...], now_ns: int) -> None:
         """Learn which directories they have now."""
@@ -115,24 +147,25 @@ class Directories:
             self.follow(subject, levels, now_ns)
 
     def _look(self, cgroup: _Cgroup) -> None:
-        found = set()
+        found: dict[bytes, Path] = {}
         for hierarchy, mount in self._mounts:
+            directory = mount / cgroup.path
             try:
-                found.add(DIRECTORY.pack((mount / cgroup.path).stat().st_ino, hierarchy))
+                found[DIRECTORY.pack(directory.stat().st_ino, hierarchy)] = directory
             except OSError:
                 continue
-        for key in cgroup.directories - found:
-            self._table.delete(key)
-        kept = cgroup.directories & found
-        for key in found - cgroup.directories:
-            try:
-                self._table.update(key, struct.pack("=I", cgroup.number))
+        for key in cgroup.directories - found.keys():
+            self._drop(key)
+        kept = cgroup.directories & found.keys()
+        for key in found.keys() - cgroup.directories:
+            there = [table.add(key, cgroup.number, found[key]) for table in self._tables]
+            if all(there):
                 kept.add(key)
-            except OSError as error:
-                if error.errno not in (errno.E2BIG, errno.ENOMEM):
-                    raise
-                self.full = True
         cgroup.directories = kept
+
+    def _drop(self, key: bytes) -> None:
+        for table in self._tables:
+            table.remove(key)
 
 
 def mounts(hierarchy: Hierarchy, root: Path) -> tuple[tuple[int, Path], ...]:

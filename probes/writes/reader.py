@@ -58,8 +58,11 @@ class Writes(Side):
         self._lock = threading.Lock()
         self._heard: list[Write] = []
         self._unkept: dict[int, int] = {}
+        self._written: set[int] = set()
         self._program, self._link = -1, -1
         self.blind_spots: list[str] = []
+        self.complete = False
+        """Whether every write is reported or counted; exits of system calls show the usual ones alone."""
 
     @property
     def observed(self) -> bool:
@@ -87,17 +90,19 @@ class Writes(Side):
             self.blind_spots.append(f"who writes control files is not observed: {found}{way}")
             return
         self._program, self._link = found.program, found.link
+        self.complete = found.name == "on_control_write"
 
     def close(self) -> None:
         """Detach."""
         if self._link >= 0:
             os.close(self._link)
-        self._link = -1
+        self._link, self.complete = -1, False
 
     def release(self) -> None:
         """Let every directory be nobody's."""
         for key in tuple(self.directories.keys()):
             self.directories.delete(key)
+        self.take_written()
 
     def wipe(self, window: int) -> None:
         """Forget the windows before this one."""
@@ -107,10 +112,18 @@ class Writes(Side):
         """Take one record of the ring."""
         event = Write.decode(data)
         with self._lock:
+            if self.complete:
+                self._written.add(event.cgroup)
             if len(self._heard) < MAX_KEPT:
                 self._heard.append(event)
             else:
                 self._unkept[event.window] = self._unkept.get(event.window, 0) + 1
+
+    def take_written(self) -> set[int]:
+        """Return the numbers of the cgroups that were written to since the last call, also in vain."""
+        with self._lock:
+            written, self._written = self._written, set()
+        return written
 
     def take_old(self, window: int) -> list[Write]:
         """Forget the windows before this one, and return what they had."""

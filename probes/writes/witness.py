@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator
+from contextlib import AbstractContextManager, closing, nullcontext
 
 from probes.actions.reader import read_hierarchies
 from probes.cgroups.bandwidth import lineage
@@ -13,12 +14,15 @@ from probes.subjects import Subject
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
 from probes.writes.decoder import WriteReading
-from probes.writes.directories import Directories
+from probes.writes.directories import Directories, Table, WriteDirs
+from probes.writes.notices import Notices
 from probes.writes.reader import Writes
 from probes.writes.records import Write
 
 MAX_EARLIER = 4096
 """Files whose last write is remembered: those written last."""
+DEAF_NS = 10_000_000_000
+"""So long after a write that was not reported nobody relies on it that all are: a flood seldom ends with it."""
 
 
 class WriteWitness(Witness[int]):
@@ -29,9 +33,35 @@ class WriteWitness(Witness[int]):
     def __init__(self, windows: Windows) -> None:
         self.side = windows.ledger.side(Writes)
         self._windows = windows
-        self.directories = Directories(self.side.directories, windows.hierarchy, windows.root)
+        self.records = WriteDirs(self.side.directories)
+        self.notices = None if self.side.complete else Notices()
+        tables: list[Table] = [self.records] if self.side.observed else []
+        tables += [] if self.notices is None else [self.notices]
+        self.directories = Directories(tuple(tables), windows.hierarchy, windows.root)
         self.hierarchies = read_hierarchies(windows.root)
         self.earlier: dict[tuple[int, bytes], Write] = {}
+        self._dropped = self.side.dropped() if self.side.observed else 0
+        self._deaf_until_ns = 0
+
+    def written(self) -> frozenset[str] | None:
+        """Return the cgroups that were written to since the last call; ``None``: not every write is reported now.
+
+        By the program that sees them; where the kernel refuses it, by the kernel's own notices. Called by one thread.
+        """
+        with self._windows.lock:
+            numbers = self._reported() if self.notices is None else self.notices.take()
+            names = self.directories.names
+        return None if numbers is None else frozenset(names[number] for number in numbers if number in names)
+
+    def _reported(self) -> set[int] | None:
+        now_ns, dropped = time.monotonic_ns(), self.side.dropped()
+        if dropped != self._dropped:
+            self._dropped, self._deaf_until_ns = dropped, now_ns + DEAF_NS
+        return None if self.records.full or now_ns < self._deaf_until_ns else self.side.take_written()
+
+    def running(self) -> AbstractContextManager[object]:
+        """Give the kernel's notices back when it ends."""
+        return nullcontext() if self.notices is None else closing(self.notices)
 
     def begin(self, window: OpenWindow, first: int) -> WriteWatch:
         """Begin with a window."""
@@ -45,23 +75,19 @@ class WriteWitness(Witness[int]):
 
     def claiming(self, subject: Subject) -> None:
         """Watch its directories."""
-        if self.side.observed:
-            self.directories.add(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
+        self.directories.add(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
 
     def unclaiming(self, subject: Subject) -> None:
         """Watch them no more."""
-        if self.side.observed:
-            self.directories.remove(subject, lineage(subject.claim.cgroup))
+        self.directories.remove(subject, lineage(subject.claim.cgroup))
 
     def follow(self, subject: Subject) -> None:
         """Watch its new directories where its cgroup was made anew."""
-        if self.side.observed:
-            self.directories.follow(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
+        self.directories.follow(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
 
     def verify(self, subject: Subject) -> None:
         """Look whether it has other directories now."""
-        if self.side.observed:
-            self.directories.look_again(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
+        self.directories.look_again(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
 
     def forget_old(self) -> None:
         """Keep of the windows before the present one the last write that was accepted of each file."""
@@ -92,7 +118,7 @@ class WriteWatch(Watch[int]):
         del moment
         witness, number = self._witness, self._window.number
         spots = list(witness.side.blind_spots)
-        if witness.directories.full:
+        if witness.records.full:
             spots.append("who writes control files is not observed of every cgroup: there is no room for more")
         return WriteReading(
             writes=witness.side.of_window(number),

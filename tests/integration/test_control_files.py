@@ -15,7 +15,7 @@ from probes.cgroups.files import FileWatch
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, online, request
-from tests.integration.probe_lab import BRISK, wait_for
+from tests.integration.probe_lab import BRISK, EMULATED, wait_for
 from toolkit.apply import cgroups
 from toolkit.apply import sandbox as apply
 from toolkit.host import cgroupfs
@@ -177,8 +177,15 @@ def waited_ns() -> int:
 
 
 def paced(evidence: Evidence, delay_ns: int) -> None:
-    """Assert that the readings came about once a second, but for how long their thread waited for a CPU."""
+    """Assert that the readings came about once a second, but for how long their thread waited for a CPU.
+
+    An emulated CPU reads a dozen cgroups for longer than a hundredth of a second: there those that are written to are
+    read at once, and all of them more seldom.
+    """
     coverage = evidence.coverage
     seconds = evidence.duration_ns / 1e9
-    assert (seconds - delay_ns / 1e9) / 3 <= coverage.file_readings <= seconds + 1
-    assert 0 < coverage.file_gap_ns < GAP_LIMIT_NS + delay_ns
+    assert 0 < coverage.file_readings <= seconds + 1
+    assert 0 < coverage.file_unwatched_ns < GAP_LIMIT_NS + delay_ns
+    if not EMULATED:
+        assert (seconds - delay_ns / 1e9) / 3 <= coverage.file_readings
+        assert 0 < coverage.file_gap_ns < GAP_LIMIT_NS + delay_ns

@@ -116,9 +116,9 @@ def test_a_thread_comes_home_with_its_process(observer: Observer, place: str, mo
             stays.leave(lambda: procs(place).write_text(str(pid)))
             number = observer.ledger.window
             home_ns = clock.read_ns()
-            settled = observer.ledger.ns(outer.slot, number)
+            settled = observer.ledger.rows.ns(outer.slot, number)
             wait_for(
-                lambda: observer.ledger.ns(outer.slot, number) > settled + 100_000_000,
+                lambda: observer.ledger.rows.ns(outer.slot, number) > settled + 100_000_000,
                 "the program counts it for the outer claim",
             )
             least_ns = clock.read_ns() - home_ns

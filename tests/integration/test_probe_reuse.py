@@ -187,7 +187,7 @@ def test_the_ledger_goes_back_empty(ledger: Ledger, planter: Path) -> None:
         assert [len(tuple(table.keys())) for table in kept] == [0] * len(kept)
         assert ledger.side(Interrupts).rows(ledger.window) is None
         assert ledger.sampled() == CpuSet()
-        assert not any(row.ns or row.details for window in (0, 1) for row in ledger.rows(0, window))
+        assert not any(row.ns or row.details for window in (0, 1) for row in ledger.rows.of(0, window))
 
 
 def test_a_thread_number_is_not_seen_for_ever(ledger: Ledger) -> None:

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from probes.cgroups.files import Files
+from probes.composition import WITNESSES
 from probes.loaded import loaded
 from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
 from probes.writes.reader import Writes
+from probes.writes.witness import WriteWitness
 from tests.integration.probe_lab import wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
@@ -179,3 +182,55 @@ def test_a_flood_is_counted(ledger: Ledger) -> None:
         f"{dropped} writes to control files were not reported",
         ["actions"],
     )
+
+
+WITHOUT_FILES = tuple(one for one in WITNESSES if one is not Files)
+"""The reader of control files asks who was written to; where it does not, a test can."""
+
+
+@contextlib.contextmanager
+def asking(name: str, ledger: Ledger) -> Iterator[tuple[str, WriteWitness]]:
+    """Make a cgroup with a claim, whose writes nobody asks about but the test."""
+    with (
+        both(f"pinproof-{name}-{os.getpid()}") as path,
+        Observer(ClaimSet(claims=(Claim(name="db", cgroup=path),)), ledger=ledger, witnesses=WITHOUT_FILES) as observer,
+    ):
+        yield path, observer.witness(WriteWitness)
+
+
+def heard(witness: WriteWitness) -> set[str]:
+    """Wait for the word of a write; return whose files it was about."""
+    found = set[str]()
+
+    def anything() -> bool:
+        found.update(witness.written() or ())
+        return bool(found)
+
+    wait_for(anything, "the word of a write")
+    return found
+
+
+def test_who_was_written_to_is_known_at_once(ledger: Ledger) -> None:
+    """By the program, or where the kernel refuses it by the kernel's notices: the cgroup itself, and one above it."""
+    with asking("told", ledger) as (path, witness):
+        assert witness.written() is not None
+        for cgroup in (path, path.rpartition("/")[0]):
+            write(CPU / cgroup[1:] / FILE, "300")
+            assert heard(witness) == {cgroup}
+
+
+def test_after_a_flood_nobody_relies_on_it(ledger: Ledger) -> None:
+    """A record was dropped: for a while not every write is known, and all files are read once a second."""
+    with asking("flood", ledger) as (path, witness):
+        if witness.notices is not None:
+            pytest.skip("the kernel takes no program at the return of cgroup_file_write(): its notices have no limit")
+        assert witness.written() is not None
+        file = os.open(CPU / path[1:] / FILE, os.O_WRONLY)
+        try:
+            for number in range(ledger.options.max_writes * (os.cpu_count() or 1) + 1):
+                os.pwrite(file, str(100 + number % 2).encode(), 0)
+        finally:
+            os.close(file)
+        assert witness.side.dropped() > 0
+        assert witness.written() is None
+        assert witness.written() is None

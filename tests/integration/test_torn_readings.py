@@ -9,6 +9,7 @@ import time
 import pytest
 
 from probes.cgroups.control_files import ControlFiles
+from probes.cgroups.known_files import KnownFiles
 from tests.integration.apply_support import traces
 from toolkit.apply.sandbox import sandbox
 from toolkit.model.cpuset import CpuSet
@@ -29,7 +30,7 @@ def test_request_and_grant_are_of_one_moment() -> None:
     run_id = f"torn-{os.getpid()}"
     with sandbox(request, run_id=run_id) as live:
         path = live.value.containers[0].cgroup
-        files = ControlFiles(live.hierarchy, {}, time.monotonic_ns())
+        files = ControlFiles(KnownFiles(live.hierarchy), {}, time.monotonic_ns())
 
         file = live.hierarchy.controller_dir("cpuset") / path[1:] / "cpuset.cpus"
         # Not a thread of this process: it would wait for the reader. Not without a rest: between two looks at the

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from toolkit.errors import InputError
@@ -67,6 +69,27 @@ def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
         return (mount / relative(cgroup)).stat().st_ino
     except OSError:
         return None
+
+
+def directories(top: str, levels: int | None = None) -> Iterator[tuple[str, int]]:
+    """Walk a tree of cgroups: each directory with its inode, parents first. :param levels: below the top, at most.
+
+    A node has a thousand that have none inside, and dozens of files each: where the links of a directory count those in
+    it, as on cgroup file systems and most others, these are not listed. Source: fs/kernfs/inode.c
+    (``kernfs_refresh_inode``); inode(7).
+    """
+    waiting = [(top, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        try:
+            found = os.lstat(folder)
+        except OSError:
+            continue
+        yield folder, found.st_ino
+        if found.st_nlink == 2 or depth == levels:
+            continue
+        with suppress(OSError), os.scandir(folder) as entries:
+            waiting += [(entry.path, depth + 1) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def exists(hierarchy: Hierarchy, cgroup: str) -> bool:

@@ -17,7 +17,16 @@ from pathlib import Path
 
 from toolkit.host.cgroup_members import pids, tids
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect, read_control
-from toolkit.host.cgroup_paths import cgroup_id, cpuset_id, exists, identity_dir, relative, spelt, subtree
+from toolkit.host.cgroup_paths import (
+    cgroup_id,
+    cpuset_id,
+    directories,
+    exists,
+    identity_dir,
+    relative,
+    spelt,
+    subtree,
+)
 from toolkit.host.systemd_units import read_manager
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
@@ -41,6 +50,7 @@ __all__ = [
     "counter_ids",
     "cpuset_id",
     "detect",
+    "directories",
     "exists",
     "identity_dir",
     "pids",

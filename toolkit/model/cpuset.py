@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
@@ -195,20 +196,32 @@ class CpuSet:
             if not isinstance(value, str):
                 raise ValueError("a CPU list such as 0-3,8 is expected")
             try:
-                return cls.parse(value)
+                return _parsed(value) if len(value) <= _SHORT else cls.parse(value)
             except InputError as error:
                 raise ValueError(str(error)) from None
 
         return core_schema.json_or_python_schema(
             json_schema=core_schema.no_info_after_validator_function(read, core_schema.str_schema()),
             python_schema=core_schema.no_info_plain_validator_function(read),
-            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                _listed, return_schema=core_schema.str_schema()
+            ),
         )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, str]:
         """Describe the string in the shipped JSON Schemas."""
         return {"type": "string", "pattern": "^[0-9,:/ -]*$", "description": "CPU list such as 0-3,8"}
+
+
+_SHORT = 256
+_parsed = lru_cache(maxsize=4096)(CpuSet.parse)
+"""Evidence of a node has tens of thousands of sets, and few different ones."""
+
+
+@lru_cache(maxsize=4096)
+def _listed(cpus: CpuSet) -> str:
+    return str(cpus)
 
 
 EMPTY = CpuSet(0)

@@ -28,7 +28,7 @@ _SUMMED = (
     "control_writes_dropped",
     *("softirqs_judged", "softirqs_kernel", "softirqs_skew"),
 )
-_LARGEST = ("window_skew_ns", "witness_skew_ns", "file_gap_ns")
+_LARGEST = ("window_skew_ns", "witness_skew_ns", "file_gap_ns", "file_unwatched_ns")
 
 
 @dataclass(slots=True)

@@ -214,7 +214,7 @@ RULE = Rule(
         how=prose("""
             The layers that exist are compared in the order in which a decision travels: model, checkpoint,
             pod-resources, claim, cgroup (effective), observed (thread masks, and CPUs where tasks ran). Each must
-            repeat the one before it, the cgroup in every reading (once a second); observed may be a subset. The first
+            repeat the one before it, the cgroup in every reading (see `applied`); observed may be a subset. The first
             pair that differs is named: the fault lies between the two.
 
             On a node that is followed (`watch --kubelet`) four layers of each container are compared through the whole

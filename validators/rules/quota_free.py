@@ -97,7 +97,7 @@ RULE = Rule(
         claim="An exclusive container has no CPU quota and was never throttled, at its own level and every ancestor.",
         how=prose("""
             The bandwidth file and nr_throttled are read for the claim's cgroup and, for an exclusive container, for
-            every cgroup above it: at both ends of the window, the file about once a second in between. A quota, even
+            every cgroup above it: at both ends of the window, the file in between as `applied` says. A quota, even
             one that was removed again, or a throttled period is a failure at each of these levels. A level that was not
             read makes the verdict undecided.
 

@@ -121,7 +121,7 @@ RULE = Rule(
             Usage and throttling are read from cpu.stat and cpuacct at the claim's level and at every ancestor; the
             ledger adds CPU time by bins.
 
-            Failed: the file holds another quota or period, even for a time (it is read once a second); more periods
+            Failed: the file holds another quota or period, even for a time (it is read as `applied` says); more periods
             passed than the promised period allows; more was used than the pool can have held (over the window, in any
             stretch of bins, or at an ancestor); the claim was throttled before the promised quota was used up (each
             throttled period proves a whole quota of usage, however busy the host is); an ancestor with less bandwidth

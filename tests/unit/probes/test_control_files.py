@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from probes.build import build
-from probes.cgroups import control_files
-from probes.cgroups.control_files import ATTEMPTS, ControlFiles
+from probes.cgroups import known_files
+from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.decoder import MAX_CLAIMS_NAMED
+from probes.cgroups.known_files import ATTEMPTS, KnownFiles
 from probes.readings import Readings
 from tests.unit.probes.readings import FILES, FRAME, but
 from toolkit.host.cgroupfs import Hierarchy, Mode
@@ -21,7 +23,8 @@ from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
 
-READ = control_files.read_whole
+SECOND = 1_000_000_000
+READ = known_files.read_whole
 FILES_OF = {
     "cpuset.cpus": "0-1",
     "cpuset.cpus.effective": "0-1",
@@ -51,8 +54,9 @@ class Tree:
             self.writes()
             return found
 
-        monkeypatch.setattr(control_files, "read_whole", read)
-        self.files = ControlFiles(self.hierarchy, {"/a": self.first}, 0)
+        monkeypatch.setattr(known_files, "read_whole", read)
+        self.known = KnownFiles(self.hierarchy)
+        self.files = ControlFiles(self.known, {"/a": self.first}, 0)
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text + "\n")
@@ -132,6 +136,56 @@ def test_a_window_that_has_ended_is_not_blind_by_what_comes_after(tree: Tree) ->
     tree.files.end(1)
     tree.files.read(["/a"])
     assert (tree.files.unsettled(), tree.files.changes(0)) == ({}, ())
+
+
+def test_known_bytes_are_not_read_twice(tree: Tree) -> None:
+    """Neither at an edge nor in another window; what was put back is known, what is new is read."""
+    read = list[str]()
+    tree.writes = lambda: read.append("whole")
+    tree.known.read("/a")
+    tree.files.read(["/a"])
+    again = ControlFiles(tree.known, {"/a": tree.known.read("/a")}, 0)
+    again.read(["/a"])
+    assert (read, tree.files.changes(0), again.changes(0)) == (["whole"], (), ())
+
+    tree.write("cpu.max", "60000 100000")
+    again.read(["/a"])
+    tree.files.read(["/a"])
+    assert [row.quota_us for row in (*again.changes(0), *tree.files.changes(0))] == [60_000, 60_000]
+    assert read == ["whole"] * 2
+
+    tree.known.forget(["/a"])
+    assert tree.known.read("/a").quota_us == 60_000
+    assert read == ["whole"] * 3
+
+
+def test_a_cgroup_that_is_gone_is_not_known(tree: Tree) -> None:
+    """At an edge it has no files, however well they were known."""
+    tree.known.read("/a")
+    for name in FILES_OF:
+        (tree.folder / name).unlink()
+    assert tree.known.read("/a").empty
+    tree.files.read(["/a"])
+    assert tree.files.changes(0) == ()
+    tree.known.keep([])
+    assert tree.known.meaning("/a", (None,), 0) is None
+
+
+def test_who_is_told_of_every_write_has_no_gap(tree: Tree) -> None:
+    """Between two sweeps: until the moment up to which every write was heard, at each look."""
+    before_ns = time.monotonic_ns()
+    files = ControlFiles(tree.known, {"/a": tree.first}, before_ns - 9 * SECOND)
+    files.looked(before_ns)
+    end_ns = time.monotonic_ns() + SECOND
+    assert files.unwatched_ns(end_ns) >= 9 * SECOND
+    assert files.gap_ns(end_ns) >= 10 * SECOND
+
+    files = ControlFiles(tree.known, {"/a": tree.first}, before_ns)
+    files.looked(0)
+    assert files.unwatched_ns(before_ns + 3 * SECOND) == 3 * SECOND, "nothing was heard since"
+    files.looked(before_ns + 2 * SECOND)
+    assert files.unwatched_ns(before_ns + 3 * SECOND) < 2 * SECOND
+    assert files.gap_ns(before_ns + 3 * SECOND) == 3 * SECOND
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from probes.cgroups import file_reader
+from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.file_reader import FileReader
 from probes.cgroups.files import Files, FileWatch
 from probes.loops import Loop
@@ -50,7 +51,7 @@ class Reading:
         self.errors, self.turns = errors, 0
         self.done = threading.Event()
 
-    def __call__(self, *_: object) -> None:
+    def read(self, *_: object) -> None:
         self.turns += 1
         if self.turns in self.errors:
             raise self.errors[self.turns]
@@ -58,9 +59,14 @@ class Reading:
             self.done.set()
 
 
-def reads(windows: Windows, reading: Callable[..., None]) -> Loop:
+def reads(windows: Windows, reading: Reading) -> Loop:
     """Return the loop as :meth:`Files.running` makes it."""
-    return Loop(windows, "t", FileReader(windows, reading).round, FileReader.WITNESSES)
+    return Loop(windows, "t", reader_of(windows, reading).round, FileReader.WITNESSES)
+
+
+def reader_of(windows: Windows, reading: Reading) -> FileReader:
+    """Return what reads all files by it."""
+    return FileReader(windows, lambda _window: cast("ControlFiles", reading), period_s=file_reader.PERIOD_S)
 
 
 def test_an_error_is_a_doubt_of_its_window_and_is_done_again(windows: Windows) -> None:
@@ -99,8 +105,8 @@ def test_what_could_not_be_read_is_read_in_the_next_round(windows: Windows, monk
     """Not a period later; what was read is due a period later."""
     monkeypatch.setattr(file_reader, "PERIOD_S", 1000.0)
     reading = Reading({1: OSError("once")})
-    reader = FileReader(windows, reading)
-    reader._due = 0.0
+    reader = reader_of(windows, reading)
+    reader._sweep.last_s = -1000.0
 
     with pytest.raises(OSError, match="once"):
         reader.round(lambda: False)

@@ -36,6 +36,21 @@ def test_slots_without_use_are_one() -> None:
     ]
 
 
+def test_slots_of_a_sleeper_may_be_closed_late() -> None:
+    """When it runs again, or is asked for: what they say is the same as if each had been closed in time."""
+    used = {10: 0, 20: 0, 30: 5, 40: 5, 50: 5, 60: 6, 70: 6}
+    in_time, late, ticked = Bins("db"), Bins("db"), 0
+    for at, total in used.items():
+        in_time.add(at, total)
+        if total != late.total_ns:
+            late.slept(ticked)
+            late.add(at, total)
+        ticked = at
+    late.slept(ticked)
+    late.slept(ticked)
+    assert late.values() == in_time.values()
+
+
 def test_a_burst_is_found_as_in_slots_apart() -> None:
     """The most that was used beyond a rate, and where, is the same in joined slots."""
     used = [0, 0, 90, 40, 0, 0, 0, 70, 0, 99, 0, 0]

@@ -137,6 +137,28 @@ def test_a_reader_that_was_stopped_is_a_doubt() -> None:
     assert verdict(claim_db(), found, "cpuset-containment").outcome is Outcome.PASSED
 
 
+@pytest.mark.parametrize(
+    ("gap_s", "unwatched_s", "outcome"),
+    [
+        (10, 0.3, Outcome.PASSED),
+        (10, 3.5, Outcome.UNDECIDED),  # for so long it was not known who was written to
+        (10, 0, Outcome.UNDECIDED),  # not measured
+        (16, 0.3, Outcome.UNDECIDED),  # what nobody writes is read too seldom
+        (3, 3, Outcome.PASSED),
+    ],
+)
+def test_who_hears_of_every_write_may_read_seldom(gap_s: float, unwatched_s: float, outcome: Outcome) -> None:
+    """A node with hundreds of claims is read every ten seconds, and what was written to at once."""
+    found = evidence(
+        coverage=coverage(
+            file_readings=5, file_gap_ns=int(gap_s * SECOND), file_unwatched_ns=int(unwatched_s * SECOND)
+        ),
+    )
+    said = verdict(claim_db(), found, "applied")
+    assert said.outcome is outcome
+    assert ("not read for" in said.reason) == (outcome is Outcome.UNDECIDED)
+
+
 def test_deletion_and_making_are_told_and_are_no_change_that_must_hold() -> None:
     """The verdict about containment says both; transition-window has nothing to measure."""
     gone = Transition(claim="db", what="cgroup-gone", start_at_ns=3_100_000_000, end_at_ns=3_100_000_000, cause="host")

@@ -90,8 +90,13 @@ class FileCoverage:
     file_readings: int = 0
     """How often all control files were read while the window was open, its two ends not counted."""
     file_gap_ns: int = 0
-    """The longest time between two readings of the control files, the ends of the window counted as readings: what was
-    changed and put back meanwhile was not seen. 0 in runs from before it was measured."""
+    """The longest time between two readings of all control files, the ends of the window counted as readings: what was
+    changed and put back meanwhile was not seen, unless it was written while every write was reported. 0 in runs from
+    before it was measured."""
+    file_unwatched_ns: int = 0
+    """The longest time in which control files were neither read nor known to be unwritten: where every write is
+    reported, a cgroup that is written to is read at once. 0 in runs from before writes were reported: ``file_gap_ns``.
+    """
 
 
 @stage_value

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from toolkit.host.cgroup_paths import directories
 from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED
 from toolkit.sources.kubelet.bundle import V1
@@ -38,15 +39,18 @@ def read_bytes(path: Path | str) -> tuple[bytes | None, str]:
     """Read a regular file without waiting on it, never through a link; else ``None`` and why."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        with os.fdopen(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None, "no regular file"
-            data = stream.read(MAX_BYTES + 1)
+            pieces, read = [], 0
+            while read <= MAX_BYTES and (piece := os.read(descriptor, 1 << 16)):
+                pieces.append(piece)
+                read += len(piece)
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError) as error:
         return None, getattr(error, "strerror", None) or str(error)
-    if len(data) > MAX_BYTES:
-        return None, f"more than {MAX_BYTES} bytes"
-    return data, ""
+    return (None, f"more than {MAX_BYTES} bytes") if read > MAX_BYTES else (b"".join(pieces), "")
 
 
 def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
@@ -62,11 +66,13 @@ def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
     for name, mount in [(f"{name}/", root / name) for name in v1] if hybrid else [("", root)]:
         if only_cpusets and name not in ("cpuset/", f"{UNIFIED}/", ""):
             continue
-        for folder, path, inside in _pod_folders(str(mount)):
-            if only_cpusets:
-                # `cpuset.cpus` where it is, and one file at least: it is by them that a cgroup is known to exist.
-                inside = inside[:1]
-            for file in inside:
+        for folder, path in _pod_folders(str(mount)):
+            # `cpuset.cpus` where it is, and one file at least: it is by them that a cgroup is known to exist.
+            data = read_bytes(f"{folder}/{FILES[0]}")[0] if only_cpusets else None
+            if data is not None:
+                found[f"cgroup/{name}{path}/{FILES[0]}"] = data
+                continue
+            for file in _inside(folder)[: 1 if only_cpusets else None]:
                 data, _ = read_bytes(f"{folder}/{file}")
                 if data is not None:
                     found[f"cgroup/{name}{path}/{file}"] = data
@@ -75,18 +81,24 @@ def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
     return found
 
 
-def _pod_folders(mount: str) -> Iterator[tuple[str, str, list[str]]]:
+def _pod_folders(mount: str) -> Iterator[tuple[str, str]]:
     """Yield ``kubepods`` wherever it is (nodes in containers have it deeper) and all below it: the folder, its path
-    spelt, its own files.
+    spelt.
     """
-    for folder, names, files in os.walk(mount):
+    for folder, _ in directories(mount, MAX_DEPTH):
         path = folder[len(mount) :].strip("/")
-        parts = path.split("/") if path else []
-        if len(parts) >= MAX_DEPTH:
-            names.clear()
-        if any(ROOT.fullmatch(part) for part in parts):
-            there = set(files)
-            yield folder, shown(os.fsencode(path)), [file for file in FILES if file in there]
+        if any(ROOT.fullmatch(part) for part in path.split("/")):
+            yield folder, shown(os.fsencode(path))
+
+
+def _inside(folder: str) -> list[str]:
+    """Return which of the wanted files a folder has."""
+    try:
+        with os.scandir(folder) as entries:
+            there = {entry.name for entry in entries}
+    except OSError:
+        return []
+    return [file for file in FILES if file in there]
 
 
 def threads(cgroups: dict[str, bytes], proc: Path) -> dict[str, Any]:

@@ -1,0 +1,104 @@
+"""Control files byte for byte, and what they meant when they last stood still: most readings find the same bytes.
+
+Of an observer, for all its windows; threads may share it. A cgroup that is gone, or made anew, has other bytes or none,
+and is read anew. Files are opened each time: a descriptor that is kept has a page of the kernel's memory, and a node
+has ten thousand files.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from toolkit.host import cgroupfs
+from toolkit.host.cgroupfs import Hierarchy
+from toolkit.model.cpuset import EMPTY
+from toolkit.model.evidence import CgroupFiles
+
+ATTEMPTS = 5
+"""Who writes once has done so after two of them."""
+Raw = tuple[bytes | None, ...]
+
+
+class KnownFiles:
+    """What is known of each cgroup's files."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self.hierarchy = hierarchy
+        self._paths: dict[str, tuple[str, ...]] = {}
+        self._known: dict[str, tuple[Raw, CgroupFiles]] = {}
+
+    def paths(self, cgroup: str) -> tuple[str, ...]:
+        """Return the paths of a cgroup's files."""
+        found = self._paths.get(cgroup)
+        if found is None:
+            found = self._paths[cgroup] = cgroupfs.control_paths(self.hierarchy, cgroup)
+        return found
+
+    def bytes(self, cgroup: str) -> Raw:
+        """Read a cgroup's files, one after the other; ``None`` for one that cannot be read."""
+        return tuple([_read(path) for path in self.paths(cgroup)])
+
+    def whole(self, cgroup: str) -> CgroupFiles:
+        """Read what a cgroup's files say."""
+        return read_whole(self.hierarchy, cgroup)
+
+    def meaning(self, cgroup: str, raw: Raw, at_ns: int) -> CgroupFiles | None:
+        """Return what these bytes say, read at ``at_ns``; ``None``: they are not those that are known."""
+        known = self._known.get(cgroup)
+        return None if known is None or known[0] != raw else replace(known[1], at_ns=at_ns)
+
+    def stood_still(self, cgroup: str, raw: Raw, found: CgroupFiles) -> None:
+        """Keep what bytes mean that were the same before and after it was read."""
+        self._known[cgroup] = raw, found
+
+    def read(self, cgroup: str) -> CgroupFiles:
+        """Read a cgroup once, at an edge of a window: what it says, known or not."""
+        at_ns = time.monotonic_ns()
+        raw = self.bytes(cgroup)
+        found = self.meaning(cgroup, raw, at_ns)
+        if found is None:
+            found = self.whole(cgroup)
+            if any(raw) and self.bytes(cgroup) == raw:
+                self.stood_still(cgroup, raw, found)
+        return found
+
+    def forget(self, cgroups: Iterable[str]) -> None:
+        """Read these anew: they may be other cgroups now."""
+        for cgroup in cgroups:
+            self._known.pop(cgroup, None)
+
+    def keep(self, cgroups: Iterable[str]) -> None:
+        """Forget all others. Which files a cgroup has is looked up again: a controller may have come."""
+        wanted = frozenset(cgroups)
+        self._paths = {}
+        for cgroup in [cgroup for cgroup in self._known if cgroup not in wanted]:
+            self._known.pop(cgroup, None)
+
+
+def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:
+    """Read a cgroup's files. Where request and grant differ, somebody may have written between the two: read again."""
+    found = cgroupfs.read_files(hierarchy, cgroup, time.monotonic_ns())
+    for _ in range(ATTEMPTS):
+        # On v2 an empty request asks for what the parent has.
+        if found.cpus in (found.cpus_effective, EMPTY) and found.mems in (found.mems_effective, EMPTY):
+            break
+        before, found = found, cgroupfs.read_files(hierarchy, cgroup, time.monotonic_ns())
+        if replace(before, at_ns=found.at_ns) == found:
+            break
+    return found
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, 1 << 16)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)

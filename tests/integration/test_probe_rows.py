@@ -1,0 +1,58 @@
+"""The ledger's rows: all claims' CPU time read in one call is what it is one by one."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+
+from probes.bpfsys import Map
+from probes.observer import Observer
+from probes.switches.ledger import Ledger
+from probes.switches.records import Row
+from probes.switches.rows import Rows
+from tests.integration.apply_support import container, request
+from toolkit.apply.sandbox import sandbox
+from toolkit.host.bpf_syscalls import bpf
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.sandbox import WorkloadKind
+
+pytestmark = pytest.mark.integration
+
+_MAP_CREATE, _ARRAY = 0, 2
+
+
+@pytest.mark.parametrize("cpus", [1, 3, 64])
+def test_all_slots_of_a_window(cpus: int) -> None:
+    """Of either window, of the CPUs that were ever online; of many CPUs slot by slot."""
+    size, slots = Row.LAYOUT.size * cpus, 5
+    table = Map(bpf(_MAP_CREATE, struct.pack("=IIIII", _ARRAY, 4, size, slots * 2, 0)), 4, size)
+    try:
+        for entry in range(slots * 2):
+            row = b"".join(Row.LAYOUT.pack(*range(entry * 100 + cpu, entry * 100 + cpu + 12)) for cpu in range(cpus))
+            table.update(struct.pack("=I", entry), row)
+        for reach in {0, 1, cpus}:
+            rows = Rows(table)
+            rows.reach(reach)
+            for window in (6, 7):
+                for asked in (0, 1, slots - 1, slots):
+                    found = rows.all_ns(asked, window)
+                    assert found == [rows.ns(slot, window) for slot in range(asked)], (reach, window, asked)
+    finally:
+        os.close(table.fd)
+
+
+def test_all_claims_of_a_real_window(ledger: Ledger) -> None:
+    """A per-CPU map of the kernel: the rows of a window that has ended stand still."""
+    with sandbox(request(container("db", WorkloadKind.PULSE)), run_id=f"rows-{os.getpid()}") as live:
+        (place,) = [one.cgroup for one in live.value.containers]
+        with Observer(ClaimSet(claims=(Claim(name="db", cgroup=place),)), ledger=ledger) as observer:
+            observer.open_window()
+            window = observer._window().number
+            observer.poll(0.5)
+            evidence = observer.close_window()
+            found = ledger.rows.all_ns(3, window)
+            assert found == [ledger.rows.ns(slot, window) for slot in range(3)]
+    assert max(found) > 0
+    assert any(row.usage_ns for row in evidence.usage_bins)

@@ -1,0 +1,88 @@
+"""Whose files were written, by the program's records: what was dropped is known for a while."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from probes.subjects import Subject
+from probes.writes import witness as written
+from probes.writes.witness import WriteWitness
+from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+
+
+class _Side:
+    """What the kernel side says: the real one is asked in ``test_probe_writes.py``, where a kernel has it."""
+
+    complete = observed = True
+
+    def __init__(self) -> None:
+        self.numbers, self.lost, self.directories = set[int](), 3, self
+
+    def dropped(self) -> int:
+        return self.lost
+
+    def take_written(self) -> set[int]:
+        numbers, self.numbers = self.numbers, set()
+        return numbers
+
+    def update(self, key: bytes, value: bytes) -> bool:
+        return bool(key and value)
+
+
+@pytest.fixture
+def side() -> _Side:
+    return _Side()
+
+
+@pytest.fixture
+def asked(side: _Side, tmp_path: Path) -> WriteWitness:
+    """A witness of one claim, in a tree of folders."""
+    (tmp_path / "pods/db").mkdir(parents=True)
+    (tmp_path / "cgroup.controllers").write_text("cpu\n")
+    windows = SimpleNamespace(
+        ledger=SimpleNamespace(side=lambda _kind: side),
+        hierarchy=Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path),
+        root=tmp_path,
+        lock=threading.RLock(),
+    )
+    made = WriteWitness(cast("Any", windows))
+    claim = Claim(name="db", cgroup="/pods/db", cpus=CpuSet.of([0]))
+    made.claiming(Subject(claim=claim, cgroup_id=1, slot=0, ident=0, cpus=CpuSet.of([0]), since_ns=0))
+    return made
+
+
+def test_records_name_the_cgroup(side: _Side, asked: WriteWitness) -> None:
+    """Once each; a number that nobody has any more is nobody's; what was lost before does not matter."""
+    numbers = {name: number for number, name in asked.directories.names.items()}
+    side.numbers = {numbers["/pods/db"], 99}
+    assert asked.written() == {"/pods/db"}
+    side.numbers = {numbers["/pods"]}
+    assert asked.written() == {"/pods"}
+    assert asked.written() == frozenset()
+
+
+def test_what_was_dropped_is_not_known_for_a_while(
+    side: _Side, asked: WriteWitness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it is again, with what was heard meanwhile."""
+    side.lost += 1
+    side.numbers = set(asked.directories.names)
+    assert [asked.written(), asked.written()] == [None, None]
+    asked._deaf_until_ns = 0
+    assert asked.written() == {"/pods/db", "/pods"}
+    monkeypatch.setattr(written, "DEAF_NS", 0)
+    side.lost += 1
+    assert asked.written() == frozenset()
+
+
+def test_without_room_for_a_directory_nothing_is_known(asked: WriteWitness) -> None:
+    """Of which cgroup is the observer's blind spot already."""
+    asked.records.full = True
+    assert asked.written() is None
