@@ -7,7 +7,6 @@ next, and what it used from the begin of the one to the end of the next.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,10 +32,14 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """A moment (CLOCK_MONOTONIC), and how long the actor has been on CPU 0 and on CPU 1 by then."""
+    """A moment (CLOCK_MONOTONIC), and how long the actor has been on CPU 0 and on CPU 1 by then.
+
+    ``switched``: how often perf saw it switched out there.
+    """
 
     ns: int
     clock: tuple[int, int]
+    switched: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,10 @@ class Deed:
 
 def deed(action: Action, answer: dict[str, Any]) -> Deed:
     """Read the director's answer to one line."""
-    before, after = (Stamp(ns=answer[key]["ns"], clock=tuple(answer[key]["clock"])) for key in ("before", "after"))
+    before, after = (
+        Stamp(ns=answer[key]["ns"], clock=tuple(answer[key]["clock"]), switched=tuple(answer[key]["switched"]))
+        for key in ("before", "after")
+    )
     names = (
         "error",
         "before_birth_ns",
@@ -81,11 +87,15 @@ def deed(action: Action, answer: dict[str, Any]) -> Deed:
 
 @dataclass(slots=True)
 class Outside:
-    """CPU time of one actor outside the CPUs of one claim while under it: between ``least_ns`` and ``most_ns``."""
+    """CPU time of one actor outside the CPUs of one claim while under it: between ``least_ns`` and ``most_ns``.
+
+    ``switched``: how often it was switched out meanwhile at least, by perf; ``None``: that is not known.
+    """
 
     least_ns: int = 0
     most_ns: int = 0
     stays: int = 0
+    switched: int | None = 0
     tids: set[int] = field(default_factory=set)
 
     @property
@@ -211,6 +221,8 @@ class _Books:
             # perf lets go of a task before it has exited: what it does after that takes at most as long as we waited.
             ended = end.before.clock[cpu] + end.after.ns - end.before.ns
         row.least_ns += max(0, end.before.clock[cpu] - one.surely.after.clock[cpu])
+        if row.switched is not None:
+            row.switched += max(0, end.before.switched[cpu] - one.surely.after.switched[cpu])
         row.most_ns += ended - begin.before.clock[cpu] + begin.before_birth_ns + one.ways_out * WAY_OUT_NS
         # What it ran before its clock was open is a stay of its own.
         row.stays += 1 + bool(begin.before_birth_ns)
@@ -231,13 +243,14 @@ class _Books:
             self._hopped(name, one, asked, done)
         elif place is not None and verb == "flips":
             # Its clock on the other CPU says how long; each time is a stay.
-            self._row(one.claim, name, one).stays += int(asked.action.args[2])
+            row = self._row(one.claim, name, one)
+            row.stays, row.switched = row.stays + int(asked.action.args[2]), None
         elif place is not None and verb == "vfork" and place.forbidden == int(asked.action.args[0]):
             row = self.found.setdefault((one.claim, f"{name}/vfork"), Outside())
             row.tids.add(done.child)
             row.least_ns += done.child_least
             row.most_ns += done.child_most + WAY_OUT_NS
-            row.stays += 1
+            row.stays, row.switched = row.stays + 1, None
 
     def _hopped(self, name: str, one: _Actor, asked: Deed, done: Deed) -> None:
         """Its own sums say what it used behind the first door; the rest was behind the second."""
@@ -250,44 +263,12 @@ class _Books:
         if first is not None and first.forbidden == one.cpu:
             row = self._row(first.claim, name, one)
             row.least_ns, row.most_ns, row.stays = row.least_ns + least, row.most_ns + most, row.stays + stays
+            row.switched = None
         if second is not None and second.forbidden == one.cpu:
             ended = done.after.clock[one.cpu]
             row = self._row(second.claim, name, one)
             row.least_ns += max(0, ended - asked.after.clock[one.cpu] - most)
             row.most_ns += max(0, ended - asked.before.clock[one.cpu] - least)
-            row.stays += stays
+            row.stays, row.switched = row.stays + stays, None
         here = Deed(action=done.action, before=done.after, after=done.after, error=0)
         one.claim, one.entered, one.surely = (second.claim if second else ""), here, here
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What pinproof answered about one thread outside: its claim, its id, its time."""
-
-    claim: str
-    tid: int
-    ns: int
-
-
-def differences(expected: dict[tuple[str, str], Outside], seen: Iterable[Seen]) -> list[str]:
-    """Return what was missed, invented, or measured wrong, a line each."""
-    owner = {(claim, tid): actor for (claim, actor), row in expected.items() for tid in row.tids}
-    sums: Counter[tuple[str, str]] = Counter()
-    lines = []
-    for row in seen:
-        actor = owner.get((row.claim, row.tid))
-        if actor is None:
-            lines.append(f"invented: {row.claim}: thread {row.tid}, {row.ns / 1e3:.1f} us")
-        else:
-            sums[row.claim, actor] += row.ns
-    for key, one in sorted(expected.items()):
-        ns, (least, most) = sums[key], one.bounds
-        if one.planted and not ns:
-            lines.append(f"missed: {key[0]}: {key[1]} {sorted(one.tids)}, {one.least_ns / 1e3:.1f} us")
-        elif not least <= ns <= most:
-            what = "too little" if ns < least else "too much" if one.most_ns else "invented"
-            lines.append(
-                f"{what}: {key[0]}: {key[1]} {sorted(one.tids)}: {ns / 1e3:.1f} us, "
-                f"the truth is {one.least_ns / 1e3:.1f} to {one.most_ns / 1e3:.1f} us in {one.stays} stays"
-            )
-    return lines

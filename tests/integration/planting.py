@@ -15,7 +15,8 @@ from typing import Any, Self
 
 import yaml
 
-from tests.integration.account import Action, Deed, Seen, deed
+from tests.integration.account import Action, Deed, deed
+from tests.integration.account_compared import Seen
 from tests.integration.probe_lab import cgroup, remove, wait_for
 from toolkit.host import cgroupfs
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.integration.account import Deed, Outside, Seen, differences, truth
+from tests.integration.account import Deed, Outside, truth
+from tests.integration.account_compared import Seen, differences
+from tests.integration.perf_account import HiddenThreads
 from tests.integration.planting import Watch, cgroup, cpuset_mount, direct, identity, legacy_cpuset, procs
 from tests.integration.plot_scenes import CALM, FOREIGN, REMADE, Spot, Stage
 from tests.integration.plots import Plot
@@ -33,10 +35,14 @@ HOMES = {"db": 0, "web": 1, CALM: 0, REMADE: 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What pinproof said about a window: outcome and reason by (rule, subject), and which thread was outside."""
+    """What pinproof said about a window: outcome and reason by (rule, subject), and which thread was outside.
+
+    :param hidden_arrivals: how often threads that the kernel hides came onto a CPU meanwhile, where that is known.
+    """
 
     verdicts: dict[tuple[str, str], tuple[str, str]]
     outside: tuple[Seen, ...]
+    hidden_arrivals: int = 0
 
     def of(self, outcome: str) -> list[tuple[str, str, str]]:
         """Return rule, subject and reason of the verdicts with this outcome."""
@@ -80,17 +86,22 @@ def inside(made: Stage, plot: Plot, director: Path, prepared: Prepared, prefix: 
         pods_root=f"/{prefix}-pods",
     )
     window = Window(run_id=prefix, duration_s=None, prepared=prepared)
+    hidden = HiddenThreads()
     with ThreadPoolExecutor(1) as pool, observation(claims, window) as watching:
         performed = pool.submit(direct, director, list(plot.script), 0)
         while not performed.done():
             watching.poll(0.05)
         evidence = watching.close().evidence
+    hidden.read(prepared.ledger.seen)
     verdicts = {(one.rule, one.subject): (str(one.outcome), one.reason) for one in judge(claims, evidence)}
-    outside = [Seen(claim=row.claim, tid=row.tid, ns=row.total_ns) for row in evidence.offenders]
+    outside = [Seen(claim=row.claim, tid=row.tid, ns=row.total_ns, switches=row.switches) for row in evidence.offenders]
     outside += [
-        Seen(claim=FOREIGN, tid=row.tid, ns=row.total_ns) for row in evidence.intruders if row.owner == "foreign-pod"
+        Seen(claim=FOREIGN, tid=row.tid, ns=row.total_ns, switches=row.switches)
+        for row in evidence.intruders
+        if row.owner == "foreign-pod"
     ]
-    return performed.result(), Said(verdicts=verdicts, outside=tuple(outside))
+    said = Said(verdicts=verdicts, outside=tuple(outside), hidden_arrivals=hidden.arrivals)
+    return performed.result(), said
 
 
 def through_the_verb(
@@ -140,7 +151,7 @@ def disagreements(made: Stage, deeds: list[Deed], said: Said) -> tuple[list[str]
     """Return what was missed or invented, a line each, and the truth."""
     expected = truth(deeds, tuple(spot.place() for spot in made.spots.values()))
     found = [f"not performed: {one.action.line()}: errno {one.error}" for one in deeds if one.error]
-    found += differences(expected, said.outside)
+    found += differences(expected, said.outside, said.hidden_arrivals)
     for name in HOMES:
         rows = [row for (claim, _), row in expected.items() if claim == name]
         found += _held(said, CONTAINMENT, name, rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.integration.account import WAY_OUT_NS, Action, Deed, Place, Seen, Stamp, differences, truth
+from tests.integration.account import WAY_OUT_NS, Action, Deed, Place, Stamp, truth
+from tests.integration.account_compared import Seen, differences
 
 PLACES = (Place(claim="db", procs="/cg/db/cgroup.procs", forbidden=1),)
 
@@ -52,6 +53,18 @@ def test_differences_are_named() -> None:
     assert differences(expected, [Seen(claim="db", tid=7, ns=3_000_000)])[0].startswith("too much: db")
     stranger = [Seen(claim="db", tid=7, ns=2_000_000), Seen(claim="db", tid=9, ns=30_000)]
     assert differences(expected, stranger)[0].startswith("invented: db: thread 9")
+
+
+def test_an_interruption_that_the_kernel_hid_may_cost_a_tick() -> None:
+    """Only where perf counted a switch that the ledger did not, and a hidden thread ran."""
+    out = replace(STAY[2].before, switched=(0, 3))
+    expected = truth([*STAY[:2], replace(STAY[2], before=out), STAY[3]], PLACES)
+    short = Seen(claim="db", tid=7, ns=1_000_000, switches=2)
+
+    assert differences(expected, [short], hidden_arrivals=1) == []
+    assert differences(expected, [short])[0].startswith("too little: db")
+    assert differences(expected, [replace(short, switches=3)], hidden_arrivals=1)[0].startswith("too little: db")
+    assert differences(expected, [replace(short, ns=3_000_000)], hidden_arrivals=1)[0].startswith("too much: db")
 
 
 def test_hops_are_its_own_sums_and_the_rest_is_behind_the_other_door() -> None:

@@ -21,7 +21,8 @@
  *   text - FILE TEXT, mkdir - DIR, rmdir - DIR, rest - (nothing)
  *
  * Each line is answered by one line of JSON: the moment and the CPU time of the actor on CPUs 0 and 1 before and after,
- * by perf's task clock (its threads and the kernel's threads of it included), thread ids of its process, an errno.
+ * by perf's task clock (its threads and the kernel's threads of it included), how often it was switched out there by
+ * perf's count, thread ids of its process, an errno.
  * Every actor dies with the director.
  */
 #define _GNU_SOURCE
@@ -61,7 +62,7 @@ struct box {                            /* shared by the director and one actor 
         volatile int child;             /* the last that was vforked, and its CPU time on the CPU it was sent to */
         volatile long long child_least, child_most;
         char name[32];
-        int clock[2];                   /* the director's only */
+        int clock[2], switches[2];      /* the director's only */
 };
 
 static struct box *boxes;
@@ -113,9 +114,9 @@ static int put(const char *path, const char *text)
 
 /* ---------------------------------------------------------------- actors */
 
-static int open_counter(int tid, int cpu, unsigned long long flags)
+static int open_counter(int tid, int cpu, unsigned long long what, unsigned long long flags)
 {
-        unsigned long long attr[8] = { PERF_TYPE_SOFTWARE | (64ULL << 32), PERF_COUNT_SW_TASK_CLOCK };
+        unsigned long long attr[8] = { PERF_TYPE_SOFTWARE | (64ULL << 32), what };
 
         attr[5] = flags;
         return syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -123,7 +124,12 @@ static int open_counter(int tid, int cpu, unsigned long long flags)
 
 static int open_clock(int tid, int cpu)
 {
-        return open_counter(tid, cpu, INHERIT | INHERIT_THREAD);
+        return open_counter(tid, cpu, PERF_COUNT_SW_TASK_CLOCK, INHERIT | INHERIT_THREAD);
+}
+
+static int open_switches(int tid, int cpu)
+{
+        return open_counter(tid, cpu, PERF_COUNT_SW_CONTEXT_SWITCHES, INHERIT | INHERIT_THREAD);
 }
 
 static long long read_clock(int file)
@@ -179,7 +185,8 @@ static void hops(struct box *box)
 /* Its parent waits in the kernel: what both used, less what the parent did, is the child's. */
 static void vforked(struct box *box)
 {
-        int all = open_counter(0, box->cpu, INHERIT), own = open_counter(0, box->cpu, 0);
+        int all = open_counter(0, box->cpu, PERF_COUNT_SW_TASK_CLOCK, INHERIT);
+        int own = open_counter(0, box->cpu, PERF_COUNT_SW_TASK_CLOCK, 0);
         long long both = -read_clock(all), mine = -read_clock(own);
         int child = vfork();
 
@@ -370,8 +377,10 @@ static long long born(struct box *box)
         for (int i = 0; !box->tid && i < 100000; i++)
                 nap(20);
         snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", box->tgid, box->tid);
-        for (int cpu = 0; cpu < 2; cpu++)
+        for (int cpu = 0; cpu < 2; cpu++) {
                 box->clock[cpu] = open_clock(box->tid, cpu);
+                box->switches[cpu] = open_switches(box->tid, cpu);
+        }
         int file = open(path, O_RDONLY);
 
         if (file >= 0) {
@@ -385,8 +394,9 @@ static long long born(struct box *box)
 
 static void stamp(const char *name, struct box *box)
 {
-        printf(", \"%s\": {\"ns\": %lld, \"clock\": [%lld, %lld]}", name, now(), box ? read_clock(box->clock[0]) : 0,
-               box ? read_clock(box->clock[1]) : 0);
+        printf(", \"%s\": {\"ns\": %lld, \"clock\": [%lld, %lld], \"switched\": [%lld, %lld]}", name, now(),
+               box ? read_clock(box->clock[0]) : 0, box ? read_clock(box->clock[1]) : 0,
+               box ? read_clock(box->switches[0]) : 0, box ? read_clock(box->switches[1]) : 0);
 }
 
 static void threads_of(struct box *box)

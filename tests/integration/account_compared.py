@@ -1,0 +1,55 @@
+"""What pinproof answered about threads outside, held against the truth (account.py). Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.integration.account import Outside
+from tests.integration.perf_account import PERIOD_NS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What pinproof answered about one thread outside: its claim, its id, its time, how often it was switched out."""
+
+    claim: str
+    tid: int
+    ns: int
+    switches: int = 0
+
+
+def differences(expected: dict[tuple[str, str], Outside], seen: Iterable[Seen], hidden_arrivals: int = 0) -> list[str]:
+    """Return what was missed, invented, or measured wrong, a line each.
+
+    :param hidden_arrivals: how often threads that the kernel hides came onto a CPU meanwhile (perf_account.py). One
+        that interrupts an actor costs what it ran since the sampler's last tick; perf counts that switch, the ledger
+        does not, so where perf counted no more than the ledger nothing is allowed.
+    """
+    owner = {(claim, tid): actor for (claim, actor), row in expected.items() for tid in row.tids}
+    sums: Counter[tuple[str, str]] = Counter()
+    switches: Counter[tuple[str, str]] = Counter()
+    lines = []
+    for row in seen:
+        actor = owner.get((row.claim, row.tid))
+        if actor is None:
+            lines.append(f"invented: {row.claim}: thread {row.tid}, {row.ns / 1e3:.1f} us")
+        else:
+            sums[row.claim, actor] += row.ns
+            switches[row.claim, actor] += row.switches
+    for key, one in sorted(expected.items()):
+        ns, (least, most) = sums[key], one.bounds
+        unreported = 0 if one.switched is None else max(0, min(one.switched - switches[key], hidden_arrivals))
+        least -= PERIOD_NS * unreported
+        if one.planted and not ns:
+            lines.append(f"missed: {key[0]}: {key[1]} {sorted(one.tids)}, {one.least_ns / 1e3:.1f} us")
+        elif not least <= ns <= most:
+            what = "too little" if ns < least else "too much" if one.most_ns else "invented"
+            lines.append(
+                f"{what}: {key[0]}: {key[1]} {sorted(one.tids)}: {ns / 1e3:.1f} us, "
+                f"the truth is {one.least_ns / 1e3:.1f} to {one.most_ns / 1e3:.1f} us in {one.stays} stays; "
+                f"switched out {switches[key]} times, by perf {one.switched}; "
+                f"{hidden_arrivals} arrivals of hidden threads"
+            )
+    return lines
