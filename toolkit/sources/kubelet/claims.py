@@ -48,6 +48,18 @@ COSTS = {
 }
 
 
+def bare_claim(subject: Subject) -> Claim:
+    """Return who a subject is, with nothing promised."""
+    return Claim(
+        name=subject.name,
+        cgroup=subject.cgroup,
+        pod=subject.pod,
+        pod_uid=printable(subject.pod_uid),
+        container=subject.container,
+        kind=subject.kind,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
     """What one subject was promised. :param state: CPUs by the state file; ``None``: it says nothing about it."""
@@ -194,13 +206,8 @@ class _Maker:
         pod, container = self._requested(subject.pod_uid, subject.container)
         asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
         aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
-        return Claim(
-            name=subject.name,
-            cgroup=subject.cgroup,
-            pod=subject.pod,
-            pod_uid=printable(subject.pod_uid),
-            container=subject.container,
-            kind=subject.kind,
+        return replace(
+            bare_claim(subject),
             cpus=state or None,
             isolation=isolation if state else Isolation.HOST,
             mems=mems,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolkit.model.claims import Claim
-from toolkit.model.names import printable
 from toolkit.model.serde import to_data
-from toolkit.sources.kubelet.claims import NodeClaims, Promise
+from toolkit.sources.kubelet.claims import NodeClaims, Promise, bare_claim
 
 SCHEMA = "pinproof.claims/1"
 SHOWN = (
@@ -33,23 +31,11 @@ def claims_data(node: NodeClaims) -> dict[str, Any]:
     found = {promise.subject.name: promise for promise in node.promises}
     rows = [row | _extra(found.pop(row["name"], None)) for row in data["claims"]]
     for promise in found.values():
-        row = to_data(_bare(promise))
+        row = to_data(bare_claim(promise.subject))
         assert isinstance(row, dict)
         rows.append(row | _extra(promise))
     missing = [{"part": part.part, "reason": part.reason} for part in node.missing]
     return {"schema": SCHEMA, **data, "claims": rows, "missing": missing}
-
-
-def _bare(promise: Promise) -> Claim:
-    subject = promise.subject
-    return Claim(
-        name=subject.name,
-        cgroup=subject.cgroup,
-        pod=subject.pod,
-        pod_uid=printable(subject.pod_uid),
-        container=subject.container,
-        kind=subject.kind,
-    )
 
 
 def _extra(promise: Promise | None) -> dict[str, Any]:
