@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.lab.harness.equipped import equipped
 from tests.lab.harness.plugin import (
     _guest_of_this_test,
+    busybox,
     guest,
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -14,6 +15,7 @@ from tests.lab.harness.plugin import (
 
 __all__ = [
     "_guest_of_this_test",
+    "busybox",
     "equipped",
     "guest",
     "pytest_addoption",

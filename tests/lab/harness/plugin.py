@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Generator, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
-from tests.lab.harness import snapshot
+from tests.lab.harness import image, snapshot
 from tests.lab.harness.debian import KERNELS
 from tests.lab.harness.flavours import BY_NAME
 from tests.lab.harness.guest import Guest
@@ -24,6 +25,7 @@ from tests.lab.harness.snapshot import CGROUP_WORDS, GuestKind
 from tests.lab.harness.topology import CATALOGUE
 
 REQUIRE = "--require-lab"
+T = TypeVar("T")
 _guest = pytest.StashKey[Guest]()
 
 
@@ -94,16 +96,26 @@ def guests(*kinds: GuestKind) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("guest", kinds, indirect=True, ids=str, scope="module")
 
 
-@pytest.fixture(scope="module")
-def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
-    """A guest in its freshly booted state, with the current tree in it; shared by the tests of a module."""
-    kind = getattr(request, "param", GuestKind())
+def _there(request: pytest.FixtureRequest, what: Callable[[], T]) -> T:
     try:
-        recipe = snapshot.recipe(kind)
+        return what()
     except LabUnavailableError as error:
         if request.config.getoption(REQUIRE, default=False):
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def busybox(request: pytest.FixtureRequest) -> Path:
+    """The guests' own busybox, which runs here, too."""
+    return _there(request, image.current).busybox
+
+
+@pytest.fixture(scope="module")
+def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
+    """A guest in its freshly booted state, with the current tree in it; shared by the tests of a module."""
+    kind = getattr(request, "param", GuestKind())
+    recipe = _there(request, lambda: snapshot.recipe(kind))
     with snapshot.running(kind) as started:
         assert recipe.release == started.sh("uname -r")
         started.put_project()
