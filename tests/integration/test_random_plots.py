@@ -92,7 +92,7 @@ def test_random_plots(director: Path, tmp_path: Path) -> None:
             count["invented"] += sum(line.startswith("invented") for line in found)
             doubts.update(reasons if not stopped else [])
             where = f"seed {seed} ({'watch' if by_verb else 'inside'}{', stopped' if stopped else ''}; {one.scenes})"
-            for line in found:
+            for line in found + ([] if stopped else reasons):
                 print(f"{where}: {line}", flush=True)
             if found:
                 (tmp_path / f"{seed}.txt").write_text("".join(f"{each}\n" for each in deeds))
