@@ -9,11 +9,13 @@ ledger cuts intervals at the tracepoint, the kernel reads the run queue's clock 
 ``__schedule()``: what one task gains there the next one loses, less than 1 µs a switch. A wake-up on an idle CPU is
 the exception, and only ever makes the cgroup's time the longer one: the run queue's clock was read when the task was
 put on the queue, ``wakeup_preempt()`` lets ``__schedule()`` skip a second reading
-(``rq_clock_skip_update``), so the task pays for the way out of idle too. That is the idle state's exit latency and
-the interrupt, measured 7-20 µs in a quiet guest, where leaving idle goes through the hypervisor: 10 µs and the
-latency that the kernel reports on hardware, 50 µs in a guest, for each interval that began on an idle CPU. The task
-clock leaves out interrupt time and steal where the kernel accounts for them, the ledger's clock does not: 2 % and the
-steal that was measured.
+(``rq_clock_skip_update``), so the task pays for the way out of idle too. In a guest that goes through the hypervisor:
+8-15 µs where the host is quiet, over 100 µs where it runs something else on the halted CPU. The ledger measures it
+(``wake_ns``: the scheduler's clock at the task's arrival, against its own at the switch) to within the least distance
+of the two clocks that it saw lately, 1-2 µs measured, 10 µs are allowed. Where the kernel keeps no arrivals: 10 µs and
+the idle state's latency that the kernel reports on hardware, 50 µs in a guest, for each interval that began on an idle
+CPU. The task clock leaves out interrupt time and steal where the kernel accounts for them, the ledger's clock does
+not: 2 % and the steal that was measured.
 A task that is moved while it runs takes what it ran since the last tick with it (``cgroup_account_cputime`` charges the
 cgroup that it is in by then), where the ledger cuts at the move: one tick for each such move.
 Source: docs/principles.md, "two witnesses"; kernel/sched/cputime.c and fair.c (update_curr); docs/facts.md K23, K31.
@@ -77,9 +79,12 @@ def _of(claim: Claim, text: str, *witnesses: Witness) -> Disagreement:
 
 def idle_wakes_ns(evidence: Evidence, rows: list[CpuUse]) -> float:
     """Return how much more than the ledger the cgroup may count because its tasks woke idle CPUs; derivation above."""
+    wakes, measured_ns = sum(row.idle_wakes for row in rows), sum(row.wake_ns for row in rows)
+    if measured_ns:
+        return float(measured_ns + IDLE_WAKE_NS * wakes)
     guest = evidence.environment.virtualization != "none"
     each_ns = (IDLE_WAKE_GUEST_NS if guest else IDLE_WAKE_NS) + 1000 * (evidence.environment.idle_exit_us or 0)
-    return float(each_ns * sum(row.idle_wakes for row in rows))
+    return float(each_ns * wakes)
 
 
 def cpu_time_tolerance_ns(evidence: Evidence, rows: list[CpuUse], usage_ns: int) -> float:

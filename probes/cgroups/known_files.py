@@ -7,13 +7,13 @@ has ten thousand files.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from dataclasses import replace
 
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
+from toolkit.host.kernel_file import read_once
 from toolkit.model.cpuset import EMPTY
 from toolkit.model.evidence import CgroupFiles
 
@@ -39,7 +39,7 @@ class KnownFiles:
 
     def bytes(self, cgroup: str) -> Raw:
         """Read a cgroup's files, one after the other; ``None`` for one that cannot be read."""
-        return tuple([_read(path) for path in self.paths(cgroup)])
+        return tuple([read_once(path, 1 << 16) for path in self.paths(cgroup)])
 
     def whole(self, cgroup: str) -> CgroupFiles:
         """Read what a cgroup's files say."""
@@ -89,16 +89,3 @@ def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:
         if replace(before, at_ns=found.at_ns) == found:
             break
     return found
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        return os.read(descriptor, 1 << 16)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)

@@ -58,15 +58,19 @@ static __always_inline int clocks_due(struct cpu_state *st, u64 now)
         return now >= st->next_compare_ns;
 }
 
-/* At a switch, but not to the idle task: before that the kernel looks for work on other CPUs, tens of microseconds. */
-static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *next)
+/*
+ * Before a switch to the idle task the kernel may look for work on other CPUs, tens of microseconds; at one from it the
+ * clock may be as old as the wake-up. The least of many is good all the same, and on a CPU that only one task uses there
+ * are no others.
+ */
+static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 {
         int zero = 0;
         s64 least = ~0ULL >> 1;
         u64 clock;
         struct differences *d;
 
-        if (!clocks_due(st, now) || !read_kernel(u32, next, OFF_TASK_STRUCT_PID))
+        if (!clocks_due(st, now))
                 return;
         st->next_compare_ns = ((now >> COMPARE_SHIFT) + 1) << COMPARE_SHIFT;
         d = differences.lookup(&zero);
@@ -83,6 +87,20 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *
                         least = d->of[i];
         st->clock_difference = least;
         st->compared_ns = now;
+}
+
+/*
+ * Of an interval that began on an idle CPU: how long before the switch the scheduler let the task arrive. It takes the
+ * clock of the wake-up for both, and charges the task with the way out of idle; the ledger does not.
+ */
+static __always_inline u64 wake_ns(struct cpu_state *st)
+{
+        u64 arrival = st->compared_ns ? last_arrival() : 0;
+
+        if (!arrival)
+                return 0;
+        arrival += st->clock_difference;
+        return arrival < st->start_ns ? st->start_ns - arrival : 0;
 }
 
 /* Begin the interval when its task arrived, if switches were not reported before that. */
@@ -109,8 +127,13 @@ static __always_inline int clocks_due(struct cpu_state *st, u64 now)
         return 0;
 }
 
-static __always_inline void compare_clocks(struct cpu_state *st, u64 now, void *next)
+static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 {
+}
+
+static __always_inline u64 wake_ns(struct cpu_state *st)
+{
+        return 0;
 }
 
 static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *s)

@@ -33,8 +33,10 @@ static __always_inline void add_to_row(struct cpu_state *st, struct row *row, u6
 {
         row->switches += ended;
         row->ns += now - st->charged_ns;
-        if (ended)
-                row->idle_wakes += st->from_idle;
+        if (ended && st->from_idle) {
+                row->idle_wakes++;
+                row->wake_ns += wake_ns(st);
+        }
         row->samples += tick;
         if (still)
                 row->standstill_ns += still;            /* another cache line */

@@ -71,7 +71,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                 st->charged_ns = st->start_ns = now;
                 return 0;
         }
-        compare_clocks(st, now, (void *)ctx->args[2]);
+        compare_clocks(st, now);
         look_up(st, note, news, now, standstill(st, ns, tid), 1, 0);
         st->from_idle = !tid;
         st->charged_ns = st->start_ns = now;

@@ -18,6 +18,7 @@ struct row {
         u64 out_samples;
         u64 details;                    /* detail records sent */
         u64 standstill_ns;              /* of ns: pieces in which the CPU's sampler did not come when it should have */
+        u64 wake_ns;                    /* not of ns: the way out of idle before idle_wakes, by the scheduler's clock */
 };
 
 /* Key of `offenders`; by CPU, so that one CPU alone writes an entry. */

@@ -17,7 +17,7 @@ from probes.records import CPU_WORDS, Record
 class Row(Record):
     """One claim on one CPU in one window (``struct row``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=12Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=13Q")
     switches: int
     ns: int
     idle_wakes: int
@@ -30,6 +30,7 @@ class Row(Record):
     out_samples: int
     details: int
     standstill_ns: int
+    wake_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ def cpu_use(claim: str, rows: list[Row], sampled: CpuSet, cuts: Mapping[int, int
             switches=row.switches,
             run_ns=row.ns,
             idle_wakes=row.idle_wakes,
+            wake_ns=row.wake_ns,
             out_of_set_switches=row.out_switches,
             out_of_set_ns=row.out_ns,
             out_of_set_longest_ns=row.out_longest_ns,

@@ -5,9 +5,10 @@ Source: proc(5), ``voluntary_ctxt_switches`` and ``nonvoluntary_ctxt_switches`` 
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
+
+from toolkit.host.kernel_file import read_once
 
 _THREADS = re.compile(rb"\nThreads:\s*(\d+)\n")
 _VOLUNTARY = re.compile(rb"\nvoluntary_ctxt_switches:\s*(\d+)\n")
@@ -39,13 +40,4 @@ def switches_and_threads(tid: int, root: str) -> tuple[int, int] | None:
 
 
 def _status(tid: int, root: str) -> bytes | None:
-    try:
-        descriptor = os.open(f"{root}/proc/{tid}/status", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        return os.read(descriptor, 1 << 14)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
+    return read_once(f"{root}/proc/{tid}/status", 1 << 14)

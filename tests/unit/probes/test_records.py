@@ -13,10 +13,11 @@ from probes.switches import records
 
 
 def test_row_decodes_in_the_order_of_the_header() -> None:
-    """Twelve counters, in the order of struct row."""
-    row = records.Row.decode(struct.pack("=12Q", *range(12)))
+    """Thirteen counters, in the order of struct row."""
+    row = records.Row.decode(struct.pack("=13Q", *range(13)))
 
     assert (row.switches, row.idle_wakes, row.out_switches, row.out_longest_ns, row.standstill_ns) == (0, 2, 3, 5, 11)
+    assert row.wake_ns == 12
 
 
 def test_offence_carries_the_name() -> None:

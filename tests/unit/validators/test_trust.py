@@ -109,6 +109,7 @@ def test_a_clean_canary_that_was_reported_fails(canary: dict[str, int]) -> None:
         {"cpu_use": (use("db", 2, run_ns=WINDOW_NS * 2),)},
         {"cpu_use": (use("db", 2, run_ns=-1),)},
         {"cpu_use": (use("db", 2, switches=1, idle_wakes=2),)},
+        {"cpu_use": (use("db", 2, switches=1, wake_ns=1),)},
         {"cpu_use": (use("db", 2, samples=1, out_of_set_samples=2),)},
         {"cpu_use": (use("db", 2, out_of_set_ns=WINDOW_NS),)},
         {"bandwidth": (bandwidth("db", "/x", nr_periods=1, nr_throttled=4),)},
@@ -166,6 +167,18 @@ def test_the_kernel_lets_a_wake_up_pay_for_the_way_out_of_idle() -> None:
         (3 * SECOND, "none"): Outcome.UNDECIDED,
         (2 * SECOND, "kvm"): Outcome.UNDECIDED,
     }
+
+
+@pytest.mark.parametrize(("wake_ns", "outcome"), [(SECOND // 2, Outcome.PASSED), (SECOND // 4, Outcome.UNDECIDED)])
+def test_the_way_out_of_idle_is_as_long_as_the_ledger_measured(wake_ns: int, outcome: Outcome) -> None:
+    """10,000 wake-ups took 50 us each, since the host was busy: as much more by the cgroup is no doubt; twice is."""
+    rows = (use("db", 2, switches=10_000, run_ns=SECOND, idle_wakes=10_000, wake_ns=wake_ns), *healthy().cpu_use[1:])
+    first, *others = healthy().bandwidth
+    told = (replace(first, usage_ns=SECOND + SECOND // 2, bpf_usage_ns=SECOND), *others)
+    guest = replace(healthy().environment, virtualization="kvm")
+    verdicts = by_key(judge(CLAIMS, healthy(cpu_use=rows, bandwidth=told, environment=guest)))
+
+    assert verdicts[("cpuset-containment", "db")] is outcome
 
 
 # Properties over arbitrary evidence, most of it neither healthy nor consistent.

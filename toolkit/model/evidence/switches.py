@@ -30,6 +30,8 @@ class CpuUse:
     ``out_of_set_*`` counts intervals that the claim's mask forbade; ``transition_*`` counts intervals on a CPU outside
     the present mask that began before the task joined the cgroup or before a mask change was complete.
     ``idle_wakes``: how many of ``switches`` ended an interval that had begun on an idle CPU.
+    ``wake_ns``: how long the CPU took out of idle before them, from the wake-up to the switch, by the scheduler's
+    clock; not part of ``run_ns``.
     ``standstill_ns``: of ``run_ns``, what ran while the CPU took no timer interrupt (the sampler came more than half a
     period late); 0 on CPUs without a sampler.
     ``cuts``: how often a task was moved in or out while it ran there.
@@ -40,6 +42,7 @@ class CpuUse:
     switches: int
     run_ns: int
     idle_wakes: int = 0
+    wake_ns: int = 0
     out_of_set_switches: int = 0
     out_of_set_ns: int = 0
     out_of_set_longest_ns: int = 0
