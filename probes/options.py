@@ -19,7 +19,7 @@ MAX_CLAIMS = (1 << 16) - 2
 class ObserveOptions:
     """Options of :class:`probes.observer.Observer`.
 
-    :param max_claims: claims at one time; costs 208 bytes per claim and possible CPU.
+    :param max_claims: claims at one time; costs 224 bytes per claim and possible CPU.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
     :param max_actions: moves between cgroups, and affinity changes, that a CPU reports in a window; others are counted.

@@ -130,7 +130,7 @@ MUTANTS = (
     ),
     Mutant(
         "validators/agreement.py",
-        "least = -allowed - idle_wakes_ns(evidence, rows)",
+        "least = -allowed - wakes_ns(evidence, rows)",
         "least = -allowed",
         f"{_RULES}/test_trust.py",
     ),

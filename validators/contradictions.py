@@ -62,7 +62,8 @@ def _row(row: CpuUse) -> str:
         row.switches,
         row.run_ns,
         row.idle_wakes,
-        row.wake_ns,
+        row.arrival_lag_ns,
+        row.departure_lag_ns,
         row.out_of_set_switches,
         row.out_of_set_ns,
         row.out_of_set_longest_ns,
@@ -77,8 +78,8 @@ def _row(row: CpuUse) -> str:
         return "more time outside its set than time"
     if row.idle_wakes > row.switches:
         return "more wake-ups of an idle CPU than switches"
-    if row.wake_ns and not row.idle_wakes:
-        return "time on the way out of idle without a wake-up"
+    if row.arrival_lag_ns and not row.switches:
+        return "a late arrival without a switch"
     if row.out_of_set_samples > row.samples:
         return "more samples outside its set than samples"
     return ""

@@ -8,7 +8,8 @@
  * rq->clock just before the tracepoint, so a switch shows how far it is from ours: too far by what came between the two
  * readings (a microsecond; rarely an interrupt, or a vCPU that sleeps), never too near. The least of the latest is taken.
  *
- * The arrival is asked only where a task is where it must not be, or was moved; the clocks are compared every 8 ms.
+ * The ledger goes by the arrival only where a task is where it must not be, or was moved. What lies between arrival and
+ * switch is summed up for all (`lag_of`). The clocks are compared every 8 ms.
  *
  * Maps:
  *   differences  per CPU: key 0, value struct differences, 1 entry; the oldest difference gives way, cannot be full.
@@ -45,6 +46,8 @@ static __always_inline u64 last_arrival(void)
         return read_kernel(u64, bpf_get_current_task(), OFF_TASK_STRUCT_SCHED_INFO + OFF_SCHED_INFO_LAST_ARRIVAL);
 }
 
+#define arrival_of(task) loaded(u64, task, OFF_TASK_STRUCT_SCHED_INFO + OFF_SCHED_INFO_LAST_ARRIVAL)
+
 /* By the runqueue of the task's group on this CPU, which every task has, whatever its class. */
 static __always_inline u64 scheduler_clock(void)
 {
@@ -59,9 +62,9 @@ static __always_inline int clocks_due(struct cpu_state *st, u64 now)
 }
 
 /*
- * Before a switch to the idle task the kernel may look for work on other CPUs, tens of microseconds; at one from it the
- * clock may be as old as the wake-up. The least of many is good all the same, and on a CPU that only one task uses there
- * are no others.
+ * Two switches in a row: one of them may be a wake-up's, where the clock is old; after it the task goes, where it is not,
+ * unless to the idle task, before which the kernel may look for work on other CPUs, tens of microseconds. The least of
+ * four such pairs is good.
  */
 static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 {
@@ -79,6 +82,8 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
                 return;
         u64 i = d->asked++ & (DIFFERENCES - 1);
 
+        if (d->asked & 1)
+                st->next_compare_ns = now;
         d->of[i] = now - clock;
         d->at_ns[i] = now;
 #pragma clang loop unroll(full)
@@ -90,17 +95,18 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 }
 
 /*
- * Of an interval that began on an idle CPU: how long before the switch the scheduler let the task arrive. It takes the
- * clock of the wake-up for both, and charges the task with the way out of idle; the ledger does not.
+ * How long before the switch the scheduler let the task arrive that is switched out now. Where a wake-up has the next task
+ * chosen, its clock is that of the wake-up: the task pays for the way out of idle, or for what is left of an interrupt, and
+ * who ran until then does not. The ledger is right in both, and the cgroups' accounts differ from it by so much.
  */
-static __always_inline u64 wake_ns(struct cpu_state *st)
-{
-        u64 arrival = st->compared_ns ? last_arrival() : 0;
+#define LAG_NS          500             /* as far as the two clocks are apart at any switch, and a little more */
 
-        if (!arrival)
-                return 0;
-        arrival += st->clock_difference;
-        return arrival < st->start_ns ? st->start_ns - arrival : 0;
+static __always_inline u64 lag_of(struct cpu_state *st, u64 arrival)
+{
+        u64 lag = st->start_ns - st->clock_difference - arrival;
+
+        /* Where the task came later than the last switch that was reported, this is a very great number. */
+        return lag - LAG_NS < TOGETHER_NS && st->compared_ns ? lag : 0;
 }
 
 /* Begin the interval when its task arrived, if switches were not reported before that. */
@@ -122,6 +128,8 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
 
 #else   /* a kernel that keeps no arrivals, or has no groups of tasks: the word of the tracepoint must do */
 
+#define arrival_of(task) 0
+
 static __always_inline int clocks_due(struct cpu_state *st, u64 now)
 {
         return 0;
@@ -131,7 +139,7 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 {
 }
 
-static __always_inline u64 wake_ns(struct cpu_state *st)
+static __always_inline u64 lag_of(struct cpu_state *st, u64 arrival)
 {
         return 0;
 }

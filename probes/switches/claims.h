@@ -163,10 +163,10 @@ static __always_inline struct place_entry *current_place(struct place_cache *cac
 })
 
 /* A member of a struct that the tracepoint gave us: the verifier knows its type, and no helper is needed. */
-#define loaded_u32(base, offset) ({                                                             \
+#define loaded(type, base, offset) ({                                                           \
         u64 value;                                                                              \
-        asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(value) : "r"(base), "i"(offset));          \
-        (u32)value;                                                                             \
+        asm volatile("%0 = *(" #type " *)(%1 + %2)" : "=r"(value) : "r"(base), "i"(offset));    \
+        (type)value;                                                                            \
 })
 
 /* The id of a cgroup's ancestor, or its own, at a level: before Linux 6.1 (7f203bc89eb6) only ids were kept. */

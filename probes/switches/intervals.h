@@ -33,10 +33,8 @@ static __always_inline void add_to_row(struct cpu_state *st, struct row *row, u6
 {
         row->switches += ended;
         row->ns += now - st->charged_ns;
-        if (ended && st->from_idle) {
-                row->idle_wakes++;
-                row->wake_ns += wake_ns(st);
-        }
+        if (ended)
+                row->idle_wakes += st->from_idle;
         row->samples += tick;
         if (still)
                 row->standstill_ns += still;            /* another cache line */
@@ -51,8 +49,23 @@ static __always_inline u32 news_now(void)
         return c ? *(volatile u32 *)&c->news : 0;
 }
 
-/* The long way: which claim is its cgroup's, was it a member all the time, and may it be here? */
-static __always_inline void look_up(struct cpu_state *st, u64 *note, u32 news, u64 now, u64 still, int ended, int tick)
+/* For the claim whose task arrived early, if it is one's, and the one that went for it (arrivals.h). */
+static __always_inline void add_lag(struct cpu_state *st, struct row *row, u64 lag)
+{
+        struct row *before = st->before ? row_of(st, st->before - 1) : 0;
+
+        if (row)
+                row->arrival_lag_ns += lag;
+        if (before)
+                before->departure_lag_ns += lag;
+}
+
+/*
+ * The long way: which claim is its cgroup's, was it a member all the time, and may it be here? Returns the claim's place in
+ * `rows`, and its slot, if the interval was counted there.
+ */
+static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 news, u64 now, u64 still, int ended,
+                                           int tick, u32 *slot)
 {
         struct place_entry *e = current_place(&st->places, st->generation);
         u64 word = note ? *note : 0, key = NOTE_KEY(e->tag, news);
@@ -62,7 +75,7 @@ static __always_inline void look_up(struct cpu_state *st, u64 *note, u32 news, u
         s.tick = tick;
         s.life = life_of_note(word);
         if (!(word & NOTE_DEAD) && KEY_OF_NOTE(word) != key && unsettled(st, e, note, key, &s))
-                return;
+                return 0;
         if (e->place == PLACE_FREE || e->place == PLACE_INSIDE) {
                 struct mark *mark = &st->marks[e->tag & (MARKS - 1)];
 
@@ -74,16 +87,18 @@ static __always_inline void look_up(struct cpu_state *st, u64 *note, u32 news, u
                 watched(st, e, &s);
         }
         if (e->place != PLACE_INSIDE && e->place != PLACE_OUTSIDE)
-                return;
+                return 0;
         struct row *row = row_of(st, e->slot);
 
         if (!row)
-                return;
+                return 0;
         if (e->place == PLACE_OUTSIDE) {
                 begin_at_arrival(st, &s);
                 outside(st, row, e, &s);
         }
         add_to_row(st, row, now, still, ended, tick);
+        *slot = e->slot;
+        return row;
 }
 
 /*
@@ -105,7 +120,9 @@ static __always_inline void charge(struct cpu_state *st, u64 now, int tick)
 
         /* A tick always goes the long way: what it finds is true even where a word was missed. */
         if (tick || mark->key != key || key >> 32 != news) {
-                look_up(st, note, news, now, still, 0, tick);
+                u32 slot;
+
+                look_up(st, note, news, now, still, 0, tick, &slot);
         } else {
                 struct row *row = row_of_mark(st, mark);
 

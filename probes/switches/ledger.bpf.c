@@ -46,7 +46,8 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         struct cpu_state *st = my_state();
         int zero = 0;
         struct config *c = config.lookup(&zero);
-        u32 tid = loaded_u32(ctx->args[1], OFF_TASK_STRUCT_PID);
+        u32 tid = loaded(u32, ctx->args[1], OFF_TASK_STRUCT_PID);
+        u64 arrival = arrival_of(ctx->args[1]);
         u64 *note = note_of(tid);
 
         if (rare(!st || !c))
@@ -59,7 +60,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                 known = key >> 32;
                 row = row_of_mark(st, mark);
         }
-        u64 now = bpf_ktime_get_ns(), ns = now - st->charged_ns;
+        u64 now = bpf_ktime_get_ns(), ns = now - st->charged_ns, lag = lag_of(st, arrival);
         /* And before the cgroup is asked for: a move in between makes the note that we write stale, never good. */
         u32 news = *(volatile u32 *)&c->news;
 
@@ -67,12 +68,20 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         if (likely(known == news && ns <= SAMPLER_GAP_NS && !clocks_due(st, now))) {
                 if (row)
                         add_to_row(st, row, now, 0, 1, 0);
+                if (rare(lag))
+                        add_lag(st, row, lag);
+                st->before = row ? mark->slot + 1 : 0;
                 st->from_idle = !tid;
                 st->charged_ns = st->start_ns = now;
                 return 0;
         }
+        u32 slot = 0;
+
         compare_clocks(st, now);
-        look_up(st, note, news, now, standstill(st, ns, tid), 1, 0);
+        row = look_up(st, note, news, now, standstill(st, ns, tid), 1, 0, &slot);
+        if (lag)
+                add_lag(st, row, lag);
+        st->before = row ? slot + 1 : 0;
         st->from_idle = !tid;
         st->charged_ns = st->start_ns = now;
         return 0;

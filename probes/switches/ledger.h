@@ -9,6 +9,8 @@ struct row {
         u64 switches;                   /* intervals that ended */
         u64 ns;
         u64 idle_wakes;                 /* intervals that ended and had begun on an idle CPU */
+        u64 arrival_lag_ns;             /* how long before the switches to its tasks the scheduler let them arrive, */
+        u64 departure_lag_ns;           /* and those who came after them (arrivals.h) */
         u64 out_switches;               /* intervals outside, each counted once, also if it still runs */
         u64 out_ns;
         u64 out_longest_ns;
@@ -18,7 +20,6 @@ struct row {
         u64 out_samples;
         u64 details;                    /* detail records sent */
         u64 standstill_ns;              /* of ns: pieces in which the CPU's sampler did not come when it should have */
-        u64 wake_ns;                    /* not of ns: the way out of idle before idle_wakes, by the scheduler's clock */
 };
 
 /* Key of `offenders`; by CPU, so that one CPU alone writes an entry. */
@@ -138,7 +139,9 @@ struct cpu_state {
         u32 generation;                 /* of the answers in `places` that are good; the first line is the hot one */
         u32 window;
         u32 from_idle;                  /* the running interval began on an idle CPU */
+        u32 before;                     /* slot + 1 of the claim whose interval ended then; 0: of none */
         u32 busy;                       /* a split is under way in process context: the tick must not interfere */
+        u32 pad;
         u64 ticks;
         u64 opened_ns;                  /* this CPU's window began */
         u64 closed_ns;                  /* the last closed window: its end and its counters */
@@ -152,7 +155,7 @@ struct cpu_state {
         u32 closed_window;
         u64 standstill_ns;              /* no tick of the sampler came when it was due; since the programs were loaded */
         u64 stay_ns;                    /* what runs now has been dealt with up to here by a piece */
-        u64 clock_difference;           /* of our clock and the scheduler's (arrivals.h) */
+        s64 clock_difference;           /* of our clock and the scheduler's (arrivals.h) */
         u64 compared_ns;                /* when that was found; 0: it is not known */
         struct mark marks[MARKS];
         struct place_cache places;

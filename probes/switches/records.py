@@ -17,10 +17,12 @@ from probes.records import CPU_WORDS, Record
 class Row(Record):
     """One claim on one CPU in one window (``struct row``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=13Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=14Q")
     switches: int
     ns: int
     idle_wakes: int
+    arrival_lag_ns: int
+    departure_lag_ns: int
     out_switches: int
     out_ns: int
     out_longest_ns: int
@@ -30,7 +32,6 @@ class Row(Record):
     out_samples: int
     details: int
     standstill_ns: int
-    wake_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class Piece(Record):
 class CpuState(Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q4I9Q2I4Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I9Q2I4Q")
     start_ns: int
     charged_ns: int
     judged: int
@@ -163,7 +164,9 @@ class CpuState(Record):
     generation: int
     window: int
     from_idle: int
+    before: int
     busy: int
+    pad: int
     ticks: int
     opened_ns: int
     closed_ns: int

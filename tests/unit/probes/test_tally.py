@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from probes.switches import tally
 from probes.switches.owners import PF_KTHREAD, PF_NO_SETAFFINITY, classify
-from probes.switches.records import IntruderSums, Offence, OffenceKey, Row
+from probes.switches.records import IntruderSums, Offence, OffenceKey
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import OwnerClass
 
@@ -17,21 +17,26 @@ def offence(ns: int, switches: int = 1, first: int = 100, comm: bytes = b"x") ->
 
 def test_cpus_without_anything_give_no_row() -> None:
     """Only CPUs on which the claim did something are listed."""
-    rows = tally.cpu_use("db", [IDLE, Row(2, 50, 1, 1, 10, 10, 0, 0, 1, 0, 1, 9, 0)], CpuSet.of([1]))
+    rows = tally.cpu_use(
+        "db",
+        [IDLE, tally.row({"switches": 2, "ns": 50, "out_switches": 1, "out_ns": 10, "samples": 1, "standstill_ns": 9})],
+        CpuSet.of([1]),
+    )
 
     assert [(row.cpu, row.switches, row.run_ns, row.out_of_set_ns) for row in rows] == [(1, 2, 50, 10)]
 
 
 def test_a_cpu_without_sampler_does_not_seem_to_stand_still() -> None:
     """No tick is due there: long intervals are what such CPUs are for."""
-    rows = [Row(*[9] * 13), Row(*[9] * 13)]
+    rows = [tally.row({"ns": 9, "standstill_ns": 9})] * 2
 
     assert [row.standstill_ns for row in tally.cpu_use("db", rows, CpuSet.of([1]))] == [0, 9]
 
 
 def test_sums_of_two_rows_keep_the_longer_longest() -> None:
     """What user space cut is added to what the program counted."""
-    row = tally.sum_rows(Row(9, 100, 0, 1, 20, 20, 0, 0, 0, 0, 0, 0, 0), tally.row({"out_ns": 5, "out_longest_ns": 5}))
+    counted = tally.row({"switches": 9, "ns": 100, "out_switches": 1, "out_ns": 20, "out_longest_ns": 20})
+    row = tally.sum_rows(counted, tally.row({"out_ns": 5, "out_longest_ns": 5}))
 
     assert (row.out_ns, row.out_switches, row.out_longest_ns, row.ns) == (25, 1, 20, 100)
 

@@ -109,7 +109,7 @@ def test_a_clean_canary_that_was_reported_fails(canary: dict[str, int]) -> None:
         {"cpu_use": (use("db", 2, run_ns=WINDOW_NS * 2),)},
         {"cpu_use": (use("db", 2, run_ns=-1),)},
         {"cpu_use": (use("db", 2, switches=1, idle_wakes=2),)},
-        {"cpu_use": (use("db", 2, switches=1, wake_ns=1),)},
+        {"cpu_use": (use("db", 2, switches=0, arrival_lag_ns=1),)},
         {"cpu_use": (use("db", 2, samples=1, out_of_set_samples=2),)},
         {"cpu_use": (use("db", 2, out_of_set_ns=WINDOW_NS),)},
         {"bandwidth": (bandwidth("db", "/x", nr_periods=1, nr_throttled=4),)},
@@ -169,14 +169,23 @@ def test_the_kernel_lets_a_wake_up_pay_for_the_way_out_of_idle() -> None:
     }
 
 
-@pytest.mark.parametrize(("wake_ns", "outcome"), [(SECOND // 2, Outcome.PASSED), (SECOND // 4, Outcome.UNDECIDED)])
-def test_the_way_out_of_idle_is_as_long_as_the_ledger_measured(wake_ns: int, outcome: Outcome) -> None:
-    """10,000 wake-ups took 50 us each, since the host was busy: as much more by the cgroup is no doubt; twice is."""
-    rows = (use("db", 2, switches=10_000, run_ns=SECOND, idle_wakes=10_000, wake_ns=wake_ns), *healthy().cpu_use[1:])
+@pytest.mark.parametrize(
+    ("lag", "cgroup_ns", "outcome"),
+    [
+        ({"arrival_lag_ns": SECOND // 2}, 3 * SECOND // 2, Outcome.PASSED),
+        ({"arrival_lag_ns": SECOND // 4}, 3 * SECOND // 2, Outcome.UNDECIDED),
+        ({"arrival_lag_ns": SECOND // 2}, SECOND // 2, Outcome.UNDECIDED),
+        ({"departure_lag_ns": SECOND // 2}, SECOND // 2, Outcome.PASSED),
+        ({"departure_lag_ns": SECOND // 4}, SECOND // 2, Outcome.UNDECIDED),
+        ({"departure_lag_ns": SECOND // 2}, 3 * SECOND // 2, Outcome.UNDECIDED),
+    ],
+)
+def test_a_woken_task_pays_from_its_wake_up_on(lag: dict[str, int], cgroup_ns: int, outcome: Outcome) -> None:
+    """The cgroups' accounts differ by what the ledger measured, each in its direction; by twice as much is a doubt."""
+    rows = (use("db", 2, switches=10_000, run_ns=SECOND, **lag), *healthy().cpu_use[1:])
     first, *others = healthy().bandwidth
-    told = (replace(first, usage_ns=SECOND + SECOND // 2, bpf_usage_ns=SECOND), *others)
-    guest = replace(healthy().environment, virtualization="kvm")
-    verdicts = by_key(judge(CLAIMS, healthy(cpu_use=rows, bandwidth=told, environment=guest)))
+    told = (replace(first, usage_ns=cgroup_ns, bpf_usage_ns=SECOND), *others)
+    verdicts = by_key(judge(CLAIMS, healthy(cpu_use=rows, bandwidth=told)))
 
     assert verdicts[("cpuset-containment", "db")] is outcome
 

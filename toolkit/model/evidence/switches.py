@@ -30,8 +30,9 @@ class CpuUse:
     ``out_of_set_*`` counts intervals that the claim's mask forbade; ``transition_*`` counts intervals on a CPU outside
     the present mask that began before the task joined the cgroup or before a mask change was complete.
     ``idle_wakes``: how many of ``switches`` ended an interval that had begun on an idle CPU.
-    ``wake_ns``: how long the CPU took out of idle before them, from the wake-up to the switch, by the scheduler's
-    clock; not part of ``run_ns``.
+    ``arrival_lag_ns``: how long before the switches to its tasks the scheduler's clock let them arrive, since they were
+    woken: their cgroup's account has that time, ``run_ns`` has not; ``departure_lag_ns``: the same of those who came
+    after them, which ``run_ns`` has and their cgroup's account has not. Less than half a microsecond is not counted.
     ``standstill_ns``: of ``run_ns``, what ran while the CPU took no timer interrupt (the sampler came more than half a
     period late); 0 on CPUs without a sampler.
     ``cuts``: how often a task was moved in or out while it ran there.
@@ -42,7 +43,8 @@ class CpuUse:
     switches: int
     run_ns: int
     idle_wakes: int = 0
-    wake_ns: int = 0
+    arrival_lag_ns: int = 0
+    departure_lag_ns: int = 0
     out_of_set_switches: int = 0
     out_of_set_ns: int = 0
     out_of_set_longest_ns: int = 0

@@ -1,0 +1,81 @@
+"""The kernel charges a woken task from its wake-up on; the ledger says how long that was: both accounts agree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from probes.observer import Observer
+from tests.integration.membership_lab import Mover, procs
+from tests.integration.probe_lab import cgroup
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from validators import view
+from validators.agreement import cpu_time_tolerance_ns, wakes_ns
+
+ONLINE = sorted(os.sched_getaffinity(0))
+CPU = ONLINE[-1]
+NAPS = 10_000
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(len(ONLINE) < 2, reason="a CPU of its own, and one for the test"),
+]
+
+
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """Leave the CPU to the tasks of the test."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before - {CPU})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def unexplained_ns(evidence: Evidence, claim: str) -> tuple[int, float]:
+    """How much more the cgroup has than the ledger and the lag, and what is allowed: both ends, and the switches."""
+    rows = [row for row in evidence.cpu_use if row.claim == claim]
+    own = view.level([row for row in evidence.bandwidth if row.claim == claim], 0)
+    assert own is not None
+    assert own.usage_ns is not None
+    assert own.bpf_usage_ns is not None
+    lag_ns = sum(row.arrival_lag_ns - row.departure_lag_ns for row in rows)
+    return own.usage_ns - own.bpf_usage_ns - lag_ns, cpu_time_tolerance_ns(evidence, rows, 0)
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle CPU", "busy CPU"])
+def test_what_a_wake_up_costs_is_measured(mover: Path, busy: bool) -> None:
+    """Of who naps ten thousand times the cgroup has more than it ran, of who spins there less: both are explained."""
+    with ExitStack() as stack:
+        stack.enter_context(elsewhere())
+        homes = {name: stack.enter_context(cgroup(f"pinproof-{name}-{os.getpid()}")) for name in ("naps", "spins")}
+        observer = stack.enter_context(Observer(ClaimSet(claims=())))
+        for name, home in homes.items():
+            observer.add_claim(Claim(name=name, cgroup=home, cpus=CpuSet.of([CPU])))
+        words = f"pin {CPU} put {procs(homes['naps'])} 0 ready times {NAPS} {{ nap 100 burn 20 }} tell"
+        run = stack.enter_context(Mover(mover, words))
+        if busy:
+            hog = subprocess.Popen([mover, *f"pin {CPU} put {procs(homes['spins'])} 0 forever".split()])
+            stack.callback(hog.wait)
+            stack.callback(hog.kill)
+        observer.open_window()
+        run.go()
+        run.account()
+        evidence = observer.close_window()
+        run.end()
+    rows = [row for row in evidence.cpu_use if row.claim == "naps"]
+    assert sum(row.switches for row in rows) > NAPS * 3 // 4
+    more_ns, slack_ns = unexplained_ns(evidence, "naps")
+    assert wakes_ns(evidence, rows) > slack_ns, "the test can show nothing"
+    assert abs(more_ns) < slack_ns, rows
+    if busy:
+        more_ns, slack_ns = unexplained_ns(evidence, "spins")
+        assert abs(more_ns) < slack_ns, evidence.cpu_use
