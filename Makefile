@@ -101,5 +101,5 @@ clean: ## remove what was built or cached here; installed packages stay
 
 .PHONY: soak
 soak: root setup-test ## hours: the full counts (1,000 starts and changes, 10 minutes of switches, 30 minutes of churn, of random plots)
-	@PINPROOF_SOAK=1 $(BIN)/python -m pytest tests/integration/test_no_false_alarm.py tests/integration/test_churn.py tests/integration/test_random_plots.py -s $(ARGS)
+	@PINPROOF_SOAK=1 $(BIN)/python -m pytest tests/integration/test_random_plots.py tests/integration/test_no_false_alarm.py tests/integration/test_churn.py -s $(ARGS)
 	@PINPROOF_SOAK=1 $(BIN)/python -m pytest -m slow tests/integration $(ARGS)
