@@ -26,6 +26,7 @@ from pathlib import Path
 from toolkit.disk import write_atomically
 from toolkit.errors import InputError
 from toolkit.host.bpf_syscalls import MapInfo, make_map, map_info
+from toolkit.regular_file import open_regular
 
 CACHE = Path("var/cache/pinproof")
 MAX_BYTES = 4 << 20
@@ -113,7 +114,7 @@ def read(root: Path, name: str) -> Unit | None:
     """Return the unit that is kept under this key, or ``None``: none, damaged, or others could have written it."""
     folder = root / CACHE
     try:
-        with os.fdopen(os.open(folder / f"{name}.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        with open_regular(folder / f"{name}.json") as file:
             if not (_only_we_write(folder.stat()) and _only_we_write(os.fstat(file.fileno()))):
                 return None
             digest, _, body = file.read(MAX_BYTES).partition(b"\n")

@@ -8,11 +8,9 @@ Source: docs/principles.md.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +31,7 @@ from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import MAX_FILE_BYTES, from_data, printable_json, to_data
 from toolkit.model.verdict import Verdict
+from toolkit.regular_file import read_regular
 
 T = TypeVar("T")
 VERSION = 1
@@ -261,23 +260,10 @@ def _load(run: Path, stage: str, kind: type[T]) -> T | None:
 
 
 def _read(path: Path, expected: str) -> bytes:
-    """Read a regular file: no link is followed (it could lead out of the run), no pipe is waited for, no flood read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        found = "a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
-        raise InputError(str(path), found, expected) from None
-    try:
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise InputError(str(path), "not a regular file", expected)
-            content = file.read(MAX_FILE_BYTES + 1)
+        return read_regular(path, MAX_FILE_BYTES)
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), expected) from None
-    if len(content) > MAX_FILE_BYTES:
-        raise InputError(str(path), f"more than {MAX_FILE_BYTES} bytes", expected)
-    return content
 
 
 def _parse(content: bytes, stage: str, kind: type[T], where: str) -> T:

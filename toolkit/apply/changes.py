@@ -24,6 +24,7 @@ from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
+from toolkit.regular_file import read_regular
 
 GUEST = "pinproof-guest-"
 """How the name of a cgroup begins that we make among somebody else's."""
@@ -199,19 +200,13 @@ def read_state(path: Path) -> str | None:
     :raises InputError: a link, no regular file, too large, not UTF-8.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return read_regular(path, MAX_STATE_BYTES).decode()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InputError(str(path), error.strerror or str(error), "a regular file") from None
-    with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_STATE_BYTES:
-            raise InputError(str(path), "not a small regular file", "a state file of the kubelet")
-        try:
-            return stream.read(MAX_STATE_BYTES).decode()
-        except UnicodeDecodeError:
-            raise InputError(str(path), "not UTF-8 text", "a state file of the kubelet") from None
+        raise InputError(str(path), error.strerror or str(error), "a state file of the kubelet") from None
+    except UnicodeDecodeError:
+        raise InputError(str(path), "not UTF-8 text", "a state file of the kubelet") from None
 
 
 def _draft(path: Path) -> Path:

@@ -9,10 +9,8 @@ Source: Documentation/admin-guide/cgroup-v2.rst, "Controlling Controllers"; cpus
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from toolkit.errors import ApplyError, InputError
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.model.cpuset import CpuSet
+from toolkit.regular_file import open_regular
 
 MASKS = "affinities.json"
 _KNOWN = frozenset(("cpu", "cpuset", "memory", "io", "pids", "hugetlb", "rdma", "misc", "perf_event", "dmem"))
@@ -154,17 +153,15 @@ def load(directory: Path) -> tuple[TaskMask, ...]:
     """
     path = directory / MASKS
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, encoding="ascii") as stream:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_size > 1 << 28:
+        with open_regular(path) as stream:
+            found = os.fstat(stream.fileno())
+            if found.st_uid != os.geteuid() or found.st_size > 1 << 28:
                 raise InputError(str(path), "not a file of our own", "the masks that a run kept")
             rows = json.load(stream)
         return tuple(TaskMask(int(tid), int(began), CpuSet.parse(cpus)) for tid, began, cpus in rows)
     except FileNotFoundError:
         raise InputError(str(path), "missing though the journal names it") from None
     except OSError as error:
-        why = "a link" if error.errno == errno.ELOOP else error.strerror or str(error)
-        raise InputError(str(path), why, "the masks that a run kept") from None
+        raise InputError(str(path), error.strerror or str(error), "the masks that a run kept") from None
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise InputError(str(path), "not what a run writes", "the masks that a run kept") from None

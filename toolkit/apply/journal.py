@@ -23,6 +23,7 @@ from toolkit.apply.change import HostChange
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import procfs
 from toolkit.model.serde import from_json, stage_value, to_json
+from toolkit.regular_file import open_regular
 
 RUNS = "run/pinproof"
 JOURNAL = "journal.jsonl"
@@ -189,20 +190,20 @@ def read(directory: Path) -> Journal | None:
     _owned(directory, stat.S_ISDIR, "a directory")
     path = directory / JOURNAL
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_regular(path) as stream:
+            found = os.fstat(stream.fileno())
+            if found.st_nlink != 1:
+                raise InputError(str(path), "a file with other names", "a regular file with one name")
+            if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                mode = f"owner {found.st_uid}, mode {found.st_mode & 0o777:o}"
+                raise InputError(str(path), mode, "a file of our own")
+            if found.st_size > MAX_JOURNAL_BYTES:
+                raise InputError(str(path), f"{found.st_size} bytes", f"at most {MAX_JOURNAL_BYTES}")
+            text = stream.read(MAX_JOURNAL_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InputError(str(path), error.strerror or str(error), "a regular file") from None
-    with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise InputError(str(path), "a link or a special file", "a regular file with one name")
-        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise InputError(str(path), f"owner {found.st_uid}, mode {found.st_mode & 0o777:o}", "a file of our own")
-        if found.st_size > MAX_JOURNAL_BYTES:
-            raise InputError(str(path), f"{found.st_size} bytes", f"at most {MAX_JOURNAL_BYTES}")
-        text = stream.read(MAX_JOURNAL_BYTES + 1)
+        raise InputError(str(path), error.strerror or str(error), "a regular file with one name") from None
     lines = text.split(b"\n")
     # A line without its end was being written when the run died: what it announces was not begun.
     records = tuple(from_json(Record, line, f"{path} line {number}") for number, line in enumerate(lines[:-1], 1))

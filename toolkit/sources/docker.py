@@ -15,7 +15,7 @@ from toolkit.sources import engine_socket
 from toolkit.sources.engine_inspect import Inspected, containers, gather, inspected, of_process
 from toolkit.sources.gathered import CRUN_INNER, Gathering, hierarchy_of, is_there, slice_path
 from toolkit.sources.kubelet import json_parts as part
-from toolkit.sources.kubelet.live_files import read_bytes
+from toolkit.sources.kubelet.live_files import bytes_of, read_bytes
 from toolkit.sources.kubelet.places import PROC, Places
 from toolkit.sources.live_source import SourceReading
 
@@ -34,9 +34,7 @@ def read(where: Path | None, places: Places) -> SourceReading:
     if where is None or path.is_socket():
         found, driver = ask(path, gathering)
     else:
-        data, problem = read_bytes(path)
-        if data is None:
-            raise InputError(str(path), problem, "a file with what `docker inspect` printed, or docker's socket")
+        data = bytes_of(path, "a file with what `docker inspect` printed, or docker's socket")
         found, driver = inspected(data, str(path)), ""
     located = _Located(places, driver)
     gather(found, located.place, gathering, places)

@@ -14,7 +14,7 @@ from toolkit.model.runtimes import CRUN
 from toolkit.sources import docker
 from toolkit.sources.engine_inspect import Inspected, gather, inspected
 from toolkit.sources.gathered import CRUN_INNER, Gathering, hierarchy_of, is_there, slice_path
-from toolkit.sources.kubelet.live_files import read_bytes
+from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.programs import output_of
@@ -34,9 +34,7 @@ def read(where: Path | None, places: Places) -> SourceReading:
     elif where.is_socket():
         found, _ = docker.ask(where, gathering)
     else:
-        data, problem = read_bytes(where)
-        if data is None:
-            raise InputError(str(where), problem, "a file with what `podman inspect` printed, or podman's socket")
+        data = bytes_of(where, "a file with what `podman inspect` printed, or podman's socket")
         found = inspected(data, str(where))
     gather(found, _Located(places).place, gathering, places)
     return gathering.reading()

@@ -22,7 +22,7 @@ from toolkit.model.names import from_text
 from toolkit.model.topology import Topology
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of
 from toolkit.sources.hostlist import names_host
-from toolkit.sources.kubelet.live_files import read_bytes
+from toolkit.sources.kubelet.live_files import bytes_of, read_bytes
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.programs import output_of
@@ -50,13 +50,7 @@ def read(where: Path | None, places: Places, node: str | None = None) -> SourceR
     :raises InputError: it cannot be read, or shows no jobs.
     """
     name = node or os.uname().nodename.partition(".")[0]
-    if where is None:
-        data: bytes | None = output_of(COMMAND)
-    else:
-        data, problem = read_bytes(where)
-        if data is None:
-            raise InputError(str(where), problem, f"a file with {EXPECTED}")
-    assert data is not None
+    data = output_of(COMMAND) if where is None else bytes_of(where, f"a file with {EXPECTED}")
     gathering = Gathering()
     configuration, _ = read_bytes(places.below(CONFIGURATION))
     limits = _constrains(configuration, "constrainramspace")

@@ -16,7 +16,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpu_units import MAX_WEIGHT
 from toolkit.model.names import from_text
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of
-from toolkit.sources.kubelet.live_files import read_bytes
+from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.programs import output_of
@@ -59,13 +59,7 @@ def read(where: Path | None, places: Places) -> SourceReading:
     :param where: a file with what :data:`COMMAND` printed; ``None``: systemd is asked.
     :raises InputError: it cannot be read, or shows no units.
     """
-    if where is None:
-        data: bytes | None = output_of(COMMAND)
-    else:
-        data, problem = read_bytes(where)
-        if data is None:
-            raise InputError(str(where), problem, f"a file with {EXPECTED}")
-    assert data is not None
+    data = output_of(COMMAND) if where is None else bytes_of(where, f"a file with {EXPECTED}")
     gathering = Gathering()
     for unit in units(data, "systemctl show" if where is None else str(where)):
         _add(unit, gathering)

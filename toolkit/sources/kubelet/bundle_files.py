@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable
+from toolkit.regular_file import open_regular
 
 MAX_FILE = 64 * 1024 * 1024
 MAX_TOTAL = 512 * 1024 * 1024
@@ -55,8 +56,7 @@ def _folder(root: Path) -> dict[str, bytes]:
 
 
 def _bounded(file: Path) -> bytes:
-    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as stream:
+    with open_regular(file) as stream:
         return stream.read(MAX_FILE + 1)
 
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from toolkit.errors import InputError
 from toolkit.host.cgroup_paths import directories
 from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED
+from toolkit.regular_file import read_regular
 from toolkit.sources.kubelet.bundle import V1
 from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.subjects import ROOT
@@ -38,19 +39,20 @@ _CPU_LINES = ("cpu[0-9]*/topology/*", "cpu[0-9]*/cache/index*/*", "cpu[0-9]*/onl
 def read_bytes(path: Path | str) -> tuple[bytes | None, str]:
     """Read a regular file without waiting on it, never through a link; else ``None`` and why."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None, "no regular file"
-            pieces, read = [], 0
-            while read <= MAX_BYTES and (piece := os.read(descriptor, 1 << 16)):
-                pieces.append(piece)
-                read += len(piece)
-        finally:
-            os.close(descriptor)
+        return read_regular(path, MAX_BYTES), ""
     except (OSError, ValueError) as error:
         return None, getattr(error, "strerror", None) or str(error)
-    return (None, f"more than {MAX_BYTES} bytes") if read > MAX_BYTES else (b"".join(pieces), "")
+
+
+def bytes_of(path: Path, expected: str) -> bytes:
+    """Return the same of a file that must be there.
+
+    :raises InputError: it cannot be read.
+    """
+    data, problem = read_bytes(path)
+    if data is None:
+        raise InputError(str(path), problem, expected)
+    return data
 
 
 def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:

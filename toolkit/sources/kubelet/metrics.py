@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable
-from toolkit.sources.kubelet.live_files import read_bytes
+from toolkit.sources.kubelet.live_files import bytes_of, read_bytes
 
 FILE = "metrics_managers.txt"
 """In a capture."""
@@ -41,10 +41,7 @@ def read_metrics(where: str, token: Path | None = None, authority: Path | None =
     if urlsplit(where).scheme in ("http", "https"):
         data = _get(where, token, authority)
     else:
-        found, problem = read_bytes(Path(where))
-        if found is None:
-            raise InputError(where, problem, f"a file or an address with {EXPECTED}")
-        data = found
+        data = bytes_of(Path(where), f"a file or an address with {EXPECTED}")
     lines = [line for line in data.decode("utf-8", "replace").splitlines() if _KEPT.match(line)]
     text = "".join(f"{line}\n" for line in lines)
     gauges(text, where)

@@ -151,7 +151,7 @@ def test_kept_masks_must_be_what_was_written(root: Path) -> None:
         stream.write('{"what": "masks-kept"}\n')
     assert "missing" in runs.cleanup(root).problems[0]
     (directory / "affinities.json").symlink_to("/etc/hostname")
-    assert "a link" in runs.cleanup(root).problems[0]
+    assert "a symbolic link" in runs.cleanup(root).problems[0]
     (directory / "affinities.json").unlink()
     (directory / "affinities.json").write_text('[["x", 1, "0"]]')
     assert "not what a run writes" in runs.cleanup(root).problems[0]
