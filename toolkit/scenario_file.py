@@ -82,6 +82,7 @@ class _Requires(_Part):
     l3_groups: int = Field(default=1, ge=1)
     max_numa_nodes: int | None = Field(default=None, ge=1)
     even_numa_nodes: bool = False
+    device_nodes: bool = False
     hugepages_2mib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiB")
     hugepages_1gib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages1GiB")
     hugepages_2mib_a_node: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiBPerNode")

@@ -209,6 +209,8 @@ def needs(requires: Requirements) -> str:
         parts.append(f"at most {requires.max_numa_nodes} NUMA node")
     if requires.even_numa_nodes:
         parts.append("of one size")
+    if requires.device_nodes:
+        parts.append("the NUMA nodes of its PCI devices")
     return ", ".join(parts) or "any machine"
 
 

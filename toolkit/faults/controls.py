@@ -21,13 +21,19 @@ from toolkit.model.scenario import NegativeControl
 
 @contextlib.contextmanager
 def broken(
-    control: NegativeControl, live: LiveSandbox, claims: ClaimSet, online: CpuSet, root: Path = Path("/")
+    control: NegativeControl,
+    live: LiveSandbox,
+    claims: ClaimSet,
+    online: CpuSet,
+    root: Path = Path("/"),
+    nodes: tuple[CpuSet, ...] = (),
 ) -> Iterator[Escaper | None]:
     """Break what the control says for as long as the block runs; the claims stay as they were promised.
 
     A fault that acts at another stage (:class:`toolkit.faults.fault.When`) changes nothing here.
 
     :param claims: of what was put on the machine: containers, pods and QoS classes can be aimed at.
+    :param nodes: the CPUs of each NUMA node.
     :returns: the task that makes the fault show, where one must.
     :raises InputError: the target is not there, or the control makes no sense for it.
     :raises ApplyError: the fault would change nothing on this machine, or the kernel refused it.
@@ -36,7 +42,17 @@ def broken(
     if word.aim is None:
         yield None
         return
-    injection = word.aim(control, _target(control, live, claims, online, root))
+    wanted = _claim(control, claims)
+    target = Target(
+        claim=control.target,
+        cgroup=wanted.cgroup,
+        cpus=wanted.cpus,
+        mems=wanted.mems,
+        online=online,
+        memory_nodes=Host(root, live.hierarchy, live.value.run_id).memory_nodes(),
+        nodes=nodes,
+    )
+    injection = word.aim(control, target)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(planted(injection, run_id=f"{live.value.run_id}-fault", root=root))
@@ -44,18 +60,6 @@ def broken(
             # The scenario is right, this machine gives the fault nothing to change: other controls go on.
             raise ApplyError(str(error)) from None
         yield Escaper(live.spawn(control.target, Workload(kind=word.load)), root) if word.load else None
-
-
-def _target(control: NegativeControl, live: LiveSandbox, claims: ClaimSet, online: CpuSet, root: Path) -> Target:
-    wanted = _claim(control, claims)
-    return Target(
-        claim=control.target,
-        cgroup=wanted.cgroup,
-        cpus=wanted.cpus,
-        mems=wanted.mems,
-        online=online,
-        memory_nodes=Host(root, live.hierarchy, live.value.run_id).memory_nodes(),
-    )
 
 
 def _claim(control: NegativeControl, claims: ClaimSet) -> Claim:

@@ -36,6 +36,14 @@ def _narrow(control: NegativeControl, target: Target) -> Injection:
     return Injection(fault=ID, targets=(target.cgroup,), cpus=CpuSet.of([cpus.first()]))
 
 
+def _far(_control: NegativeControl, target: Target) -> Injection:
+    return Injection(fault=ID, targets=(target.cgroup,), cpus=target.far_cpus)
+
+
+def _nothing_far(target: Target) -> str | None:
+    return None if target.far_cpus else f"{target.claim} has CPUs of every NUMA node: none is far"
+
+
 FAULT = Fault(
     id=ID,
     scope=Scope.CGROUP,
@@ -59,6 +67,8 @@ FAULT = Fault(
             idle=_nothing_to_widen,
             load=WorkloadKind.AFFINITY_ESCAPER,
         ),
+        # All CPUs of other NUMA nodes in place of its own.
+        Word(word="far-cpuset", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_far, idle=_nothing_far),
         # All of its CPUs but the first are lost.
         Word(word="narrow-cpuset", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_narrow),
     ),

@@ -83,6 +83,14 @@ class Target:
     mems: CpuSet | None
     online: CpuSet
     memory_nodes: CpuSet
+    nodes: tuple[CpuSet, ...] = ()
+    """The CPUs of each NUMA node."""
+
+    @property
+    def far_cpus(self) -> CpuSet:
+        """CPUs online on NUMA nodes that have none of its own."""
+        own = self.cpus or self.online
+        return CpuSet.union(node for node in self.nodes if not node & own) & self.online
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,8 @@ class Requirements:
     """The only upper bound: what a kubelet does on one NUMA node it may refuse on several."""
     even_numa_nodes: bool = False
     """All NUMA nodes have the same number of CPUs: what one node leaves must fit any other."""
+    device_nodes: bool = False
+    """The firmware names the NUMA node of every PCI device of a kind that pods ask for."""
     hugepages_2mib: int = 0
     """Huge pages of 2 MiB that the machine has in its pools."""
     hugepages_1gib: int = 0

@@ -157,7 +157,8 @@ class Broken(Honest):
 
     def planted(self, live: LiveSandbox, claims: ClaimSet, root: Path) -> AbstractContextManager[Escaper | None]:
         """Plant the fault for as long as the block runs."""
-        return broken(self.control, live, claims, self.work.online, root)
+        nodes = tuple(node.cpus for node in self.work.topology.numa)
+        return broken(self.control, live, claims, self.work.online, root, nodes)
 
     def seconds(self, asked_s: float, claims: ClaimSet, *, brief: bool, last: bool) -> float:
         """Return how long the fault needs, at most what was asked for."""

@@ -118,6 +118,7 @@ def idle_fault(work: Planned, control: NegativeControl) -> str | None:
         mems=found[1].mems,
         online=work.online,
         memory_nodes=CpuSet.of(node.id for node in work.topology.numa if node.mem_bytes),
+        nodes=tuple(node.cpus for node in work.topology.numa),
     )
     return word_of(control).idle(target)
 

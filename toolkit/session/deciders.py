@@ -45,9 +45,13 @@ def homeless(scenario: Scenario, topology: Topology) -> str | None:
     ``None``: it has them all. Pods that are to be refused may ask for more.
     """
     if scenario.devices_of_host:
-        found = Counter(device.resource for device in host_devices(topology))
+        devices = host_devices(topology)
+        found = Counter(device.resource for device in devices)
         asked = _asked(scenario)
         few = next((name for name in sorted(asked) if found[name] < asked[name]), None)
+        if few is None and scenario.requires.device_nodes:
+            few = next((one.resource for one in devices if one.resource in asked and not one.numa), None)
+            return few and f"needs the NUMA node of every PCI device {few} (the firmware does not name it)"
         return few and f"needs {asked[few]} PCI devices {few} (this machine has {found[few]})"
     wanted = {node for device in read_devices(list(scenario.devices), "devices") for node in device.numa}
     far = sorted(wanted - {node.id for node in topology.kubelet.nodes})

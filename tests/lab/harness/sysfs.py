@@ -2,7 +2,7 @@
 host, by the same reader and the same rules as in the guest.
 
 Only what the readers ask for: CPUs, their cores, sockets, dies and L3 caches, NUMA nodes with memory and distances, and
-of PCI devices the host bridge, of which QEMU names no node.
+of PCI devices the host bridge, of which QEMU names no node, and ports of which it does.
 Source: Documentation/ABI/stable/sysfs-devices-system-cpu, sysfs-devices-node.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.lab.harness.topology import Topology
+from tests.lab.harness.topology import PORT_BUS, Topology
 from toolkit.host import topology as reader
 from toolkit.model import topology as model
 from toolkit.model.cpuset import CpuSet
@@ -61,9 +61,11 @@ def write(topology: Topology, root: Path) -> None:
             (folder / f"cpu{cpu}").symlink_to(f"../../cpu/cpu{cpu}")
             (cpus / f"cpu{cpu}/node{number}").symlink_to(f"../../node/node{number}")
     _file(nodes / "online", str(CpuSet.of(range(len(topology.nodes)))))
-    bridge = {"class": "0x060000", "vendor": "0x8086", "device": "0x29c0", "numa_node": "-1"}
-    for name, text in bridge.items():
-        _file(root / f"sys/bus/pci/devices/0000:00:00.0/{name}", text)
+    devices = [("00:00.0", "0x060000", -1)]
+    devices += [(f"{PORT_BUS * number:02x}:00.0", "0x060400", node) for number, node in enumerate(topology.ports, 1)]
+    for address, kind, node in devices:
+        for name, text in (("class", kind), ("vendor", "0x8086"), ("device", "0x29c0"), ("numa_node", str(node))):
+            _file(root / f"sys/bus/pci/devices/0000:{address}/{name}", text)
 
 
 def _map(cpus: CpuSet) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from toolkit.model.cpuset import CpuSet
 
 LOCAL_DISTANCE = 10
+PORT_BUS = 0x40
+"""Numbers of the PCI buses of ports: this for the first, twice this for the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ class Topology:
     :param online: CPUs that are online when a test begins; ``None`` means all. Offline ones were never started, which
         makes machines with high and sparse CPU ids affordable.
     :param cmdline: words for the kernel command line.
+    :param ports: NUMA nodes with a PCI root port of their own, behind a bridge of which the firmware names the node.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Topology:
     distances: tuple[tuple[int, ...], ...] = ()
     online: CpuSet | None = None
     cmdline: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
 
     @property
     def cpu_count(self) -> int:
@@ -109,6 +113,10 @@ class Topology:
         for i, row in enumerate(self.distances):
             for j, distance in enumerate(row):
                 args += ["-numa", f"dist,src={i},dst={j},val={distance}"]
+        for chassis, node in enumerate(self.ports, 1):
+            bridge = f"pxb-pcie,id=bridge{chassis},bus=pcie.0,bus_nr={PORT_BUS * chassis},numa_node={node}"
+            port = f"pcie-root-port,id=port{chassis},bus=bridge{chassis},chassis={chassis}"
+            args += ["-device", bridge, "-device", port]
         return args
 
     def kernel_args(self) -> list[str]:
@@ -189,8 +197,9 @@ MEMORY_ONLY = Topology(
     threads=2,
     nodes=(*even_nodes(2, 8, 640), Node(memory_mib=256, cpus=CpuSet())),
     distances=((10, 20, 80), (20, 10, 80), (80, 80, 10)),
+    ports=(1,),
 )
-"""8 CPUs, two nodes with CPUs and one that has memory only, far away."""
+"""8 CPUs, two nodes with CPUs and one that has memory only, far away. The second node has a PCI port."""
 
 WIDE = Topology(
     name="wide",

@@ -14,7 +14,7 @@ from validators.rule import FILES_S, SWITCHES_S
 from validators.rules import quota_throttling, weight_share
 
 PLACES = {name: place for place, names in dealt().items() for name in names}
-FROM_FILES = ("affinity-mask", "applied", "checkpoint", "hugepages", "layers-agree", "mems-containment")
+FROM_FILES = ("affinity-mask", "applied", "checkpoint", "device-numa", "hugepages", "layers-agree", "mems-containment")
 """Rules that read what a fault has written."""
 QUOTA_FILE = ("quota-free", "quota-throttling")
 """Rules that read the quota in force beside the counters."""

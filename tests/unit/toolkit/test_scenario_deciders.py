@@ -16,7 +16,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.plan import ContainerPlan
 from toolkit.model.sandbox import Sandbox, SandboxContainer
-from toolkit.model.scenario import Scenario
+from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.topology import PciDevice, Topology
 from toolkit.scenario_file import parse_scenario
 from toolkit.session.deciders import homeless
@@ -106,6 +106,19 @@ def test_a_machine_without_the_devices_is_no_place_for_the_scenario() -> None:
 
     assert homeless(two, host(0)) == "needs 2 PCI devices pci/0200 (this machine has 1)"
     assert homeless(refused, host(0)) is None
+
+
+def test_a_device_without_a_node_can_show_nothing_of_nodes() -> None:
+    """``deviceNodes``: of two controllers the kubelet may give the one that the firmware says nothing of."""
+    asked = replace(
+        read(devices="udev", pods=[pod("db", cpu="1", **{"pci/0200": "1"})]), requires=Requirements(device_nodes=True)
+    )
+    known = host(1)
+    more = replace(known, pci=(*known.pci, PciDevice(bdf="0000:42:00.0", pci_class="0x020000", numa_node=-1)))
+
+    assert homeless(asked, known) is None
+    assert homeless(asked, more) == "needs the NUMA node of every PCI device pci/0200 (the firmware does not name it)"
+    assert homeless(asked, replace(known, pci=())) == "needs 1 PCI devices pci/0200 (this machine has 0)"
 
 
 def test_devices_of_the_file_that_are_no_pci_devices_are_not_looked_up() -> None:

@@ -255,6 +255,7 @@ def test_a_fault_that_changes_nothing_is_told() -> None:
     assert conformance.idle_fault(alone, control) == "shared/main has all CPUs (0-1) anyway: nothing to widen"
     assert idle("shared/main", "widen-cpuset") is None
     assert idle("own/main", "set-quota") is None
+    assert idle("own/main", "far-cpuset") == "own/main has CPUs of every NUMA node: none is far"
 
 
 def test_a_pod_that_the_api_refuses_is_refused_and_the_others_are_planned() -> None:

@@ -15,7 +15,7 @@ from validators.registry import RULES
 KNOWN = {rule.id for rule in RULES} | {ADMISSION}
 CONTROLS = [control for scenario in load_catalogue() for control in scenario.negative_controls]
 CONTRACT = {
-    "cpuset-write": ("widen-cpuset", "narrow-cpuset"),
+    "cpuset-write": ("widen-cpuset", "far-cpuset", "narrow-cpuset"),
     "cpuset-emptied": (),
     "pool-emptied": (),
     "quota-reset": (),

@@ -31,6 +31,7 @@ TARGET = Target(
     mems=CpuSet.of([0]),
     online=CpuSet.parse("0-3"),
     memory_nodes=CpuSet.parse("0-1"),
+    nodes=(CpuSet.parse("0-1"), CpuSet.parse("2-3")),
 )
 
 
@@ -92,6 +93,7 @@ def planted(host: Host, word: str, **settings: object) -> list[tuple[str, str, s
     ("word", "settings", "expected"),
     [
         ("widen-cpuset", {}, [("db", "cpuset.cpus", "0-3")]),
+        ("far-cpuset", {}, [("db", "cpuset.cpus", "0-1")]),
         ("narrow-cpuset", {}, [("db", "cpuset.cpus", "2")]),
         ("widen-mems", {}, [("db", "cpuset.mems", "0-1")]),
         ("set-quota", {"quota_us": 20_000}, [("db", "cpu.max", "20000 100000")]),
