@@ -12,13 +12,15 @@ from toolkit.model.claims import Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Requirements, Scenario
-from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, Topology
+from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, PciDevice, Topology
 from toolkit.session.from_plan import Stage, claim_name, claim_set, running, sandbox_request, stages
 from toolkit.session.planning import Planned, plan_all
 
 CORES_A_NODE, THREADS, NODES, MEMORY_BYTES = 8, 2, 4, 1 << 38
 PAGES_KB = {"2048": 512, "1048576": 4}
 """Huge pages of a node by their size."""
+PORT = "0x060400"
+"""The class of a PCI port: the devices of which the firmware names the node, where a scenario asks for such."""
 LEVELS = {SubjectKind.POD: "of pods", SubjectKind.QOS: "of QoS classes"}
 
 
@@ -117,4 +119,7 @@ def reference(requires: Requirements) -> Topology:
             for cpu, one in cpus.items()
         ),
         kubelet=view,
+        pci=tuple(PciDevice(bdf=f"0000:{node:02x}:00.0", pci_class=PORT, numa_node=node) for node in range(nodes))
+        if requires.device_nodes
+        else (),
     )

@@ -31,6 +31,9 @@ def edits(stand: Stand) -> Iterator[Edit]:
         if claim.hugepages:
             rows = tuple(replace(row, limit_bytes=-1) for row in stand.evidence.hugetlb or ())
             yield edit("huge pages", "hugepages", claim, replace(stand.evidence, hugetlb=rows))
+        if claim.devices:
+            moved = tuple(replace(row, numa_node=max(stand.nodes) + 1) for row in stand.evidence.devices or ())
+            yield edit("devices on its NUMA node", "device-numa", claim, replace(stand.evidence, devices=moved))
         yield from used(stand, claim)
     yield from of_node(stand)
     if stand.claims.strict_reservation:

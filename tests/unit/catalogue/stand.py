@@ -12,7 +12,7 @@ from toolkit.host.environment import summary
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Environment, Evidence, Runtime, ThreadMask
-from toolkit.model.placement import HugetlbUse, PageKind, PageReading, PageUse
+from toolkit.model.placement import DevicePlace, HugetlbUse, PageKind, PageReading, PageUse
 from toolkit.model.plan import Plan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Sandbox, SandboxContainer, SandboxRequest
 from toolkit.model.scenario import Scenario
@@ -105,6 +105,7 @@ def _evidence(request: SandboxRequest, scenario: Scenario, topology: Topology, n
             for one in request.containers
             for limit in one.cgroup.hugepages
         ),
+        devices=tuple(DevicePlace(bdf=one.bdf, present=True, numa_node=one.numa_node) for one in topology.pci),
         irq_use=(),
         steal_by_cpu_ns={},
         standstill_by_cpu_ns={},
