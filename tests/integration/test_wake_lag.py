@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from probes import kernel_structs
 from probes.observer import Observer
 from tests.integration.membership_lab import Mover, procs
 from tests.integration.probe_lab import cgroup
@@ -79,3 +80,20 @@ def test_what_a_wake_up_costs_is_measured(mover: Path, busy: bool) -> None:
     if busy:
         more_ns, slack_ns = unexplained_ns(evidence, "spins")
         assert abs(more_ns) < slack_ns, evidence.cpu_use
+
+
+def test_a_kernel_that_keeps_no_arrivals_is_judged_all_the_same(mover: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without CONFIG_SCHED_INFO nothing is known of a lag: the programs load, and count what ran where."""
+    monkeypatch.setattr(kernel_structs, "ARRIVAL", {"task_struct": ("no_such_member",)})
+    with cgroup(f"pinproof-plain-{os.getpid()}") as home, Observer(ClaimSet(claims=())) as observer:
+        observer.add_claim(Claim(name="db", cgroup=home, cpus=CpuSet.of([CPU])))
+        with Mover(mover, f"pin {CPU} put {procs(home)} 0 ready times 200 {{ nap 100 burn 20 }} tell") as run:
+            observer.open_window()
+            run.go()
+            run.account()
+            evidence = observer.close_window()
+            run.end()
+    (row,) = [row for row in evidence.cpu_use if row.claim == "db"]
+    assert row.switches >= 150
+    assert row.run_ns > 200 * 20_000
+    assert row.arrival_lag_ns == row.departure_lag_ns == 0
