@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from dataclasses import fields
 
 import pytest
 
@@ -21,6 +22,7 @@ from toolkit.model.sandbox import WorkloadKind
 pytestmark = pytest.mark.integration
 
 _MAP_CREATE, _ARRAY = 0, 2
+FIELDS = len(fields(Row))
 
 
 @pytest.mark.parametrize("cpus", [1, 3, 64])
@@ -30,7 +32,8 @@ def test_all_slots_of_a_window(cpus: int) -> None:
     table = Map(bpf(_MAP_CREATE, struct.pack("=IIIII", _ARRAY, 4, size, slots * 2, 0)), 4, size)
     try:
         for entry in range(slots * 2):
-            row = b"".join(Row.LAYOUT.pack(*range(entry * 100 + cpu, entry * 100 + cpu + 12)) for cpu in range(cpus))
+            first = entry * 100
+            row = b"".join(Row.LAYOUT.pack(*range(first + cpu, first + cpu + FIELDS)) for cpu in range(cpus))
             table.update(struct.pack("=I", entry), row)
         for reach in {0, 1, cpus}:
             rows = Rows(table)
