@@ -17,7 +17,8 @@ guest, for each interval that began on an idle CPU. The task clock leaves out in
 accounts for them, the ledger's clock does not: 2 % and the steal that was measured.
 A task that is moved while it runs takes what it ran since the last tick with it (``cgroup_account_cputime`` charges the
 cgroup that it is in by then), where the ledger cuts at the move: one tick for each such move.
-Source: docs/principles.md, "two witnesses"; kernel/sched/cputime.c and fair.c (update_curr); docs/facts.md K23, K31, K33.
+Source: docs/principles.md, "two witnesses"; kernel/sched/cputime.c and fair.c (update_curr); docs/facts.md K23, K31,
+K33.
 """
 
 from __future__ import annotations
