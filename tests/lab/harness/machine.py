@@ -24,6 +24,7 @@ from tests.lab.harness.inside import wire
 from tests.lab.harness.settings import tool
 
 POLL_S = 0.02
+BUS = "bus=pcie.0"
 KERNEL_WORDS = (
     "console=ttyS0",
     "quiet",
@@ -58,7 +59,9 @@ def command_line(kernel: Path, initramfs: Path, root: Path, hardware: list[str],
         *("-kernel", str(kernel), "-initrd", str(initramfs), "-append", " ".join([*KERNEL_WORDS, *words])),
         *("-serial", "file:console", "-qmp", "unix:monitor,server=on,wait=off"),
         *("-drive", f"file={root},if=none,id=root,format=raw,read-only=on,file.locking=off"),
-        *("-device", "virtio-blk-pci,drive=root", "-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
+        # On the first bus: QEMU would take that of a port otherwise, where only bridges may be.
+        *("-device", f"virtio-blk-pci,drive=root,{BUS}", "-device", f"virtio-rng-pci,{BUS}"),
+        *("-device", f"virtio-serial-pci,{BUS}"),
         *("-chardev", "socket,id=agent,path=agent,server=on,wait=off"),
         *("-device", f"virtserialport,chardev=agent,name={wire.PORT_NAME}"),
     ]
