@@ -23,6 +23,7 @@ from validators.agreement import cpu_time_tolerance_ns, wakes_ns
 ONLINE = sorted(os.sched_getaffinity(0))
 CPU = ONLINE[-1]
 NAPS = 10_000
+TRIES = 5
 
 pytestmark = [
     pytest.mark.integration,
@@ -52,9 +53,8 @@ def unexplained_ns(evidence: Evidence, claim: str) -> tuple[int, float]:
     return own.usage_ns - own.bpf_usage_ns - lag_ns, cpu_time_tolerance_ns(evidence, rows, 0)
 
 
-@pytest.mark.parametrize("busy", [False, True], ids=["idle CPU", "busy CPU"])
-def test_what_a_wake_up_costs_is_measured(mover: Path, busy: bool) -> None:
-    """Of who naps ten thousand times the cgroup has more than it ran, of who spins there less: both are explained."""
+def watched(mover: Path, *, busy: bool) -> Evidence:
+    """Return what was seen of a claim that naps ten thousand times, and of one that spins there, if it shall."""
     with ExitStack() as stack:
         stack.enter_context(elsewhere())
         homes = {name: stack.enter_context(cgroup(f"pinproof-{name}-{os.getpid()}")) for name in ("naps", "spins")}
@@ -72,10 +72,22 @@ def test_what_a_wake_up_costs_is_measured(mover: Path, busy: bool) -> None:
         run.account()
         evidence = observer.close_window()
         run.end()
-    rows = [row for row in evidence.cpu_use if row.claim == "naps"]
+    return evidence
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle CPU", "busy CPU"])
+def test_what_a_wake_up_costs_is_measured(mover: Path, busy: bool) -> None:
+    """Of who naps the cgroup has more than it ran, of who spins there less: both are explained."""
+    for _ in range(TRIES):
+        evidence = watched(mover, busy=busy)
+        rows = [row for row in evidence.cpu_use if row.claim == "naps"]
+        more_ns, slack_ns = unexplained_ns(evidence, "naps")
+        # On a jammed host the two accounts are read far apart: then nothing can be shown.
+        if wakes_ns(evidence, rows) > slack_ns:
+            break
+    else:
+        pytest.fail(f"{TRIES} windows could show nothing: {rows}, slack {slack_ns / 1e6:.1f} ms")
     assert sum(row.switches for row in rows) > NAPS * 3 // 4
-    more_ns, slack_ns = unexplained_ns(evidence, "naps")
-    assert wakes_ns(evidence, rows) > slack_ns, "the test can show nothing"
     assert abs(more_ns) < slack_ns, rows
     if busy:
         more_ns, slack_ns = unexplained_ns(evidence, "spins")
