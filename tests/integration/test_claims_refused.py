@@ -56,7 +56,7 @@ def claim(place: str, name: str = "a", cpus: str = "0") -> str:
     ("head", "entry", "said"),
     [
         (f"podsRoot: /{NAME}.slice", "", f"podsRoot /{NAME}.slice does not exist below "),
-        (f"podsRoot: /{NAME}.slice", "", f"(there: /{NAME}"),
+        (f"podsRoot: /{NAME}/l2/l3.slice", "", f"(there: /{NAME}/l2/l3)"),
         (f"podsRoot: /{NAME}/L2", "", f"(there: /{NAME}/l2)"),
         ("podsRoot: /", "", "podsRoot /; expected a path below the cgroup root"),
         ('reservedCPUs: "9999"', "", "reservedCPUs: CPUs 9999 do not exist here; expected CPUs within "),

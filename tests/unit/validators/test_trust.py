@@ -23,6 +23,7 @@ from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Canary
 from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, Verdict, worst
+from validators.agreement import disagreements
 from validators.registry import RULES, judge, rule_named
 from validators.trust import FOLLOW_GAP_NS, withhold_passes
 from validators.witness import Witness
@@ -188,6 +189,22 @@ def test_a_woken_task_pays_from_its_wake_up_on(lag: dict[str, int], cgroup_ns: i
     verdicts = by_key(judge(CLAIMS, healthy(cpu_use=rows, bandwidth=told)))
 
     assert verdicts[("cpuset-containment", "db")] is outcome
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_what_woken_tasks_of_a_claim_below_cost_is_in_the_account_above(nested: bool) -> None:
+    """The outer claim's cgroup counts them; a neighbour's does not."""
+    db, web = CLAIMS.claims
+    claims = replace(CLAIMS, claims=(db, replace(web, cgroup=f"{db.cgroup}/web") if nested else web))
+    rows = (
+        use("db", 2, switches=10_000, run_ns=SECOND),
+        use("web", 0, switches=10_000, run_ns=SECOND, arrival_lag_ns=SECOND // 2),
+    )
+    first, *others = healthy().bandwidth
+    told = (replace(first, usage_ns=3 * SECOND // 2, bpf_usage_ns=SECOND), *others)
+    found = {one.claim for one in disagreements(claims, healthy(cpu_use=rows, bandwidth=told))}
+
+    assert ("db" in found) is not nested
 
 
 # Properties over arbitrary evidence, most of it neither healthy nor consistent.
