@@ -2,7 +2,8 @@
 
 The complete list: what the parts of the observer note themselves (:class:`Blindness`), and what each witness's reading
 of a window shows (its ``decode``, composed by :mod:`probes.build`). Loss that is a number of its own in the coverage
-(events, map entries, program runs, switches, CPUs never seen) is not repeated here; ``validators.trust`` weighs both.
+(events, map entries, program runs, switches, CPUs never seen) is not repeated here;
+``validators.credibility.trust`` weighs both.
 """
 
 from __future__ import annotations

@@ -117,25 +117,25 @@ MUTANTS = (
     ),
     Mutant("probes/cgroups/lives.py", "self.lives += 1", "self.lives = 1", f"{_PROBES}/test_lives.py"),
     Mutant(
-        "validators/trust.py",
+        "validators/credibility/trust.py",
         "difference = coverage.switches_judged + untraced - coverage.switches_kernel",
         "difference = coverage.switches_judged - coverage.switches_kernel",
         f"{_RULES}/test_trust.py",
     ),
     Mutant(
-        "validators/trust.py",
+        "validators/credibility/trust.py",
         "about = [doubt for doubt in relevant if doubt.claim in (None, verdict.subject) or verdict.subject not in names]",  # noqa: E501
         "about = [doubt for doubt in relevant if doubt.claim in (None, verdict.subject)]",
         f"{_RULES}/test_trust.py",
     ),
     Mutant(
-        "validators/agreement.py",
+        "validators/credibility/agreement.py",
         "least = -allowed - wakes_ns(evidence, rows)",
         "least = -allowed",
         f"{_RULES}/test_trust.py",
     ),
     Mutant(
-        "validators/bandwidth.py",
+        "validators/quota/bandwidth.py",
         "return self.lives * self.cpus * (self.slice_ns + 2 * self.tick_ns)",
         "return self.lives * self.cpus * (self.slice_ns + self.tick_ns)",
         f"{_RULES}/test_bandwidth_bounds.py",
@@ -147,7 +147,7 @@ MUTANTS = (
         f"{_RULES}/test_rule_hugepages.py",
     ),
     Mutant(
-        "validators/view.py",
+        "validators/queries/view.py",
         "return changes[min(epoch, len(changes)) - 1].cpus_after",
         "return changes[-1].cpus_after",
         f"{_RULES}/test_rule_masks_and_files.py",

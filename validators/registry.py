@@ -9,8 +9,8 @@ from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
-from validators.departed import without_departed
-from validators.once import once
+from validators.queries.departed import without_departed
+from validators.queries.once import once
 from validators.rule import Rule
 from validators.rules import (
     affinity_mask,

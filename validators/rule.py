@@ -1,6 +1,6 @@
 """What a rule is: a pure check, the witnesses that it relies on, and the page that ``pinproof explain`` prints.
 
-:mod:`validators.trust` doubts evidence, once for every rule; no rule does it by itself.
+:mod:`validators.credibility.trust` doubts evidence, once for every rule; no rule does it by itself.
 Source: docs/principles.md.
 """
 
@@ -13,8 +13,8 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import view
-from validators.trust import withhold_passes
+from validators.credibility.trust import withhold_passes
+from validators.queries import view
 from validators.witness import Witness
 
 Check = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]

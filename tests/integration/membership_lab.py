@@ -11,7 +11,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.integration.perf_account import PerfAccount
@@ -21,7 +21,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.verdict import Outcome
-from validators.contradictions import contradictions
+from validators.credibility.contradictions import contradictions
 from validators.registry import judge
 
 
@@ -168,6 +168,17 @@ def complete(evidence: Evidence) -> None:
     coverage = evidence.coverage
     assert (coverage.lost_events, coverage.map_full, coverage.missed_runs) == (0, 0, 0)
     assert sum(row.total_ns for row in evidence.offenders) == sum(row.out_of_set_ns for row in evidence.cpu_use)
+
+
+OF_THE_MOMENT = ("hides threads", "softirqs on watched CPUs")
+"""Blind spots that tell of what other threads of the machine did in just this window."""
+
+
+def without_the_moment(evidence: Evidence) -> Evidence:
+    """Return evidence without what other threads of the machine did just then; what it says else is the test's own."""
+    seen = evidence.coverage
+    kept = tuple(spot for spot in seen.blindness if not any(word in spot.text for word in OF_THE_MOMENT))
+    return replace(evidence, coverage=replace(seen, blindness=kept, blind_spots=tuple(spot.text for spot in kept)))
 
 
 def consistent(evidence: Evidence) -> None:

@@ -29,7 +29,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import WorkloadKind
 from toolkit.store import load_run
-from validators.agreement import disagreements
+from validators.credibility.agreement import disagreements
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("two_cpus")]
 

@@ -25,7 +25,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import WorkloadKind
 from toolkit.model.verdict import Outcome, Verdict
-from validators.file_history import GAP_LIMIT_NS
+from validators.queries.file_history import GAP_LIMIT_NS
 from validators.rules.applied import check as applied
 from validators.rules.layers_agree import check as layers_agree
 from validators.rules.quota_free import check as quota_free

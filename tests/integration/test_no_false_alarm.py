@@ -26,8 +26,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome
+from validators.credibility.trust import MISSING_SWITCHES_RATIO
 from validators.registry import judge
-from validators.trust import MISSING_SWITCHES_RATIO
 
 pytestmark = pytest.mark.integration
 

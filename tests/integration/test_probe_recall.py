@@ -27,7 +27,7 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from validators.trust import POSITIVE_CONTROL_LIMIT_MS
+from validators.credibility.trust import POSITIVE_CONTROL_LIMIT_MS
 
 pytestmark = pytest.mark.integration
 

@@ -19,7 +19,7 @@ import pytest
 from probes.interrupts.reader import Interrupts
 from probes.observer import ObserveOptions, Observer
 from probes.switches.ledger import Ledger
-from tests.integration.membership_lab import switches_on
+from tests.integration.membership_lab import switches_on, without_the_moment
 from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import Planter, cgroup, join, wait_for
 from toolkit.host import cgroupfs
@@ -31,15 +31,13 @@ from toolkit.session import observe
 from toolkit.session.canary import alive
 from toolkit.session.engine import watched
 from toolkit.session.prepared import prepared
+from validators.credibility.trust import PLANTED_SKEW_RATIO, PLANTED_SKEW_SWITCHES
 from validators.registry import judge
-from validators.trust import PLANTED_SKEW_RATIO, PLANTED_SKEW_SWITCHES
 
 pytestmark = pytest.mark.integration
 
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
 FIRST, LAST = ONLINE.first(), max(ONLINE)
-OF_THE_MOMENT = ("hides threads", "softirqs on watched CPUs")
-"""Blind spots that tell of what other threads of the machine did in just this window."""
 
 
 @contextlib.contextmanager
@@ -132,7 +130,7 @@ def test_evidence_is_that_of_an_observer_of_its_own(ledger: Ledger, planter: Pat
             "cpus seen": (coverage.cpus_seen, coverage.cpus_unsampled, coverage.sampler_hz),
             "complete": abs(coverage.switches_kernel - coverage.switches_judged - coverage.switches_untraced)
             <= coverage.switches_skew + coverage.switches_kernel // 1000,
-            "blind": [spot for spot in coverage.blind_spots if not any(word in spot for word in OF_THE_MOMENT)],
+            "blind": list(without_the_moment(evidence).coverage.blind_spots),
         }
 
     alone, again = portrait(None), portrait(None)

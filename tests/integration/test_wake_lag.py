@@ -17,8 +17,8 @@ from tests.integration.probe_lab import cgroup
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from validators import view
-from validators.agreement import cpu_time_tolerance_ns, wakes_ns
+from validators.credibility.agreement import cpu_time_tolerance_ns, wakes_ns
+from validators.queries import view
 
 ONLINE = sorted(os.sched_getaffinity(0))
 CPU = ONLINE[-1]

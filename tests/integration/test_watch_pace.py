@@ -17,7 +17,7 @@ import pytest
 
 from tests.integration.probe_lab import EMULATED, wait_for
 from toolkit.host import cgroupfs
-from validators.file_history import GAP_LIMIT_NS
+from validators.queries.file_history import GAP_LIMIT_NS
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 

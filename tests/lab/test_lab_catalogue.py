@@ -23,7 +23,7 @@ from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.session import conformance
 from toolkit.session.planning import plan_all
-from validators.groups import VIRTUAL_MACHINE
+from validators.placement.groups import VIRTUAL_MACHINE
 
 RUN_TIMEOUT_S = 120
 """For one window with all around it; a busy host makes an emulated machine many times slower."""

@@ -14,6 +14,7 @@ from toolkit.allocation.device.manager import DEVICES_UNAVAILABLE
 from toolkit.allocation.node import Admission, Node
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
 from toolkit.model.claims import NO_QUOTA, Isolation
+from toolkit.model.kubelet_version import MODELLED
 from toolkit.model.pod import CPU, Container, Pod
 
 
@@ -162,4 +163,12 @@ def refusal(node: Node, pod: Pod, result: Admission) -> str:
         return f"refused by the Device Manager: {result.message}"
     free = node.cpu_state.default
     manager = "Memory Manager" if "[memorymanager]" in result.message else "CPU Manager"
-    return f"refused by the {manager}: {result.message} (shared pool now: {free or 'none'})"
+    text = f"refused by the {manager}: {result.message} (shared pool now: {free or 'none'})"
+    others = [one.name for one in pod.containers if not one.guaranteed]
+    if "[memorymanager]" in result.message and pod.pod_level and topology.scope != POD_SCOPE and others:
+        # KEP-5526 rejects nothing in container scope; the Memory Manager looks for nodes for a request of nothing.
+        text += (
+            f". KEP-5526 lets containers that are not Guaranteed ({', '.join(others)}) run in the node's pool in "
+            f"container scope; kubelet {MODELLED} refuses such a pod"
+        )
+    return text

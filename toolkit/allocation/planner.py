@@ -5,6 +5,7 @@ Pure: the same input gives the same plan. Source: docs/principles.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,27 +39,28 @@ def plan(
     cpu_plugins: Mapping[str, Mapping[str, Any]] | None = None,
     quirks: bool = False,
 ) -> Plan:
-    """Let the pods arrive one after the other on a freshly started node.
+    """Let the pods arrive one after the other on a freshly started node; the plan has them in this order.
 
     The CPU sets of containers in the shared pool are those after the last pod: a running kubelet gets there within one
     reconcile period.
 
     :param devices: devices of the node. :param quirks: reproduce defects of the real components.
-    :param cpu_plugins: plugin names and their settings, asked in this order before the static policy chooses.
+    :param cpu_plugins: plugin names and their settings, asked in this order before the static policy chooses; they may
+        have pods that wait served in another order.
     :raises InputError: a kubelet would not start with this configuration on this machine, a pod is given twice, or a
         plugin is unknown.
     """
     node = start_node(config, machine, devices=devices, quirks=quirks)
     if cpu_plugins:
         _plug_in(node, cpu_plugins, quirks=quirks)
-    seen: set[str] = set()
-    results = []
-    for pod in pods:
-        if pod.uid in seen:
-            raise InputError(f"pod {pod.name}", f"uid {pod.uid!r} twice", "every pod once")
-        seen.add(pod.uid)
-        results.append((pod, node.admit(pod), node.cpu_state.default))
-    return plan_of(node, results)
+    given = Counter(pod.uid for pod in pods)
+    twice = next((pod for pod in pods if given[pod.uid] > 1), None)
+    if twice is not None:
+        raise InputError(f"pod {twice.name}", f"uid {twice.uid!r} twice", "every pod once")
+    policy = node.cpu_policy
+    waiting = policy.sorted(pods) if isinstance(policy, PluginPolicy) else pods
+    answers = {pod.uid: (pod, node.admit(pod), node.cpu_state.default) for pod in waiting}
+    return plan_of(node, [answers[pod.uid] for pod in pods])
 
 
 def _plug_in(node: Node, names: Mapping[str, Mapping[str, Any]], *, quirks: bool) -> None:

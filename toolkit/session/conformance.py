@@ -27,7 +27,7 @@ from toolkit.session.record import Kept, Run
 from toolkit.session.repeats import repeat_undecided
 from toolkit.session.resizing import containers
 from toolkit.session.stopping import StoppedError, go_on
-from validators.groups import VIRTUAL_MACHINE
+from validators.placement.groups import VIRTUAL_MACHINE
 
 
 def run_one(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic.alias_generators import to_camel
 
 from toolkit.allocation.device.manager import Device, read_devices
+from toolkit.allocation.plugins.core_classes import CoreClassPlugin, classes_by_kernel
 from toolkit.allocation.sources import DRA_PREFIX, ClearCfs, adjust, with_dra_claims
 from toolkit.errors import InputError
 from toolkit.model.plan import Plan, QosClass
@@ -80,6 +82,19 @@ def host_devices(topology: Topology) -> tuple[Device, ...]:
         )
         for one in topology.pci
     )
+
+
+def plugins_of(scenario: Scenario, topology: Topology) -> dict[str, dict[str, Any]]:
+    """Return the CPU plugins with their settings: core classes that a scenario does not list are the kernel's.
+
+    Without core types of the kernel's the plugin guesses them by the number of threads.
+    """
+    plugins = dict(scenario.cpu_plugins)
+    own = plugins.get(CoreClassPlugin.name)
+    if own is not None and "classes" not in own and topology.core_types:
+        named = classes_by_kernel(topology.core_types)
+        plugins[CoreClassPlugin.name] = {**own, "classes": {name: str(cpus) for name, cpus in named.items()}}
+    return plugins
 
 
 def refuse_with_changes(scenario: Scenario, where: str) -> None:

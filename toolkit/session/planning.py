@@ -18,7 +18,7 @@ from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod, read_submitted_pod
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-from toolkit.session.deciders import decided_beside, devices_of, refuse_with_changes
+from toolkit.session.deciders import decided_beside, devices_of, plugins_of, refuse_with_changes
 from toolkit.session.machine_amounts import resolve
 from toolkit.session.resizing import Answer, plan_resizes
 from toolkit.session.restarting import Restarted, plan_restart
@@ -112,7 +112,7 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
         return Planned(scenario=scenario, topology=topology, plan=without, visited=visited)
     if not scenario.departures:
         devices = devices_of(scenario, topology, where)
-        made = plan(pods, config, machine, devices=devices, cpu_plugins=scenario.cpu_plugins, quirks=quirks)
+        made = plan(pods, config, machine, devices=devices, cpu_plugins=plugins_of(scenario, topology), quirks=quirks)
         return Planned(scenario=scenario, topology=topology, plan=decided_beside(made, scenario))
     before, after = _with_departures(pods, set(scenario.departures), start_node(config, machine, quirks=quirks))
     return Planned(scenario=scenario, topology=topology, plan=after, before=before)

@@ -6,7 +6,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import hotplug, view
+from validators.queries import hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 

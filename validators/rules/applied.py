@@ -11,7 +11,8 @@ from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import bandwidth, file_history, hotplug, view, writers
+from validators.queries import file_history, hotplug, view, writers
+from validators.quota import bandwidth
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 

@@ -8,9 +8,10 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile, StateReading
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import checkpoint_cpu, checkpoint_memory, view
+from validators.credibility.trust import summary
+from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
-from validators.trust import summary
+from validators.state_files import cpu_state, memory_state
 from validators.witness import Witness
 
 ID = "checkpoint"
@@ -51,12 +52,12 @@ def _without(subject: str, outcome: Outcome, reason: str) -> Verdict:
 
 def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, followed: bool) -> Verdict:
     last = readings[-1]
-    found = list(checkpoint_cpu.problems(file, last, claims))
+    found = list(cpu_state.problems(file, last, claims))
     before = [
         text
         for reading in readings[:-1]
         if reading.cpu is not None
-        for text in checkpoint_cpu.problems(reading.cpu, reading, claims)
+        for text in cpu_state.problems(reading.cpu, reading, claims)
     ]
     measures: dict[str, Measure] = {
         "version": file.version,
@@ -69,9 +70,9 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
     verdict = Judgement(ID, CPU, measures)
     if found:
         return verdict(Outcome.FAILED, summary(found))
-    if checkpoint_cpu.fresh(file):
+    if cpu_state.fresh(file):
         return verdict(Outcome.UNDECIDED, "the manager has not started yet: the shared pool is empty, nothing assigned")
-    gone = checkpoint_cpu.unowned(file, last)
+    gone = cpu_state.unowned(file, last)
     if gone is None and (file.entries or file.pods):
         return verdict(Outcome.UNDECIDED, "which containers exist is not known: leaked CPUs cannot be found")
     if gone:
@@ -102,7 +103,7 @@ def _leaked(
     for reading in readings[:-1]:
         if last.at_ns - reading.at_ns < 2 * period_s * view.NANOSECONDS or reading.cpu is None:
             continue
-        lasting = gone & (checkpoint_cpu.unowned(reading.cpu, reading) or set())
+        lasting = gone & (cpu_state.unowned(reading.cpu, reading) or set())
         if lasting:
             return verdict(
                 Outcome.FAILED, f"{', '.join(sorted(lasting)[:3])} has CPUs but no container, for over two reconciles"
@@ -114,12 +115,12 @@ def _leaked(
 
 
 def _memory(file: MemoryStateFile, reading: StateReading) -> Verdict:
-    found = list(checkpoint_memory.problems(file, reading))
+    found = list(memory_state.problems(file, reading))
     measures: dict[str, Measure] = {
         "version": file.version,
         "policy": file.policy,
         "blocks_count": len(file.entries) + len(file.pods),
-        "stale_pods_count": checkpoint_memory.stale(file, reading),
+        "stale_pods_count": memory_state.stale(file, reading),
     }
     verdict = Judgement(ID, MEMORY, measures)
     if found:

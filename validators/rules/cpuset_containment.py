@@ -7,7 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import file_history, hotplug, view
+from validators.queries import file_history, hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import milliseconds, plural

@@ -6,8 +6,8 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups
-from validators.alignment import sets_in_force
+from validators.placement import groups
+from validators.placement.alignment import sets_in_force
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 

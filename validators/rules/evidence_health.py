@@ -9,10 +9,10 @@ from __future__ import annotations
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators.contradictions import contradictions
+from validators.credibility.contradictions import contradictions
+from validators.credibility.trust import clean_canary_reported, doubts, summary
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.rules import exclusive_cpus, noise
-from validators.trust import clean_canary_reported, doubts, summary
 from validators.witness import Witness
 
 ID = "evidence-health"

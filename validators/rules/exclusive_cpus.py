@@ -8,7 +8,8 @@ from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import foreign, view
+from validators.intruders import foreign
+from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 

@@ -7,7 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.placement import HugetlbUse, PageKind
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups
+from validators.placement import groups
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 

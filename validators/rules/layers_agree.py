@@ -10,7 +10,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import file_history, hotplug, live_layers, picture, view, writers
+from validators.layers import live, picture
+from validators.queries import file_history, hotplug, view, writers
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -38,7 +39,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     if evidence.picture is not None:
         return picture.check(ID, claims, evidence)
     if evidence.following is not None:
-        return live_layers.check(ID, claims, evidence)
+        return live.check(ID, claims, evidence)
     rows = view.by_claim(evidence.layers)
     masks = view.by_claim(evidence.thread_masks)
     verdicts = []

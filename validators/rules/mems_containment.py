@@ -7,7 +7,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups, view
+from validators.placement import groups
+from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 

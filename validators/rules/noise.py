@@ -14,7 +14,8 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import groups, view
+from validators.placement import groups
+from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators import groups, node_spread
-from validators.alignment import judge_asked, within_one
-from validators.node_spread import Found
+from validators.placement import groups, node_spread
+from validators.placement.alignment import judge_asked, within_one
+from validators.placement.node_spread import Found
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import bandwidth, file_history, view
+from validators.queries import file_history, view
+from validators.quota import bandwidth
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import plural

@@ -5,9 +5,10 @@ from __future__ import annotations
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import bandwidth, file_history, view
-from validators.quota_broken import broken
-from validators.quota_case import Case, Finding, make_case, passed, undecided
+from validators.queries import file_history, view
+from validators.quota import bandwidth
+from validators.quota.broken import broken
+from validators.quota.case import Case, Finding, make_case, passed, undecided
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 

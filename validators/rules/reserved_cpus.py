@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import foreign
+from validators.intruders import foreign
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import listed

@@ -6,10 +6,12 @@ from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import foreign, groups, view
-from validators.alignment import judge_asked, not_given, sets_in_force
+from validators.credibility.trust import is_still
+from validators.intruders import foreign
+from validators.placement import groups
+from validators.placement.alignment import judge_asked, not_given, sets_in_force
+from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
-from validators.trust import is_still
 from validators.witness import Witness
 from validators.wording import listed, plural
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from toolkit.model.claims import Alignment, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
-from validators import groups
-from validators.alignment import judge_asked, within_one_if_possible
+from validators.placement import groups
+from validators.placement.alignment import judge_asked, within_one_if_possible
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 

@@ -7,7 +7,7 @@ from statistics import median
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators import view
+from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 

@@ -11,8 +11,8 @@ from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.evidence import Evidence, Runtime
 from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import view
-from validators.competition import Child, families
+from validators.queries import view
+from validators.queries.competition import Child, families
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 

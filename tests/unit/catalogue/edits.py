@@ -12,7 +12,7 @@ from tests.unit.catalogue.usage_edits import of_node, used
 from toolkit.model.claims import Alignment, Claim, Isolation, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence
-from validators import groups
+from validators.placement import groups
 
 
 def edits(stand: Stand) -> Iterator[Edit]:

@@ -11,7 +11,7 @@ from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, Evidence, Transition, UsageBin
 from toolkit.model.placement import PageKind
-from validators import view
+from validators.queries import view
 
 
 def used(stand: Stand, claim: Claim) -> Iterator[Edit]:

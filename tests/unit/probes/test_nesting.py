@@ -7,7 +7,7 @@ from itertools import pairwise
 from probes.switches.nesting import with_nested
 from probes.switches.usage_slots import MAX_BINS, Bins
 from toolkit.model.nesting import nested
-from validators.bandwidth import Limit, burst_ns
+from validators.quota.bandwidth import Limit, burst_ns
 
 PLACES = [(1, "/pods"), (2, "/pods/a"), (3, "/pods/a/db"), (4, "/pods/ab"), (5, "/web"), (6, "/pods/a")]
 

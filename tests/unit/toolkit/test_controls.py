@@ -7,7 +7,7 @@ import pytest
 from toolkit.model.scenario import NegativeControl
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.session.conformance import judge_control
-from validators.groups import VIRTUAL_MACHINE
+from validators.placement.groups import VIRTUAL_MACHINE
 
 CONTROL = NegativeControl(rule="llc-alignment", fault="widen-cpuset", target="db/main")
 

@@ -14,10 +14,11 @@ from tests.lab.harness.catalogue import machine, scenarios
 from toolkit.cli.plan import command
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Requirements, Scenario
-from toolkit.model.topology import PciDevice, Topology
+from toolkit.model.topology import CoreType, PciDevice, Topology
 from toolkit.scenario_file import parse_scenario
 from toolkit.session.deciders import homeless
 from toolkit.session.from_plan import claim_set
@@ -196,3 +197,13 @@ def test_plan_answers_for_such_a_file(tmp_path: Path) -> None:
 def test_clearcfs_clears_only_its_classes(name: str, container: str, quota_us: int) -> None:
     """The catalogue's adjusters: what each container starts with."""
     assert main(scenarios()[name], two_nodes(), container).quota_us == quota_us
+
+
+def test_core_classes_that_a_scenario_does_not_list_are_the_kernels() -> None:
+    """The kernel calls CPUs 2 and 3 "core" and the others "atom"; without its word all of them are of one class."""
+    named = {"core-classes": {"required": {"db": "performance"}}}
+    kinds = (CoreType(name="core", cpus=CpuSet.parse("2-3")), CoreType(name="atom", cpus=CpuSet.parse("0-1,4-7")))
+    wanted = read(cpuPlugins=named)
+
+    assert str(main(wanted, replace(two_nodes(), core_types=kinds)).cpus) == "2"
+    assert str(main(wanted, two_nodes()).cpus) == "1"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.model.evidence import UsageBin
-from validators.bandwidth import (
+from validators.quota.bandwidth import (
     Conditions,
     Limit,
     burst_ns,

@@ -13,7 +13,7 @@ from toolkit.model.claims import Alignment, Claim
 from toolkit.model.evidence import Intruder, OwnerClass, Transition
 from toolkit.model.evidence.following import Following, Making
 from toolkit.model.verdict import Outcome
-from validators import being_made
+from validators.intruders import being_made
 from validators.rules import exclusive_cpus, reserved_cpus, smt_alignment
 
 NEW = Claim(name="new", pod="new", cgroup="/kubepods/podn/c", cpus=cpus("1"))

@@ -17,7 +17,7 @@ from toolkit.model.claims import ClaimSet, ExclusivePolicy
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import make_result
 from toolkit.model.verdict import Outcome
-from validators.contradictions import contradictions
+from validators.credibility.contradictions import contradictions
 from validators.registry import RULES, judge, rule_named
 
 STRICT = replace(CLAIMS, policy=ExclusivePolicy.STRICT_ISOLATION)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.validators.evidence_builder import evidence, use
-from validators.contradictions import contradictions
+from validators.credibility.contradictions import contradictions
 
 SECOND = 1_000_000_000
 

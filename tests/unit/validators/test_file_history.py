@@ -23,7 +23,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Outcome, Verdict
-from validators import possession
+from validators.intruders import possession
 from validators.registry import judge
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
-from toolkit.model.evidence.following import Following, Gauges
+from toolkit.model.evidence.following import ALLOCATION_ERRORS, Following, Gauges
 from validators.rules import layers_agree
 
 COUNT, POOL, PER_NODE = (
@@ -32,6 +32,26 @@ def judged(*gauges: Gauges) -> tuple[str, str]:
     verdicts = [row for row in layers_agree.RULE.check(claim_set(), found) if row.subject == "kubelet metrics"]
     assert len(verdicts) == (1 if gauges else 0)
     return (verdicts[0].outcome.value, verdicts[0].reason) if verdicts else ("", "")
+
+
+def errors(count: float) -> dict[str, float]:
+    """Failed allocations of CPUs by pods' budgets."""
+    return {f'{ALLOCATION_ERRORS}{{resource_name="cpu",source="pod"}}': count}
+
+
+def test_failed_allocations_are_counted_and_hide_nothing() -> None:
+    """Three in the window, one of them after a restart of the kubelet. A gauge that stays wrong meanwhile is wrong for
+    long enough, though no value stays the same; one that is wrong in another way each time is not.
+    """
+    counted = [read(second, second, values=errors(count)) for second, count in ((1, 7.0), (3, 9.0), (5, 0.0), (7, 1.0))]
+    outcome, reason = judged(*counted)
+    assert (outcome, reason) == (
+        "passed",
+        "the gauges agree with checkpoint; 3 allocations of the resource managers failed in the window",
+    )
+    assert judged(*(read(second, second, 6, values=errors(second)) for second in (1, 3, 5)))[0] == "failed"
+    changing = [read(second, second, 6 + second, values=errors(second)) for second in (1, 3, 5)]
+    assert judged(*changing, read(7, 9))[0] == "passed"
 
 
 @pytest.mark.parametrize(

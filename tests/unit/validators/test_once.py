@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from validators.once import asked_often, once
+from validators.queries.once import asked_often, once
 
 
 def test_the_same_objects_are_asked_about_once() -> None:

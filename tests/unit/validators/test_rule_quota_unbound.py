@@ -14,7 +14,7 @@ from tests.unit.validators.evidence_builder import mask
 from tests.unit.validators.test_rule_quota import FREE, MS, levels, used, web
 from toolkit.model.evidence import BandwidthUse
 from toolkit.model.verdict import Outcome, Verdict
-from validators.bandwidth import Conditions, Limit, upper
+from validators.quota.bandwidth import Conditions, Limit, upper
 
 RT = replace(mask("web", "0-1", pid=200, tid=200), policy="fifo", comm="audio")
 

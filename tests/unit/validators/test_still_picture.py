@@ -10,8 +10,8 @@ from toolkit.model.picture import Picture
 from toolkit.model.verdict import Outcome
 from toolkit.report.result import make_result
 from toolkit.report.summary import summary
+from validators.credibility.trust import doubts, is_still
 from validators.registry import judge, rule_named
-from validators.trust import doubts, is_still
 
 LOST = replace(evidence(), coverage=replace(evidence().coverage, lost_events=5))
 PICTURE = Picture(runtime_read=True, pods_read=True)

@@ -23,9 +23,9 @@ from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Canary
 from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, Verdict, worst
-from validators.agreement import disagreements
+from validators.credibility.agreement import disagreements
+from validators.credibility.trust import FOLLOW_GAP_NS, withhold_passes
 from validators.registry import RULES, judge, rule_named
-from validators.trust import FOLLOW_GAP_NS, withhold_passes
 from validators.witness import Witness
 
 

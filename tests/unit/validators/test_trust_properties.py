@@ -21,8 +21,8 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.serde import from_json, to_json
 from toolkit.model.verdict import Outcome
-from validators.agreement import disagreements
-from validators.contradictions import contradictions
+from validators.credibility.agreement import disagreements
+from validators.credibility.contradictions import contradictions
 from validators.registry import judge
 
 BRIEF = settings(deadline=None, max_examples=50)

@@ -19,8 +19,8 @@ from tests.unit.validators.evidence_builder import (
 from toolkit.model.evidence import Evidence, HotplugEvent
 from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, Verdict
+from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.rules import evidence_health
-from validators.trust import FOLLOW_GAP_NS
 
 CLAIMS = claim_set(reserved_cpus=cpus("1"), strict_reservation=True)
 CLAIMS = replace(CLAIMS, claims=(CLAIMS.claims[0], claim_web(cpus=cpus("0"), demand_cpus=1.0)))

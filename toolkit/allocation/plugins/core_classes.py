@@ -8,13 +8,14 @@ Source: ``docs/specification.md`` (P-cores for demanding services, E-cores for b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from toolkit.allocation.cpu.groups import lowest
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.plugins.protocol import BasePlugin, CpuAsk
 from toolkit.errors import InputError
 from toolkit.model.cpuset import EMPTY, CpuSet
+from toolkit.model.pod import Pod
 from toolkit.model.topology import CoreType
 
 PERFORMANCE = "performance"
@@ -64,6 +65,11 @@ class CoreClassPlugin(BasePlugin):
     def _wish(self, wishes: Mapping[str, str], ask: CpuAsk) -> str | None:
         own = None if ask.container is None else wishes.get(f"{ask.pod.name}/{ask.container.name}")
         return own if own is not None else wishes.get(ask.pod.name)
+
+    def sort(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """Serve pods that require a class before those that could go elsewhere; else keep the order."""
+        strict = {subject.partition("/")[0] for subject in self.required}
+        return sorted(pods, key=lambda pod: pod.name not in strict)
 
     def filter(self, ask: CpuAsk, cpus: CpuSet) -> CpuSet:
         """Leave only the required class."""

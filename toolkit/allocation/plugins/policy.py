@@ -11,6 +11,7 @@ Source: ``docs/specification.md``, "CPU Manager Plugin Model", option 2 (the Top
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -39,10 +40,16 @@ class PluginPolicy(StaticPolicy):
         return cls(**settings, plugins=tuple(plugins))
 
     def sorted(self, pods: Sequence[Pod]) -> tuple[Pod, ...]:
-        """Order waiting pods: the first plugin has the last word."""
+        """Order waiting pods: the first plugin has the last word.
+
+        :raises InputError: a plugin that loses a pod, or adds one.
+        """
+        order = tuple(pods)
         for plugin in reversed(self.plugins):
-            pods = plugin.sort(pods)
-        return tuple(pods)
+            before, order = order, tuple(plugin.sort(order))
+            if Counter(pod.uid for pod in order) != Counter(pod.uid for pod in before):
+                raise InputError(f"CPU plugin {plugin.name}", f"sort() returned {len(order)} pods", "each pod once")
+        return order
 
     def _ask(
         self, state: CpuState, pod: Pod, container: Container | None, count: int, nodes: tuple[int, ...] | None

@@ -40,6 +40,10 @@ class Making:
     until_ns: int
 
 
+ALLOCATION_ERRORS = "resource_manager_allocation_errors_total"
+"""How the counters of allocations that failed begin, among the kubelet's metrics."""
+
+
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:

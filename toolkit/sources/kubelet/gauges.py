@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Gauges
+from toolkit.model.evidence.following import ALLOCATION_ERRORS, Gauges
 from toolkit.model.state_files import CpuStateFile
 from toolkit.sources.kubelet.settings import Settings
 
-PREFIX = "kubelet_cpu_manager_"
+PREFIXES = ("kubelet_cpu_manager_", ALLOCATION_ERRORS)
 
 
 def manager_gauges(text: str | None) -> dict[str, float]:
-    """Return the samples of the CPU manager; nothing of a text that is no metrics."""
-    lines = [f"{line}\n" for line in (text or "").splitlines() if line.startswith(PREFIX)]
+    """Return the samples of the CPU manager, and the counters of failed allocations; nothing of a text that is no
+    metrics.
+    """
+    lines = [f"{line}\n" for line in (text or "").splitlines() if line.startswith(PREFIXES)]
     if not lines:
         return {}
     # Not at the top: see `live.py`.

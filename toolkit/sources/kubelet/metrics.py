@@ -27,7 +27,7 @@ FILE = "metrics_managers.txt"
 DEADLINE_S = 5.0
 MAX_BYTES = 16 * 1024 * 1024
 EXPECTED = "a kubelet's metrics in Prometheus's text format"
-_KEPT = re.compile(r"(?:kubelet_(?:cpu|memory|topology)_manager_|kubernetes_build_info)", re.ASCII)
+_KEPT = re.compile(r"(?:kubelet_(?:cpu|memory|topology)_manager_|resource_manager_|kubernetes_build_info)", re.ASCII)
 
 
 def read_metrics(where: str, token: Path | None = None, authority: Path | None = None) -> str:

@@ -181,7 +181,7 @@ def test_kep_5526_shared_only_and_empty_pool() -> None:
                 config(**PLR), machine())  # fmt: skip
 
     assert [str(c.cpus) for c in made.pods[0].containers] == [str(made.pods[0].cpus)] * 2
-    assert not made.pods[1].admitted
+    assert made.pods[1].reason == "TopologyAffinityError"
 
 
 def test_kep_5526_container_scope() -> None:

@@ -22,6 +22,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import NodeConfig, read_settings
+from toolkit.model.plan import QosClass
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.scenario import ResizeBehaviour
@@ -79,7 +80,13 @@ def test_resize_beside_static_managers_is_infeasible() -> None:
     """K-gate: a Guaranteed pod cannot be resized unless the gates say so, with the kubelet's words; what no manager
     holds can.
     """
-    assert resize(node(), pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_CPU)
+    subject = node()
+    before = subject.cpu_state
+    assert resize(subject, pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_CPU)
+    assert resize(subject, pod("db", both("2", "64Gi"))).status is ResizeStatus.INFEASIBLE
+    assert subject.cpu_state == before
+    kept = subject.active["db"].containers[0]
+    assert (kept.request("cpu").milli, kept.request("memory").value) == (2000, GIB)
     assert resize(node(), pod("db", both("2", "2Gi"))).status is ResizeStatus.DONE
     memory = Node(
         read_settings(
@@ -186,6 +193,16 @@ def test_clearcfs_takes_quotas_away_by_qos_class() -> None:
     assert "adjusted before start by clearcfs: quota_us 50000 -> -1" in guaranteed.reasons
 
 
+def test_every_adjuster_is_asked() -> None:
+    """Two of them, each for a class of its own."""
+    made = plan([pod("g", both("500m")), pod("b", {"limits": {"cpu": "1"}})], config(), machine())
+    asked = [
+        ClearCfs(qos_classes=frozenset({kind}), name=kind.value) for kind in (QosClass.GUARANTEED, QosClass.BURSTABLE)
+    ]
+
+    assert [one.containers[0].quota_us for one in adjust(made, asked).pods] == [NO_QUOTA, NO_QUOTA]
+
+
 def test_dra_cpus_are_exclusive_and_leave_the_pool() -> None:
     """A claim's CPUs belong to its container; shared containers lose them."""
     made = plan([pod("dra", {}), pod("web", {})], config(), machine())
@@ -212,6 +229,7 @@ def test_dra_claims_cannot_take_owned_cpus_or_be_shared() -> None:
     made = plan([pod("db", both("2")), pod("a", {}), pod("b", {})], config(), machine())
 
     for environments in ({"a/c0": ["DRA_CPUSET_x=1"]}, {"a/c0": ["DRA_CPUSET_x=2"], "b/c0": ["DRA_CPUSET_x=3"]},
+                         {"a/c0": ["DRA_CPUSET_x=2-3"], "b/c0": ["DRA_CPUSET_y=3"]},
                          {"nobody/c0": []}, {"db/c0": ["DRA_CPUSET_x=2"]}):  # fmt: skip
         with pytest.raises(InputError):
             with_dra_claims(made, environments)

@@ -11,7 +11,8 @@ import pytest
 
 from tests.unit.toolkit.allocation.static_policy import INIT, SMT8, admit, container, policy
 from tests.unit.toolkit.allocation.static_policy import pod as simple_pod
-from tests.unit.toolkit.allocation.test_planner import both, config, machine, pod
+from tests.unit.toolkit.allocation.test_planner import GIB, both, config, machine, pod
+from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.allocation.topology.hint import TopologyHint
 from toolkit.allocation.topology.manager import TopologyManager
@@ -204,6 +205,36 @@ def test_conflicting_hints_are_not_decided_in_the_cpus_favour() -> None:
 
     assert admitted
     assert (hint.numa, hint.preferred) == (3, False)
+
+
+def test_a_conflict_is_decided_by_what_both_can_have() -> None:
+    """002's own example: the CPU would prefer node 1 and can do with both, the device is on node 0."""
+    manager = TopologyManager("best-effort", "container", {}, machine())
+
+    hint, admitted = manager.merge(
+        ({"cpu": [TopologyHint(2, True), TopologyHint(3, False)]}, {"nic": [TopologyHint(1, True)]})
+    )
+
+    assert admitted
+    assert hint == TopologyHint(1, False)
+
+
+@pytest.mark.parametrize(
+    ("strict", "text"),
+    [
+        ("false", '{"policyName":"static","defaultCpuSet":"0-63","checksum":1058907510}'),
+        ("true", '{"policyName":"static","defaultCpuSet":"2-15,17-31,34-47,49-63","checksum":4141502832}'),
+    ],
+)
+def test_the_state_files_of_the_proposal_are_written_byte_for_byte(strict: str, text: str) -> None:
+    """STR-1, STR-2: the two files that KEP-4540 shows, with their checksums."""
+    rows = [[cpu, cpu % 32, cpu % 32 // 16, cpu % 32 // 16, None] for cpu in range(64)]
+    shape = Machine.from_vector({"cpus": rows, "numa": [{"id": node, "memory": GIB} for node in range(2)]})
+    options = {"strict-cpu-reservation": strict}
+
+    made = plan([], config(reservedSystemCPUs="0,32,1,33,16,48", cpuManagerPolicyOptions=options), shape)
+
+    assert made.states["cpu_manager_state"] == text
 
 
 @pytest.mark.parametrize("name", ["numMinSharedCPUs", "MinSharedCPUs"])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import json
+import tarfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ from click.testing import CliRunner
 from tests.recordings import CAPTURES
 from toolkit.cli.claims import command as claims_command
 from toolkit.cli.judge import command as judge_command
+from toolkit.model.claims import Isolation
 from toolkit.sources.claims_file import parse_claims
+from toolkit.sources.kubelet.metrics import FILE, gauges
 
 FAULTS: dict[str, set[tuple[str, str, str]]] = {
     "2-g1-just-started": set(),
@@ -148,3 +152,24 @@ def test_the_plain_output_is_a_claims_file(path: Path) -> None:
     for row in document(path)["claims"]:  # type: ignore[attr-defined]
         if not row.get("gone"):
             assert str(printed[row["name"]].cpus or "") == (row["cpus"] or "")
+
+
+WITH_A_BUDGET = [path for path in CAPTURES if moment(path) in ("1-plr-just-started", "2-plr-reconciled")]
+
+
+@pytest.mark.parametrize("path", WITH_A_BUDGET, ids=lambda path: path.name)
+def test_isolation_levels_are_those_that_the_kubelet_counts(path: Path) -> None:
+    """NRM-28: a fresh kubelet has counted by what each container of its only pod with a budget owns CPUs."""
+    with tarfile.open(path) as archive:
+        (name,) = (one for one in archive.getnames() if one.endswith(FILE))
+        samples = gauges(archive.extractfile(name).read().decode())  # type: ignore[union-attr]
+    counted = {
+        kind: value
+        for sample, value in samples.items()
+        for kind in ("pod_exclusive", "pod_shared")
+        if sample.startswith("resource_manager_container_assignments") and kind in sample and '"cpu"' in sample
+    }
+    claims = parse_claims(CliRunner().invoke(claims_command, ["--capture", str(path)]).stdout, "printed")
+    levels = Counter(claim.isolation for claim in claims.claims if claim.container and claim.name.startswith("plr-"))
+
+    assert counted == {"pod_exclusive": levels[Isolation.CONTAINER], "pod_shared": levels[Isolation.POD]}

@@ -25,6 +25,7 @@ from toolkit.allocation.checkpoint.memory import (
     write_memory_checkpoint,
 )
 from toolkit.allocation.cpu.state import CpuState
+from toolkit.allocation.memory.state import MemoryState
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 
@@ -169,6 +170,27 @@ def test_the_gate_may_be_switched_on_but_not_off() -> None:
 
     assert restore_cpu_state(old, "static", pod_level=True) == STATE
     refused(new, pod_level=False)
+
+
+def test_without_the_gate_the_memory_file_of_a_gated_kubelet_is_refused() -> None:
+    """It says what to do: drain the node and delete the file."""
+    text = write_memory_checkpoint("Static", MemoryState(), pod_level=True)
+
+    assert restore_memory_state(text, "Static", pod_level=True) == MemoryState()
+    with pytest.raises(CheckpointError, match="drain this node and delete the memory manager checkpoint file"):
+        restore_memory_state(text, "Static", pod_level=False)
+
+
+def test_an_older_memory_file_is_read_with_the_gate_on() -> None:
+    """KPL-18: switching the gate on migrates what a kubelet without it has written, entries and all."""
+    old = [example for example in MEMORY if not example["PodLevelResourceManagers"]]
+    assert any("entries" in example["content"] for example in old)
+
+    for example in old:
+        with_gate, without = (
+            restore_memory_state(example["content"], policy(example), pod_level=gate) for gate in (True, False)
+        )
+        assert with_gate == without
 
 
 def test_v1_entries_are_found_by_container_id() -> None:

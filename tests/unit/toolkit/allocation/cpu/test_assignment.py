@@ -146,6 +146,7 @@ def test_distribution_is_even_where_packing_is_not() -> None:
         ("0-15", 6, "0-5"),
         ("1-15", 6, "1,4-7,2"),  # a whole cache, and two from one other
         ("0,4,8,12", 2, "0,4"),  # no cache can hold it: packed
+        ("0,4-7", 3, "4-6"),  # packing would begin with the core that is free elsewhere
     ],
 )
 def test_caches(free: str, count: int, taken: str) -> None:

@@ -78,7 +78,54 @@ def test_classes_are_found() -> None:
     }
     assert set(classes_by_threads(SMT8)) == {"performance"}
     kernel = (CoreType(name="core", cpus=CpuSet.parse("0-3")), CoreType(name="atom", cpus=CpuSet.parse("4-5")))
-    assert set(classes_by_kernel(kernel)) == {"performance", "efficiency"}
+    assert {name: str(cpus) for name, cpus in classes_by_kernel(kernel).items()} == {
+        "performance": "0-3",
+        "efficiency": "4-5",
+    }
+
+
+def test_a_containers_wish_goes_before_its_pods() -> None:
+    """The pod requires efficiency cores, this container of it a performance core."""
+    wish = CoreClassPlugin(classes_by_threads(HYBRID), required={"a": "efficiency", "a/c": "performance"})
+    plugged = policy(HYBRID, wish, StaticPlugin())
+
+    assert str(admit(plugged, plugged.start(None), pod("a", "2")).cpus_of("a", "c")) == "0-1"
+
+
+def test_a_class_is_taken_near_the_hint() -> None:
+    """Of two nodes with performance cores, the one that the Topology Manager chose."""
+    rows = [[cpu, cpu // 2 if cpu < 8 else cpu, 0, cpu % 8 // 4 if cpu < 8 else cpu % 2, None] for cpu in range(12)]
+    on = Machine.from_vector({"cpus": rows, "numa": []})
+    plugged = policy(on, CoreClassPlugin(classes_by_threads(on), preferred={"a": "performance"}))
+    subject = pod("a", "2")
+    state = plugged.allocate(plugged.start(None), subject, subject.containers[0], 0b10)
+
+    assert str(state.cpus_of("a", "c")) == "4-5"
+
+
+class Wish(BasePlugin):
+    """Proposes CPU 4 and CPU 9, and rates 9."""
+
+    def __init__(self, name: str, rate: float | None) -> None:
+        self.name, self.rate, self.heard = name, rate, list[str]()
+
+    def select(self, ask: CpuAsk, cpus: CpuSet, scores: Mapping[int, float]) -> Iterable[CpuSet]:
+        return [CpuSet.of([cpu]) for cpu in (4, 9)]
+
+    def score(self, ask: CpuAsk, choice: CpuSet) -> float | None:
+        return self.rate if 9 in choice else 0.0
+
+    def allocate(self, ask: CpuAsk, choice: CpuSet) -> None:
+        self.heard.append(str(choice))
+
+
+def test_one_plugin_forbids_what_another_loves() -> None:
+    """``None`` is no low score; and every plugin hears what was taken."""
+    forbids, loves = Wish("forbids", None), Wish("loves", 5.0)
+    plugged = policy(HYBRID, forbids, loves)
+
+    assert str(admit(plugged, plugged.start(None), pod("a", "1")).cpus_of("a", "c")) == "4"
+    assert forbids.heard == loves.heard == ["4"]
 
 
 def test_required_class() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
+from toolkit.allocation.plugins.protocol import BasePlugin
+from toolkit.allocation.plugins.registry import BUILT_IN, Factory
 from toolkit.errors import InputError
 from toolkit.model.node_config import read_settings
 from toolkit.model.plan import Plan
@@ -44,6 +48,41 @@ def test_a_plugin_places_containers_by_core_class() -> None:
     }
 
     assert found == {"db": "0-1", "logs": "4-5"}
+
+
+def test_pods_that_require_a_class_are_served_first() -> None:
+    """Sort: the logger came first and could have gone elsewhere; the plan keeps the order of the pods."""
+    pods = [pod("logs", "4"), pod("db", "4")]
+    config = read_settings({"cpuManagerPolicy": "static", "reservedSystemCPUs": "7"}, "kubelet")
+    classes = {"required": {"db": "performance"}, "preferred": {"logs": "performance"}}
+
+    made = plan(pods, config, HYBRID, cpu_plugins={"core-classes": classes})
+
+    assert [(one.name, one.admitted) for one in made.pods] == [("logs", False), ("db", True)]
+    assert str(made.pods[1].containers[0].cpus) == "0-3"
+
+
+class Forgetful(BasePlugin):
+    """Loses the pods that wait."""
+
+    name = "forgetful"
+
+    def sort(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        return pods[:1]
+
+
+def test_a_plugin_that_loses_a_pod_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that is served never, or twice, is nobody's decision."""
+    monkeypatch.setitem(dict_of_plugins(), "forgetful", lambda machine, settings: Forgetful())
+
+    with pytest.raises(InputError, match=r"CPU plugin forgetful: sort\(\) returned 1 pods"):
+        planned("static", cpu_plugins={"forgetful": {}})
+
+
+def dict_of_plugins() -> dict[str, Factory]:
+    """Return the built-in plugins."""
+    assert isinstance(BUILT_IN, dict)
+    return BUILT_IN
 
 
 def test_an_unknown_plugin_is_an_input_error() -> None:

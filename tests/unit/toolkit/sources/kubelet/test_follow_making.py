@@ -19,7 +19,7 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
 from toolkit.sources.kubelet.follow import EVERY_MAX_S, EVERY_S, TURNS, KubeletSource
-from validators import view
+from validators.queries import view
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups, picture_metrics, picture_rejections, view
+from validators.layers import metrics, rejections
+from validators.placement import groups
+from validators.queries import view
 
 Finding = tuple[Outcome, str]
 
@@ -44,8 +46,8 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
         for claim in claims.claims
         if view.is_workload(claim)
     ]
-    verdicts += picture_metrics.check(rule, evidence)
-    verdicts += picture_rejections.check(rule, evidence)
+    verdicts += metrics.check(rule, evidence)
+    verdicts += rejections.check(rule, evidence)
     if verdicts:
         return tuple(verdicts)
     reason = "no layer speaks about any container"

@@ -13,8 +13,9 @@ from toolkit.model.claims import Alignment, Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome
-from validators import groups, view
-from validators.alignment import NOT_GIVEN, sets_in_force
+from validators.placement import groups
+from validators.placement.alignment import NOT_GIVEN, sets_in_force
+from validators.queries import view
 
 Found = tuple[Outcome, str]
 Nodes = dict[int, CpuSet]

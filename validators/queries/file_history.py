@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
-from validators import view
+from validators.queries import view
 
 SETUP_NS = 2 * view.NANOSECONDS
 """Within this a runtime has written the files of a cgroup that it made: two readings."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence
-from validators import file_history, view
+from validators.queries import file_history, view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, UsageBin
 from toolkit.model.verdict import Measure, Outcome
-from validators import bandwidth, view
-from validators.bandwidth import Bound, Conditions, Limit
+from validators.queries import view
+from validators.quota import bandwidth
+from validators.quota.bandwidth import Bound, Conditions, Limit
 from validators.wording import listed
 
 DEMAND_MARGIN = 0.05

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, ThreadMask
-from validators import view
+from validators.queries import view
 from validators.witness import Witness
 
 SWITCH_EDGE_NS = 1_000

@@ -17,7 +17,8 @@ from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.evidence.following import GivingBack
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import file_history, hotplug, picture_metrics, view, writers
+from validators.layers import metrics
+from validators.queries import file_history, hotplug, view, writers
 from validators.wording import seconds
 
 GUARD_NS = 3 * view.NANOSECONDS
@@ -68,7 +69,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
             masks=_present(claim, evidence, masks.get(claim.name, [])),
         )
         verdicts.append(_judge(rule, claim, claims, evidence, said, back.get(claim.name, [])))
-    verdicts += picture_metrics.check_live(rule, evidence)
+    verdicts += metrics.check_live(rule, evidence)
     if verdicts:
         return tuple(verdicts)
     reason = "no layer speaks about any container"

@@ -15,7 +15,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
-from validators.once import asked_often
+from validators.queries.once import asked_often
 
 PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
 """Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.runtimes import INIT_NAMES
-from validators import view
-from validators.trust import FOLLOW_GAP_NS
+from validators.credibility.trust import FOLLOW_GAP_NS
+from validators.queries import view
 from validators.wording import milliseconds
 
 INIT_NS = 1_600_000_000

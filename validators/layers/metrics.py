@@ -7,13 +7,18 @@ Source: kubelet metrics documentation; docs/facts.md K-kubelet-9.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.evidence.following import ALLOCATION_ERRORS
 from toolkit.model.layers import Layer
 from toolkit.model.state_files import CpuStateFile
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import checkpoint_cpu, groups, view
+from validators.placement import groups
+from validators.queries import view
+from validators.state_files import cpu_state
 from validators.wording import seconds
 
 SUBJECT = "kubelet metrics"
@@ -33,7 +38,7 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
         return []
     if cpu.problem or not cpu.checksum_ok:
         return []  # Rule checkpoint says what is wrong with the file.
-    if checkpoint_cpu.fresh(cpu):
+    if cpu_state.fresh(cpu):
         return []  # The gauges are those of before, or of nothing yet.
     try:
         owned = _union(cpu)
@@ -70,6 +75,7 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
     if not evidence.gauges:
         return []
     failed, open_, measures = "", "", dict[str, Measure]()
+    before, since_ns = list[str](), 0
     for one in evidence.gauges:
         last = one is evidence.gauges[-1]
         if one.problem:
@@ -78,8 +84,11 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
             continue
         measures["exclusive_cpus"] = str(one.assigned)
         wrong = _wrong(one.values, one.assigned, one.shared, evidence)
-        text = f"metrics and {Layer.CHECKPOINT} differ since {seconds(one.since_ns)}: {'; '.join(wrong)}"
-        if wrong and one.until_ns - one.since_ns >= LASTS_NS:
+        # The same difference lasts although a counter beside it goes on.
+        since_ns = since_ns if wrong == before else one.since_ns
+        before = wrong
+        text = f"metrics and {Layer.CHECKPOINT} differ since {seconds(since_ns)}: {'; '.join(wrong)}"
+        if wrong and one.until_ns - since_ns >= LASTS_NS:
             failed = failed or text
         elif wrong and last:
             open_ = open_ or f"{text}; the state may have changed between the two readings"
@@ -90,7 +99,24 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
         reason = "the state file says nothing that they could be compared with"
         return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.SKIPPED, reason=reason, measures=measures)]
     reason = f"the gauges agree with {Layer.CHECKPOINT}"
+    refused = _allocation_errors(evidence)
+    if refused:
+        measures["allocation_errors"] = refused
+        reason += f"; {refused} allocations of the resource managers failed in the window"
     return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.PASSED, reason=reason, measures=measures)]
+
+
+def _allocation_errors(evidence: Evidence) -> int:
+    """Count the allocations that failed between the window's readings; a kubelet that restarts counts from zero again.
+
+    Source: KEP-5526, "Monitoring Requirements": a spike of it is the first reason to roll back.
+    """
+    counts = [
+        sum(value for name, value in one.values.items() if name.startswith(ALLOCATION_ERRORS))
+        for one in evidence.gauges
+        if not one.problem
+    ]
+    return round(sum(max(later - earlier, 0) for earlier, later in pairwise(counts)))
 
 
 def _wrong(metrics: dict[str, float], owned: CpuSet, shared: CpuSet | None, evidence: Evidence) -> list[str]:

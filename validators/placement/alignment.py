@@ -13,7 +13,8 @@ from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators import groups, view
+from validators.placement import groups
+from validators.queries import view
 from validators.rule import Judgement
 
 Judge = Callable[[Claim], Verdict]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence
-from validators import view
+from validators.queries import view
 
 
 def without_departed(claims: ClaimSet, evidence: Evidence) -> ClaimSet:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Transition
-from validators import view
+from validators.queries import view
 
 FOREVER = 1 << 62
 Span = tuple[int, int]

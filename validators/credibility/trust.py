@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Canary, Evidence
 from toolkit.model.verdict import Outcome, Verdict
-from validators import file_history, view
-from validators.agreement import disagreements
-from validators.contradictions import contradictions
-from validators.once import asked_often
+from validators.credibility.agreement import disagreements
+from validators.credibility.contradictions import contradictions
+from validators.queries import file_history, view
+from validators.queries.once import asked_often
 from validators.witness import Witness
 
 ALL = frozenset(Witness)

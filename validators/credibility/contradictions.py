@@ -7,7 +7,7 @@ Only parts are compared with their whole, counted at the same place by the same 
 was outside with how often its tasks were switched out. A stay outside is counted when it is seen, also by the sampler
 or where its task was moved into the claim and out again in the middle of an interval; a switch is counted where an
 interval ends, for the claim that the task has then. Two witnesses of one quantity are a matter of
-:mod:`validators.agreement`: they may differ, and which is wrong is not proved.
+:mod:`validators.credibility.agreement`: they may differ, and which is wrong is not proved.
 """
 
 from __future__ import annotations

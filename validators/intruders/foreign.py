@@ -14,7 +14,8 @@ from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Measure, Offender
-from validators import being_made, possession, view
+from validators.intruders import being_made, possession
+from validators.queries import view
 from validators.wording import listed, milliseconds
 
 UNCLAIMED = "(no claim)"

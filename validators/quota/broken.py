@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from toolkit.model.evidence import BandwidthUse, CgroupFiles
 from toolkit.model.verdict import Outcome
-from validators import bandwidth, file_history, view
-from validators.bandwidth import Conditions, Limit
-from validators.quota_case import Case, Finding, conditions_of, failed, undecided
+from validators.queries import file_history, view
+from validators.quota import bandwidth
+from validators.quota.bandwidth import Conditions, Limit
+from validators.quota.case import Case, Finding, conditions_of, failed, undecided
 
 BIN_ERROR_RATIO = 0.02
 """Interrupt time that the ledger counts and the task clock does not."""

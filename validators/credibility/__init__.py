@@ -1,0 +1,1 @@
+"""What evidence may be believed to show: doubts, the two witnesses, contradictions."""

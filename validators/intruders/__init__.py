@@ -1,0 +1,1 @@
+"""Tasks on CPUs that are not theirs."""

@@ -1,0 +1,1 @@
+"""Where CPU sets lie: cores, caches, nodes and sockets."""

@@ -1,0 +1,1 @@
+"""What rules of every kind ask of evidence."""

@@ -1,0 +1,1 @@
+"""The kubelet's state files, judged: what ``checkpoint`` asks."""
