@@ -29,7 +29,7 @@ from toolkit.model.plan import Plan
 from toolkit.model.result import Result, make_result
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
-from toolkit.model.serde import MAX_FILE_BYTES, from_data, printable_json, to_data
+from toolkit.model.serde import MAX_FILE_BYTES, from_data, to_json
 from toolkit.model.verdict import Verdict
 from toolkit.regular_file import read_regular
 
@@ -236,9 +236,7 @@ def _schema(stage: str) -> str:
 
 
 def _text(stage: str, value: object) -> str:
-    data = to_data(value)
-    assert isinstance(data, dict)
-    return printable_json(pydantic_core.to_json({"schema": _schema(stage), **data}, indent=1).decode()) + "\n"
+    return to_json(value, indent=1, schema=_schema(stage)) + "\n"
 
 
 def _save(run: Path, stage: str, value: object) -> Path:

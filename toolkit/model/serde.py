@@ -23,6 +23,7 @@ T = TypeVar("T")
 CpuId = Annotated[int, Field(ge=0, le=MAX_ID)]
 """A CPU's id in a file: one that fits in a :class:`~toolkit.model.cpuset.CpuSet`."""
 _NOT_ASCII = re.compile(r"[^\n -~]+")
+_PLAIN = bytes([ord("\n"), *range(ord(" "), ord("~") + 1)])
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
 stage_value = with_config(ConfigDict(extra="forbid"))
@@ -72,15 +73,18 @@ def _shown(found: object) -> str:
     return f" (found {str(found)[:60]!r})"
 
 
-def to_json(value: object, indent: int | None = None) -> str:
-    """Write a stage value as JSON text of printable characters."""
-    adapter = _adapter(type(value))
+def to_json(value: object, indent: int | None = None, *, schema: str = "") -> str:
+    """Write a stage value as JSON text of printable characters. :param schema: the first key, where there is one."""
+    data = _adapter(type(value)).dump_python(value, mode="json")
+    if schema:
+        data = {"schema": schema, **data}
     try:
-        return printable_json(adapter.dump_json(value, indent=indent).decode())
+        text = pydantic_core.to_json(data, indent=indent, inf_nan_mode="null")
     except PydanticSerializationError:
         # A text that is no UTF-8, which no reader should have let in: rather spelt late than evidence lost.
-        data = _spelt(adapter.dump_python(value, mode="json"))
-        return printable_json(pydantic_core.to_json(data, indent=indent).decode())
+        text = pydantic_core.to_json(_spelt(data), indent=indent, inf_nan_mode="null")
+    # The evidence of a node of hundreds of claims is megabytes, and hardly ever has one that cannot be printed.
+    return printable_json(text.decode()) if text.translate(None, _PLAIN) else text.decode("ascii")
 
 
 def printable_json(text: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from toolkit.model.blind_spots import ScanGap
 from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
@@ -128,7 +129,7 @@ def levels_of(claim: Claim, evidence: Evidence) -> list[BandwidthUse]:
     Cgroups that run no tasks themselves are read as ancestors of the claims below them: the rows of one such claim,
     from this level on.
     """
-    own = [row for row in evidence.bandwidth if row.claim == claim.name]
+    own = list(_bandwidth_by_claim(evidence).get(claim.name, ()))
     if own or claim.kind.carries_tasks:
         return own
     found = next((row for row in evidence.bandwidth if row.cgroup == claim.cgroup), None)
@@ -182,23 +183,38 @@ def layered(claim: Claim, evidence: Evidence) -> bool:
     A container that came or went within the window may be gone before any layer was read of it: its pool's promise may
     have grown meanwhile, which nobody has to follow at once.
     """
-    return evidence.following is not None and (
-        passing(claim, evidence)
-        or any(row.claim == claim.name and row.layer in (Layer.CHECKPOINT, Layer.RUNTIME) for row in evidence.layers)
-    )
+    return evidence.following is not None and (passing(claim, evidence) or claim.name in _stated(evidence))
+
+
+@asked_often
+def _stated(evidence: Evidence) -> frozenset[str]:
+    """Return the claims whose CPUs a layer of the node states."""
+    return frozenset(row.claim for row in evidence.layers if row.layer in (Layer.CHECKPOINT, Layer.RUNTIME))
 
 
 def passing(claim: Claim, evidence: Evidence) -> bool:
     """Return whether a claim that is followed came or went in this window."""
-    return evidence.following is not None and any(
-        change.claim == claim.name and change.what in ("claim-added", "claim-removed")
-        for change in evidence.transitions
-    )
+    return evidence.following is not None and claim.name in _passing(evidence)
+
+
+@asked_often
+def _passing(evidence: Evidence) -> frozenset[str]:
+    return frozenset(row.claim for row in evidence.transitions if row.what in ("claim-added", "claim-removed"))
+
+
+@asked_often
+def _bandwidth_by_claim(evidence: Evidence) -> dict[str, list[BandwidthUse]]:
+    return by_claim(evidence.bandwidth)
+
+
+@asked_often
+def _gaps_by_claim(evidence: Evidence) -> dict[str, list[ScanGap]]:
+    return by_claim(evidence.coverage.scan_gaps)
 
 
 def scan_measures(claim: Claim, evidence: Evidence) -> dict[str, Measure]:
     """Return how closely the claim's threads were looked at, where that was measured."""
-    gaps = [gap for gap in evidence.coverage.scan_gaps if gap.claim == claim.name]
+    gaps = _gaps_by_claim(evidence).get(claim.name)
     if not gaps:
         return {}
     worst = max(gaps, key=lambda gap: gap.longest_ns)
