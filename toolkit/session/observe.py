@@ -147,7 +147,7 @@ class Observation:
         with self._lock:
             planted = self._planted_so_far()
             readings = self.observer.read_so_far()
-            return self._observed(readings, planted, self._pair.cpu).evidence
+            return self._observed(readings, planted, self._pair.cpu, self._changes).evidence
 
     def close(self) -> Observed:
         """Close the window and return everything observed."""
@@ -155,7 +155,7 @@ class Observation:
             planted = self._planted_so_far()
             readings = self.observer.end_window()
             self._hear(self._ask(), readings)
-            return self._observed(readings, planted, self._pair.cpu)
+            return self._observed(readings, planted, self._pair.cpu, self._changes)
 
     def turn(self) -> Observed:
         """Close the window, open the next at the same moment, and return everything observed in the first."""
@@ -166,10 +166,13 @@ class Observation:
             ended = self.observer.turn_window()
             heard = self._ask()
             self._planted = canary.planted_switches(self._pair, self._root)
+            changes, self._changes = self._changes, []
             readings = self.observer.read_ended(ended)
-            self._hear(heard, readings)  # what was reported while it was read; the positive control may be among it
-            done = self._observed(readings, planted, cpu)
-            self._changes.clear()
+        # What was reported while it was read; the positive control may be among it. The node may take a second: who
+        # wants to see the new window meanwhile does not wait.
+        self._hear(heard, readings)
+        with self._lock:
+            done = self._observed(readings, planted, cpu, changes)
             self._escapes = {number: one for number, one in self._escapes.items() if number > ended.number}
             return done
 
@@ -205,13 +208,15 @@ class Observation:
         now = canary.planted_switches(self._pair, self._root)
         return {name: now[name] - self._planted[name] for name in now}
 
-    def _observed(self, readings: Readings, planted: dict[str, int], cpu: int) -> Observed:
+    def _observed(
+        self, readings: Readings, planted: dict[str, int], cpu: int, changes: Sequence[ClaimChange]
+    ) -> Observed:
         return compose(
             readings,
             cpu=cpu,
             planted=planted,
             reported=self._escapes.get(readings.frame.number),
-            changes=tuple(self._changes),
+            changes=tuple(changes),
             word=self._word(readings.frame),
         )
 

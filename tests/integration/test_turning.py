@@ -1,0 +1,43 @@
+"""The end of a window while the node is asked once more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from toolkit.model.claims import ClaimSet
+from toolkit.session import observe
+from toolkit.session.prepared import Prepared
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_new_window_is_seen_while_the_node_is_asked(kept: Prepared) -> None:
+    """A scrape need not wait for the node's answer: here the answer waits for the scrape."""
+    seen = threading.Event()
+    answers: list[bool] = []
+
+    def look() -> None:
+        opened.snapshot()
+        seen.set()
+
+    looker = threading.Thread(target=look)
+
+    def ask() -> Callable[[], bool]:
+        looker.start()
+
+        def heard() -> bool:
+            answers.append(seen.is_set())
+            return answers[-1]
+
+        return heard
+
+    window = observe.Window(run_id="turning", duration_s=None, prepared=kept, ask=ask)
+    with observe.observation(ClaimSet(claims=()), window) as opened:
+        opened.wait(4.0)  # the node is waited for during half of the window at most
+        opened.turn()
+        looker.join()
+
+    assert answers[-1]
