@@ -1,8 +1,8 @@
 """From the command to the first switch that is judged, and what the observer holds then: aim 700 ms and 90 MB.
 
 Run as root: ``python tests/benchmarks/bench_start.py [--times 5]``. Watches one cgroup of its own for half a second,
-each time in a process of its own. Prints one JSON document: milliseconds from the command to the window's begin, CPU time of
-all of it, and the largest resident set; the first row is apart, because it may have to compile.
+each time in a process of its own. Prints one JSON document: milliseconds from the command to the window's begin, CPU
+time of all of it, and the largest resident set; the first row is apart, because it may have to compile.
 """
 
 from __future__ import annotations
