@@ -6,7 +6,7 @@ Source: ``docs/principles.md``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.serde import stage_value
@@ -24,11 +24,29 @@ class ClaimChange:
     claim: Claim
 
 
-def in_force(claims: ClaimSet, changes: Iterable[ClaimChange]) -> ClaimSet:
-    """Return what is promised after the changes, in the order in which they were made.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimsInForce(ClaimSet):
+    """What is promised at the end of a window. CPU sets have epochs (transitions); what else bound before is kept here.
 
-    Rules judge by this: what bound before a change, and until when, is in the transitions of the evidence.
+    :param history: name -> what the claim promised from the window's begin on (0), and from each change on.
     """
-    named = {claim.name: claim for claim in claims.claims}
-    named.update({change.claim.name: change.claim for change in changes})
-    return replace(claims, claims=tuple(named.values()))
+
+    history: dict[str, tuple[ClaimChange, ...]] = field(default_factory=dict)
+
+
+def in_force(claims: ClaimSet, changes: Iterable[ClaimChange]) -> ClaimSet:
+    """Return what is promised after the changes, in the order in which they were made."""
+    history = {claim.name: [ClaimChange(at_ns=0, claim=claim)] for claim in claims.claims}
+    for change in changes:
+        history.setdefault(change.claim.name, []).append(change)
+    values = {name: getattr(claims, name) for name in ClaimSet.__dataclass_fields__}
+    return ClaimsInForce(
+        **values | {"claims": tuple(versions[-1].claim for versions in history.values())},
+        history={name: tuple(versions) for name, versions in history.items()},
+    )
+
+
+def versions(claims: ClaimSet, claim: Claim) -> tuple[ClaimChange, ...]:
+    """Return what a claim promised through the window, and from when on, in order; the last is in force at its end."""
+    whole = (ClaimChange(at_ns=0, claim=claim),)
+    return claims.history.get(claim.name, whole) if isinstance(claims, ClaimsInForce) else whole

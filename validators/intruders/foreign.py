@@ -7,7 +7,7 @@ Source: docs/principles.md; docs/facts.md K9, K13, K-kubelet-8; docs/facts.md, "
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy
@@ -99,12 +99,15 @@ def foreign_use(
     is_owner: Callable[[Claim, int], bool],
     gained: CpuSet | None = None,
     owner: Claim | None = None,
+    spans: Sequence[possession.Span] = possession.ALWAYS,
 ) -> ForeignUse:
     """Collect the tasks that ran on ``cpus`` without owning the CPU.
 
     :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated. ``None``:
         the CPUs never change hands, so all time counts.
     :param owner: whose CPUs they are: a claim that had a CPU only before or after the owner did is not foreign there.
+    :param spans: when they were the owner's. A task without a claim that came after the last of them breaks nothing;
+        one that came between two, or before the first, may have stayed.
     """
     by_name = {claim.name: claim for claim in claims.claims}
     details = view.by_claim(evidence.offenders)
@@ -134,7 +137,11 @@ def foreign_use(
     for intruder in sorted(evidence.intruders, key=lambda row: (row.cpu, row.tid, row.owner, row.comm, row.total_ns)):
         if intruder.cpu not in cpus:
             continue
+        if all(intruder.first_at_ns >= end for _, end in spans):
+            continue
         name, doubt = starts.excuse(intruder)
+        if not (doubt or name) and not any(begin <= intruder.first_at_ns < end for begin, end in spans):
+            doubt = _undated(claims, intruder, owner)
         if doubt:
             found.blurred.append(doubt)
         elif name:
@@ -142,6 +149,17 @@ def foreign_use(
         else:
             _unclaimed(found, claims, intruder, is_owner)
     return found
+
+
+def _undated(claims: ClaimSet, intruder: Intruder, owner: Claim | None) -> str:
+    """Return why the time of a task counts neither for nor against anybody; empty: its kind breaks no promise."""
+    breaks = {OwnerClass.FOREIGN_POD}
+    if claims.policy is ExclusivePolicy.STRICT_ISOLATION:
+        breaks |= {OwnerClass.SYSTEM, OwnerClass.KTHREAD}
+    if intruder.owner not in breaks:
+        return ""
+    whose = f" while it was not `{owner.name}`'s" if owner else ""
+    return f"{intruder.comm} ({intruder.tid}) came to CPU {intruder.cpu}{whose}, and may have stayed"
 
 
 def _ran(row: CpuUse) -> bool:

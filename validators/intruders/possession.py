@@ -8,13 +8,53 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from toolkit.model.claims import Claim
+from toolkit.model.claim_changes import versions
+from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Transition
 from validators.queries import view
 
+ADDED, REMOVED = "claim-added", "claim-removed"
 FOREVER = 1 << 62
 Span = tuple[int, int]
+ALWAYS: tuple[Span, ...] = ((-FOREVER, FOREVER),)
+
+
+def lives(claim: Claim, transitions: Iterable[Transition]) -> list[Span]:
+    """Return when the claim was watched: a container that restarts is the same claim in another life."""
+    mine = [change for change in transitions if change.claim == claim.name and change.what in (ADDED, REMOVED)]
+    events = sorted((change.start_at_ns, change.what == ADDED) for change in mine)
+    since: int | None = None if events and events[0][1] else -FOREVER
+    found: list[Span] = []
+    for at_ns, begins in events:
+        if begins:
+            since = at_ns if since is None else since
+        elif since is not None:
+            found.append((since, at_ns))
+            since = None
+    return found if since is None else [*found, (since, FOREVER)]
+
+
+def owned(claims: ClaimSet, claim: Claim, transitions: Iterable[Transition]) -> list[Span]:
+    """Return when the claim owned its CPUs: it was there, and they were promised to it or its pod alone."""
+    promised = versions(claims, claim)
+    begins = [-FOREVER, *(one.at_ns for one in promised[1:])]
+    own = [
+        (begin, end)
+        for one, begin, end in zip(promised, begins, [*begins[1:], FOREVER], strict=True)
+        if one.claim.isolation is not Isolation.HOST and one.claim.cpus is not None
+    ]
+    there = lives(claim, transitions)
+    return [(max(a[0], b[0]), min(a[1], b[1])) for a in own for b in there if max(a[0], b[0]) < min(a[1], b[1])]
+
+
+def changed_hands(claim: Claim, transitions: Iterable[Transition]) -> CpuSet:
+    """Return CPUs that became the claim's or ceased to be while we watched: its set changed, it began, or it ended."""
+    return CpuSet.union(
+        (change.cpus_before or CpuSet()) ^ (change.cpus_after or CpuSet())
+        for change in transitions
+        if change.claim == claim.name and change.cause in view.PLANNED_CAUSES
+    )
 
 
 def apart(owner: Claim, other: Claim, cpu: int, transitions: Iterable[Transition]) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators.intruders import foreign
+from validators.intruders import foreign, possession
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -19,21 +18,27 @@ ID = "exclusive-cpus"
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim whose CPUs belong to its container or its pod."""
     return tuple(
-        _judge(claim, claims, evidence)
+        _judge(owner, claims, evidence)
         for claim in claims.claims
-        if claim.isolation is not Isolation.HOST and claim.cpus is not None
+        for owner in [one.claim for one in versions(claims, claim) if _owns(one.claim)][-1:]
     )
+
+
+def _owns(claim: Claim) -> bool:
+    return claim.isolation is not Isolation.HOST and claim.cpus is not None
 
 
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     cpus = claim.cpus or CpuSet()
+    spans = possession.owned(claims, claim, evidence.transitions)
     seen = foreign.foreign_use(
         claims,
-        _while_it_was_there(claim, evidence),
+        evidence,
         cpus,
         lambda other, cpu: _shares(claim, other, cpu),
-        _changed_hands(claim, evidence),
+        possession.changed_hands(claim, evidence.transitions),
         claim,
+        spans,
     )
     strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
     violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
@@ -53,7 +58,8 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     unknown = seen.of(OwnerClass.UNKNOWN)
     if unknown:
         return verdict(Outcome.UNDECIDED, f"it is not known whose task {_names(unknown)} on CPU {unknown[0].cpu} is")
-    until = f" until `{claim.name}` ended" if _ends(claim, evidence) else ""
+    ended = not spans or spans[-1][1] != possession.FOREVER
+    until = f" until `{claim.name}` {'ended' if _gone(claim, evidence) else 'gave them up'}" if ended else ""
     measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
     blind = "" if claims.pods_root or strict else " (no pods root given: a task without a claim may be a pod's)"
     return verdict(Outcome.PASSED, f"CPUs {cpus} {measures['hosted']}{blind}")
@@ -72,25 +78,8 @@ def _shares(owner: Claim, other: Claim, cpu: int) -> bool:
     return other.isolation is Isolation.CONTAINER and other.cpus is not None and cpu in other.cpus
 
 
-def _changed_hands(claim: Claim, evidence: Evidence) -> CpuSet:
-    """CPUs that became this claim's or ceased to be while we watched: its set changed, it was made, or it ended."""
-    return CpuSet.union(
-        (change.cpus_before or CpuSet()) ^ (change.cpus_after or CpuSet())
-        for change in evidence.transitions
-        if change.claim == claim.name and change.cause in view.PLANNED_CAUSES
-    )
-
-
-def _while_it_was_there(claim: Claim, evidence: Evidence) -> Evidence:
-    """Leave out tasks without a claim that came when the claim had ended: the CPUs were another's by then."""
-    ends = _ends(claim, evidence)
-    if not ends:
-        return evidence
-    return replace(evidence, intruders=tuple(row for row in evidence.intruders if row.first_at_ns < max(ends)))
-
-
-def _ends(claim: Claim, evidence: Evidence) -> list[int]:
-    return [t.start_at_ns for t in evidence.transitions if t.claim == claim.name and t.what == "claim-removed"]
+def _gone(claim: Claim, evidence: Evidence) -> bool:
+    return all(end != possession.FOREVER for _, end in possession.lives(claim, evidence.transitions))
 
 
 def _names(stays: list[Offender]) -> str:
@@ -125,8 +114,9 @@ RULE = Rule(
             ran there, and everything else that did, by class.
         """),
         tolerance=prose("""
-            Violations: none. On a CPU that changed hands during the window only intervals after the change count; time
-            that cannot be dated makes the verdict undecided.
+            Violations: none. On a CPU that changed hands during the window only time in which it was the claim's
+            counts; time that cannot be dated makes the verdict undecided. A container that restarts, or ceases to own
+            its CPUs, is judged for as long as it owned them.
 
             On a node that is followed a container's runtime enters the new cgroup before it pins it. That breaks
             nothing where the container is watched within 27 s (12 s, the longest that `runc init` was seen to sit

@@ -7,7 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators.credibility.trust import is_still
-from validators.intruders import foreign
+from validators.intruders import foreign, possession
 from validators.placement import groups
 from validators.placement.alignment import judge_asked, not_given, sets_in_force
 from validators.queries import view
@@ -50,7 +50,9 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         evidence,
         threads,
         lambda other, _cpu: view.same_pod(claim, other) or view.inside(other, claim),
-        _gained(claim, evidence),
+        possession.changed_hands(claim, evidence.transitions),
+        claim,
+        possession.owned(claims, claim, evidence.transitions),
     )
     strangers += [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
     measures |= seen.measures()
@@ -109,15 +111,6 @@ def _distinct(claim: Claim, evidence: Evidence) -> Verdict:
                 return not_given(ID, claim, text, measures)
             return verdict(Outcome.FAILED, text)
     return verdict(Outcome.PASSED, f"CPUs {claim.cpus or sets[-1][1]} lie on different cores")
-
-
-def _gained(claim: Claim, evidence: Evidence) -> CpuSet:
-    """CPUs that became the claim's while we watched: time of others there cannot be dated."""
-    gained = CpuSet()
-    for change in evidence.transitions:
-        if change.claim == claim.name and change.cpus_after is not None:
-            gained = gained | (change.cpus_after - (change.cpus_before or CpuSet()))
-    return gained
 
 
 RULE = Rule(

@@ -24,7 +24,7 @@ def test_the_last_change_is_in_force() -> None:
     changes = tuple(ClaimChange(at_ns=at, claim=claim) for at, claim in enumerate((none, new, narrow)))
 
     assert in_force(claims, changes).claims == (narrow, claims.claims[1], new)
-    assert in_force(claims, ()) == claims
+    assert in_force(claims, ()).claims == claims.claims
 
 
 def test_rules_judge_by_what_is_in_force() -> None:
