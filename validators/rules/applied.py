@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from toolkit.model.cgroup_manager import systemd_wrote
+from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
@@ -18,6 +19,8 @@ from validators.witness import Witness
 
 ID = "applied"
 _EVER_NS = -(1 << 62)
+UNREAD_NS = 15 * view.NANOSECONDS
+"""So long a node may go unread before what it promises now is known."""
 PAGE_BYTES = 65_536
 """The largest page size in use: the kernel rounds memory limits down to whole pages."""
 _FILES = {
@@ -44,10 +47,14 @@ class _Reading:
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the control files of every claim."""
     transitions = view.by_claim(evidence.transitions)
-    return tuple(_judge(claim, evidence, transitions.get(claim.name, [])) for claim in claims.claims)
+    return tuple(
+        _judge(claim, evidence, transitions.get(claim.name, []), versions(claims, claim)) for claim in claims.claims
+    )
 
 
-def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> Verdict:
+def _judge(
+    claim: Claim, evidence: Evidence, transitions: list[Transition], promised: tuple[ClaimChange, ...]
+) -> Verdict:
     changes = view.mask_changes(claim.name, transitions)
     reading = _Reading()
     for when, files, epoch in (
@@ -58,11 +65,11 @@ def _judge(claim: Claim, evidence: Evidence, transitions: list[Transition]) -> V
         if found is None:
             reading.unread.append(f"the files of {claim.cgroup} were not read {when} the window")
             continue
-        earlier = when == "before" and _since(claim, evidence) > 0
+        good = _promised_at(0 if when == "before" else evidence.duration_ns, promised)
         cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
-        _compare(reading, claim, found, cpus, when, earlier=earlier)
+        _compare(reading, good, found, cpus, when)
     reading.measures["files_compared_count"] = reading.compared
-    drifts = _drifts(reading, claim, evidence)
+    drifts = _drifts(reading, claim, evidence, promised)
     lives = file_history.lives(claim, evidence)
     verdict = Judgement(ID, claim.name, reading.measures)
     if drifts and not reading.wrong:
@@ -105,20 +112,29 @@ def _writer(reading: _Reading, claim: Claim, evidence: Evidence, drifts: tuple[f
     return writers.of(claim, evidence, files, reading.measures, seen_ns=seen_ns, after_ns=after_ns)
 
 
-def _since(claim: Claim, evidence: Evidence) -> int:
-    """Return since when the promise is what it is; 0: since the window opened."""
-    return max((change.at_ns for change in evidence.claim_changes if change.claim.name == claim.name), default=0)
+def _promised_at(at_ns: int, promised: tuple[ClaimChange, ...]) -> tuple[Claim, ...]:
+    """Return what a value read then may be by: the version in force, and one that was just being replaced by the next.
+
+    Whoever resizes writes the file some time before the new promise is known here, or a moment after it.
+    """
+    ends = [*(one.at_ns for one in promised[1:]), None]
+    return tuple(
+        one.claim
+        for one, end in zip(promised, ends, strict=True)
+        if one.at_ns - UNREAD_NS <= at_ns and (end is None or at_ns < end + file_history.SETUP_NS)
+    )
 
 
-def _drifts(reading: _Reading, claim: Claim, evidence: Evidence) -> tuple[file_history.Deviation, ...]:
+def _drifts(
+    reading: _Reading, claim: Claim, evidence: Evidence, promised: tuple[ClaimChange, ...]
+) -> tuple[file_history.Deviation, ...]:
     """Return when a value was another one between the two ends of the window."""
-    since = _since(claim, evidence)
-    first = evidence.files_before if since else ()
     layered = view.layered(claim, evidence)
 
     def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
         cpus = None if layered else cpus
-        problems = _problems(reading, claim, files, cpus, earlier=files.at_ns < since or files in first)
+        at_ns = 0 if files in evidence.files_before else files.at_ns
+        problems = _problems(reading, _promised_at(at_ns, promised), files, cpus)
         wrong = [(name, what) for name, what in problems if what]
         reading.names += [name for name, _ in wrong]
         found = [f"{name} was {what}" for name, what in wrong]
@@ -127,37 +143,43 @@ def _drifts(reading: _Reading, claim: Claim, evidence: Evidence) -> tuple[file_h
     return file_history.deviations(claim, evidence, problem)
 
 
-def _compare(
-    reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None, when: str, *, earlier: bool
-) -> None:
-    for name, problem in _problems(reading, claim, files, cpus, earlier=earlier):
+def _compare(reading: _Reading, good: tuple[Claim, ...], files: CgroupFiles, cpus: CpuSet | None, when: str) -> None:
+    for name, problem in _problems(reading, good, files, cpus):
         reading.compared += 1
         if problem is None:
-            reading.unread.append(f"{name} of {claim.cgroup} was not read {when} the window")
+            reading.unread.append(f"{name} of {files.cgroup} was not read {when} the window")
         elif problem:
             reading.wrong.append(f"{when} the window {name} was {problem}")
             reading.names.append(name)
 
 
 def _problems(
-    reading: _Reading, claim: Claim, files: CgroupFiles, cpus: CpuSet | None, *, earlier: bool
+    reading: _Reading, good: tuple[Claim, ...], files: CgroupFiles, cpus: CpuSet | None
 ) -> Iterator[tuple[str, str | None]]:
     """Yield each promised value: its file, and what is wrong (``""`` nothing, ``None`` not read).
 
-    :param earlier: it was read before the promise became what it is. CPU sets have epochs; weights and memory limits
-        are compared from then on only.
+    :param good: versions of the claim by one of which each value must be right; the last one first of all. CPU sets
+        have epochs.
     """
     if cpus is not None:
         yield from _set_problems(reading, "cpuset.cpus", cpus, files.cpus, files.cpus_effective)
+    found = [dict(_values(reading, claim, files)) for claim in reversed(good)]
+    for name in dict.fromkeys(name for values in found for name in values):
+        # Nothing was promised about it by one of the versions: then whatever it is is right.
+        answers = [values.get(name, "") for values in found]
+        yield name, "" if "" in answers else answers[0]
+
+
+def _values(reading: _Reading, claim: Claim, files: CgroupFiles) -> Iterator[tuple[str, str | None]]:
     if claim.mems is not None:
         yield from _set_problems(reading, "cpuset.mems", claim.mems, files.mems, files.mems_effective)
     if claim.quota_us is not None:
         yield "the quota", _quota_problem(reading, claim, files)
         if claim.quota_us >= 0 and (claim.burst_us or files.burst_us is not None):
             yield "the burst", _equal(claim.burst_us, files.burst_us)
-    if (claim.weight is not None or claim.shares is not None) and not earlier:
+    if claim.weight is not None or claim.shares is not None:
         yield "the weight", _weight_problem(reading, claim, files)
-    if claim.memory_bytes is not None and not earlier:
+    if claim.memory_bytes is not None:
         yield "the memory limit", _memory_problem(claim.memory_bytes, files.memory_max_bytes)
 
 
@@ -238,8 +260,9 @@ RULE = Rule(
             kubelet asked for and when.
 
             A change that pinproof or the kubelet makes changes the promise as well. Nothing is compared while such a
-            change is under way, or in the first 2 s of a cgroup, while the runtime sets it up. A weight or a memory
-            limit that is promised anew is compared from then on.
+            change is under way, or in the first 2 s of a cgroup, while the runtime sets it up. A value that is promised
+            anew may be the new one from 15 s before that is known on (so long a node may go unread), and the old one
+            until 2 s after it; any third one is a failure.
         """),
         tolerance=prose("""
             None but for these roundings, which are reported as measures:

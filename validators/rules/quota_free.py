@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolkit.model.claim_changes import quota_promised_anew
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
@@ -22,6 +23,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[BandwidthUse]) -> Verdict:
     measures: dict[str, Measure] = {}
     verdict = Judgement(ID, claim.name, measures)
+    anew_ns = quota_promised_anew(claims, claim)
+    if anew_ns is not None:
+        return verdict(Outcome.UNDECIDED, f"its quota was promised anew at {anew_ns / 1e9:.1f} s")
     if claim.quota_us is not None and claim.quota_us >= 0:
         return verdict(Outcome.SKIPPED, "it was promised a quota")
     if claim.quota_us is None and not claim.exclusive:
@@ -100,7 +104,7 @@ RULE = Rule(
             The bandwidth file and nr_throttled are read for the claim's cgroup and, for an exclusive container, for
             every cgroup above it: at both ends of the window, the file in between as `applied` says. A quota, even
             one that was removed again, or a throttled period is a failure at each of these levels. A level that was not
-            read makes the verdict undecided.
+            read makes the verdict undecided, and so does another quota that was promised within the window.
 
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolkit.model.claim_changes import quota_promised_anew
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
@@ -26,7 +27,11 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     verdicts = []
     for claim in claims.claims:
         measures: dict[str, Measure] = {}
-        if claim.quota_us is None or claim.quota_us < 0:
+        anew_ns = quota_promised_anew(claims, claim)
+        if anew_ns is not None:
+            # The counters are of the whole window.
+            finding = undecided(f"its quota was promised anew at {anew_ns / 1e9:.1f} s")
+        elif claim.quota_us is None or claim.quota_us < 0:
             finding = Finding(Outcome.SKIPPED, "no quota was promised")
         else:
             names = view.covered(claim, claims)
@@ -133,7 +138,7 @@ RULE = Rule(
             a level or a file was not read; an ancestor that throttled it had less bandwidth for a time only, and enough
             (but a quota) at other times; periods were throttled beside tasks outside CFS bandwidth (real-time,
             deadline, sched_ext), whose time is usage but is not drawn from the quota, so that the count of periods
-            proves nothing about it.
+            proves nothing about it; another quota was promised within the window.
 
             A load that asks for less than the quota passes if it was not held back.
         """),

@@ -16,7 +16,12 @@ from toolkit.model.evidence import Evidence, OwnerClass, Transition
 from toolkit.model.verdict import Verdict
 from validators.registry import judge
 
-CORES: dict[str, object] = {"core_cpus": ["0,1", "2,3"], "l3_cpus": ["0-3"], "socket_cpus": ["0-3"], "numa_nodes": {"0": "0-3"}}
+CORES: dict[str, object] = {
+    "core_cpus": ["0,1", "2,3"],
+    "l3_cpus": ["0-3"],
+    "socket_cpus": ["0-3"],
+    "numa_nodes": {"0": "0-3"},
+}
 WHOLE = replace(
     CLAIMS,
     claims=(claim_db(alignments=(Alignment.SMT,)), CLAIMS.claims[1]),
