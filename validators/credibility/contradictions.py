@@ -37,6 +37,16 @@ def contradictions(evidence: Evidence) -> tuple[str, ...]:
             found.append(f"{level.cgroup}: {level.nr_throttled} throttled of {level.nr_periods} periods")
         if min(level.usage_ns or 0, level.nr_periods or 0, level.nr_throttled or 0, level.window_ns) < 0:
             found.append(f"{level.cgroup}: a counter ran backwards")
+    found += [
+        f"{one.comm} ({one.tid}) on CPU {one.cpu}: a counter is negative"
+        for one in evidence.intruders
+        if min(one.total_ns, one.longest_ns, one.switches) < 0
+    ]
+    found += [
+        f"interrupt {irq.name} on CPU {irq.cpu}: a counter is negative"
+        for irq in evidence.irq_use or ()
+        if min(irq.ns, irq.count, irq.longest_ns) < 0
+    ]
     coverage = evidence.coverage
     counts = (
         coverage.switches_judged,

@@ -50,11 +50,17 @@ def _count(sets: tuple[tuple[str, CpuSet], ...], machine: Nodes, most: int) -> F
         nodes = groups.nodes_of(cpus, machine)
         if len(nodes) > most:
             return Outcome.FAILED, f"CPUs {cpus} ({name}) lie on {len(nodes)} NUMA nodes ({nodes}), at most {most} may"
-    known = CpuSet.union(machine.values())
-    for name, cpus in sets:
-        if not cpus <= known:
-            return Outcome.UNDECIDED, f"the NUMA node of CPUs {cpus - known} ({name}) is not known"
+    unknown = _unknown(sets, machine)
+    if unknown:
+        return Outcome.UNDECIDED, unknown
     return Outcome.PASSED, f"CPUs {sets[-1][1]} lie on at most {most} NUMA {'node' if most == 1 else 'nodes'}"
+
+
+def _unknown(sets: tuple[tuple[str, CpuSet], ...], machine: Nodes) -> str:
+    """Return whose NUMA node is not known; empty: all are."""
+    known = CpuSet.union(machine.values())
+    strange = [(name, cpus - known) for name, cpus in sets if cpus - known]
+    return f"the NUMA node of CPUs {strange[0][1]} ({strange[0][0]}) is not known" if strange else ""
 
 
 def even(claim: Claim, evidence: Evidence, machine: Nodes) -> Found:
@@ -71,6 +77,9 @@ def even(claim: Claim, evidence: Evidence, machine: Nodes) -> Found:
         if cores is None:
             return Outcome.UNDECIDED, "the machine's cores are not known"
         unit = max(len(core) for core in cores)
+    unknown = _unknown(sets, machine)
+    if unknown:
+        return Outcome.UNDECIDED, unknown
     for name, cpus in sets:
         nodes = groups.nodes_of(cpus, machine)
         shares = {node: len(machine[node] & cpus) for node in nodes}
@@ -91,6 +100,9 @@ def closest(claim: Claim, evidence: Evidence, machine: Nodes) -> Found:
         return Outcome.UNDECIDED, sets
     if distances is None or not set(machine) <= set(distances) or len(machine) > MAX_NODES:
         return Outcome.UNDECIDED, "the distances of the machine's NUMA nodes are not known"
+    unknown = _unknown(sets, machine)
+    if unknown:
+        return Outcome.UNDECIDED, unknown
     for name, cpus in sets:
         nodes = tuple(groups.nodes_of(cpus, machine))
         found = _distance(nodes, distances)

@@ -77,7 +77,7 @@ def deviations(
     before = 0
     for at_ns, files in history:
         promised = view.set_at_epoch(claim, changes, sum(change.end_at_ns <= at_ns for change in changes))
-        text = "" if _explained(at_ns, transitions, changes) else problem(files, promised)
+        text = "" if explained(at_ns, transitions, changes) else problem(files, promised)
         if text != open_text:
             if open_text:
                 found.append(_deviation(open_text, after, opened, at_ns, sound))
@@ -93,7 +93,8 @@ def _deviation(text: str, after: int, opened: int, until: int | None, sound: boo
     return Deviation(text=text, after_ns=after, from_ns=opened, until_ns=until, sound_before=sound)
 
 
-def _explained(at_ns: int, transitions: Iterable[Transition], changes: Iterable[Transition]) -> bool:
+def explained(at_ns: int, transitions: Iterable[Transition], changes: Iterable[Transition]) -> bool:
+    """Return whether a change of the claim was under way then, or its cgroup was being set up."""
     return any(change.start_at_ns <= at_ns <= change.end_at_ns for change in changes) or any(
         change.start_at_ns <= at_ns <= change.end_at_ns + SETUP_NS for change in transitions if change.what in STARTS
     )

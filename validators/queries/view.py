@@ -140,10 +140,24 @@ def levels_of(claim: Claim, evidence: Evidence) -> list[BandwidthUse]:
 
 
 def covered(claim: Claim, claims: ClaimSet) -> frozenset[str]:
-    """Return the names of the claims whose tasks are in the claim's cgroup: its own, and where it runs none, below."""
-    if claim.kind.carries_tasks:
-        return frozenset({claim.name})
-    return frozenset({claim.name, *(other.name for other in claims.claims if inside(other, claim))})
+    """Return the names of the claims whose tasks are in the claim's cgroup or below it: its own first of all."""
+    return frozenset({claim.name, *_nested(claims).get(claim.name, ())})
+
+
+@asked_often
+def _nested(claims: ClaimSet) -> dict[str, list[str]]:
+    """Return the names of the claims in cgroups below each claim's own."""
+    owners: dict[str, list[str]] = {}
+    for claim in claims.claims:
+        owners.setdefault(claim.cgroup.rstrip("/"), []).append(claim.name)
+    found: dict[str, list[str]] = {}
+    for claim in claims.claims:
+        above = claim.cgroup.rstrip("/")
+        while above:
+            above = above.rpartition("/")[0]
+            for owner in owners.get(above, ()):
+                found.setdefault(owner, []).append(claim.name)
+    return found
 
 
 def level(rows: Iterable[BandwidthUse], wanted: int) -> BandwidthUse | None:
@@ -189,7 +203,8 @@ def layered(claim: Claim, evidence: Evidence) -> bool:
 @asked_often
 def _stated(evidence: Evidence) -> frozenset[str]:
     """Return the claims whose CPUs a layer of the node states."""
-    return frozenset(row.claim for row in evidence.layers if row.layer in (Layer.CHECKPOINT, Layer.RUNTIME))
+    spoken = (row for row in evidence.layers if row.cpus is not None)
+    return frozenset(row.claim for row in spoken if row.layer in (Layer.CHECKPOINT, Layer.RUNTIME))
 
 
 def passing(claim: Claim, evidence: Evidence) -> bool:

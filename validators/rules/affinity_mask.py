@@ -55,6 +55,9 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: there is no evidence")
+    blank = next((mask for mask in masks if not mask.cpus_allowed), None)
+    if blank is not None:
+        return verdict(Outcome.UNDECIDED, f"the CPUs that thread {blank.tid} ({blank.comm}) may use were not read")
     count = f"{len(threads)} thread{'' if len(threads) == 1 else 's'}"
     narrowed = f", {measures['narrowed_threads_count']} with a narrower mask" if narrow else ""
     allowed = view.ever_allowed(claim, changes)

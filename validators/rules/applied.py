@@ -56,16 +56,20 @@ def _judge(
     claim: Claim, evidence: Evidence, transitions: list[Transition], promised: tuple[ClaimChange, ...]
 ) -> Verdict:
     changes = view.mask_changes(claim.name, transitions)
-    reading = _Reading()
+    reading, in_setup = _Reading(), ""
     for when, files, epoch in (
         ("before", evidence.files_before, 0),
         ("after", evidence.files_after, len(changes)),
     ):
         found = view.files_of(files, claim.cgroup)
+        at_ns = 0 if when == "before" else evidence.duration_ns
+        if file_history.explained(at_ns, transitions, changes) or (found is None and _made_later(at_ns, transitions)):
+            in_setup = f"its cgroup was being made or changed {when} the window"
+            continue
         if found is None:
             reading.unread.append(f"the files of {claim.cgroup} were not read {when} the window")
             continue
-        good = _promised_at(0 if when == "before" else evidence.duration_ns, promised)
+        good = _promised_at(at_ns, promised)
         cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
         _compare(reading, good, found, cpus, when)
     reading.measures["files_compared_count"] = reading.compared
@@ -87,11 +91,18 @@ def _judge(
         return verdict(Outcome.FAILED, reading.wrong[0] + more + lives + _writer(reading, claim, evidence, drifts))
     if reading.unread:
         return verdict(Outcome.UNDECIDED, reading.unread[0])
+    if in_setup and not reading.compared:
+        return verdict(Outcome.UNDECIDED, f"{in_setup}, and nothing was read at its other end")
     if not reading.compared:
         return verdict(Outcome.SKIPPED, "nothing that a control file holds was promised")
     times = evidence.coverage.file_readings
     between = f", {times} times in between" if times else ""
     return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before{between} and after{lives}")
+
+
+def _made_later(at_ns: int, transitions: list[Transition]) -> bool:
+    """Return whether the cgroup came after that moment: it was not there to be read."""
+    return any(change.what == "cgroup-made" and change.start_at_ns >= at_ns for change in transitions)
 
 
 def _before_offline(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators.intruders import foreign, possession
@@ -20,16 +19,14 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     return tuple(
         _judge(owner, claims, evidence)
         for claim in claims.claims
-        for owner in [one.claim for one in versions(claims, claim) if _owns(one.claim)][-1:]
+        for owner in [one.claim for one in versions(claims, claim) if one.claim.isolation is not Isolation.HOST][-1:]
     )
 
 
-def _owns(claim: Claim) -> bool:
-    return claim.isolation is not Isolation.HOST and claim.cpus is not None
-
-
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
-    cpus = claim.cpus or CpuSet()
+    if claim.cpus is None:
+        return Judgement(ID, claim.name)(Outcome.UNDECIDED, "which CPUs are its own is not known")
+    cpus = claim.cpus
     spans = possession.owned(claims, claim, evidence.transitions)
     seen = foreign.foreign_use(
         claims,

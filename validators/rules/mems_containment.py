@@ -55,6 +55,9 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         return verdict(Outcome.FAILED, _where(outside, mems))
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: where it may allocate is not known")
+    blank = next((mask for mask in masks if not mask.mems_allowed), None)
+    if blank is not None:
+        return verdict(Outcome.UNDECIDED, f"the nodes that thread {blank.tid} ({blank.comm}) may use were not read")
     machine = groups.nodes(evidence)
     if machine is not None and len(machine) == 1 and CpuSet.of(machine) == mems:
         return verdict(Outcome.PASSED, f"node {mems} is the machine's only one")

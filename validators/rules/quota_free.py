@@ -59,9 +59,10 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
 
 def _broken(claim: Claim, claims: ClaimSet, row: BandwidthUse) -> str:
     """Return what the counters of a level prove, and its bandwidth when the window opened."""
-    if row.nr_throttled:
+    # A quota that is taken back within its first period leaves the time only.
+    if row.nr_throttled or (row.throttled_ns and not _has_quota(row.quota_us)):
         total = f"{(row.throttled_ns or 0) / 1e6:.1f} ms in all"
-        return f"throttled at {row.cgroup} in {row.nr_throttled} periods, {total}"
+        return f"throttled at {row.cgroup} in {row.nr_throttled or 0} periods, {total}"
     if _has_quota(row.quota_us) and not _may_have(claim, claims, row.level, row.quota_us):
         return f"{row.cgroup} has a quota of {bandwidth.shown(row.quota_us, row.period_us)}"
     return ""

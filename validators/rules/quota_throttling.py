@@ -63,6 +63,9 @@ def _incomplete(case: Case) -> Finding | None:
         return undecided(f"{len(missing)} ancestor levels of {case.claim.cgroup} were not read")
     if case.own.quota_us is None:
         return undecided("its bandwidth file was not read")
+    unread = [row.cgroup for row in case.ancestors if row.quota_us is None or row.nr_throttled is None]
+    if unread and view.depth(case.claim) > 1:
+        return undecided(f"the bandwidth files of {unread[0]} were not read")
     return None
 
 
@@ -80,8 +83,15 @@ def _kept(case: Case) -> Finding:
         load = f"its load of {case.demand_cpus:g} CPUs is below the quota"
         if case.nr_throttled > PERIODS_BY_CHANCE:
             return undecided(f"throttled in {case.nr_throttled} periods although {load}")
+        above = max(case.ancestors, key=lambda row: row.nr_throttled or 0, default=None)
+        if above is not None and (above.nr_throttled or 0) > PERIODS_BY_CHANCE:
+            return undecided(f"{above.cgroup} was throttled in {above.nr_throttled} periods although {load}")
         return passed(f"{held}; {load}, it was not held back")
     if not case.nr_throttled:
+        # What was throttled when the window opened is counted when it goes on: at most a period on each CPU.
+        stood_ns = case.own.throttled_ns or 0
+        if stood_ns > case.limit.period_us * bandwidth.NS_PER_US * max(1, len(view.online(case.evidence))):
+            return undecided(f"{held}; it was throttled for {stood_ns / 1e6:.1f} ms, and in no period: that cannot be")
         return passed(f"{held}; it never reached the quota{case.beside}")
     floor = bandwidth.throttled_floor_ns(case.limit, case.conditions, case.nr_throttled, sleeps=False)
     times = f"throttled in {case.nr_throttled} of {case.nr_periods} periods"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators.queries import view
@@ -28,6 +30,20 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         _judge(claim, claims.transition_limit_ms, evidence, changes[claim.name], masks.get(claim.name, []))
         for claim in changed
     )
+
+
+def _unseen(
+    claim: Claim, planned: Sequence[Transition], changes: list[Transition], masks: list[ThreadMask]
+) -> list[Transition]:
+    """Return changes that took CPUs away, and after which no thread was read, though the claim went on."""
+    ends = [change.start_at_ns for change in changes if change.what == "claim-removed"]
+    return [
+        change
+        for epoch, change in enumerate(planned, start=1)
+        if (change.cpus_before or CpuSet()) - (change.cpus_after or CpuSet())
+        and not any(mask.epoch >= epoch for mask in masks)
+        and not any(end >= change.start_at_ns for end in ends)
+    ]
 
 
 def _judge(
@@ -70,6 +86,10 @@ def _judge(
     if never:
         text = f"thread {never[0].tid} ({never[0].comm}) was never read inside the new set"
         return verdict(Outcome.UNDECIDED, f"{text}: whether the change held is not known")
+    unseen = [] if limit_ms is None else _unseen(claim, planned, changes, masks)
+    if unseen:
+        text = f"no thread of it was read after {unseen[0].what} at {unseen[0].start_at_ns / 1e9:.3f} s"
+        return verdict(Outcome.UNDECIDED, f"{text}: whether it held is not known")
     if planned and any(row.out_of_set_ns or row.out_of_set_switches for row in rows):
         return verdict(
             Outcome.UNDECIDED, "it ran outside its set in a window with a change: when that held is not known"

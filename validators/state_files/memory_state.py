@@ -32,10 +32,18 @@ def problems(file: MemoryStateFile, reading: StateReading) -> Iterator[str]:
     wrong = list(_blocks(file))
     # Where the whole does not agree, neither do its parts, and there is nothing more to say.
     yield from wrong or _places(file)
+    nodes, listed = set(reading.node_bytes or {}), {row.node for row in file.rows if row.kind == MEMORY}
+    if nodes and listed and nodes != listed:
+        found = f"the file has memory of nodes {_ids(listed)}, the machine of {_ids(nodes)}"
+        yield f"{found}: the kubelet will not start again"
     for row in file.rows:
         have = (reading.node_bytes or {}).get(row.node)
         if row.kind == MEMORY and have is not None and have != row.total_bytes:
             yield f"node {row.node} has {have} bytes, the file says {row.total_bytes}: the kubelet will not start again"
+
+
+def _ids(nodes: set[int]) -> str:
+    return ",".join(map(str, sorted(nodes)))
 
 
 def _tables(file: MemoryStateFile) -> Iterator[str]:

@@ -37,7 +37,8 @@ def web(found: Evidence, **claim: Any) -> Verdict:
 
 def used(ms: float, **changes: Any) -> BandwidthUse:
     """``web`` with this much CPU time by both witnesses; its file says nothing unless told."""
-    values = {"usage_ns": int(ms * MS), "bpf_usage_ns": int(ms * MS), **changes}
+    never = {"throttled_ns": 0} if changes.get("nr_throttled") == 0 else {}
+    values = {"usage_ns": int(ms * MS), "bpf_usage_ns": int(ms * MS), **never, **changes}
     return web_bandwidth(**values)
 
 
