@@ -128,7 +128,7 @@ def test_throttled_time_without_a_throttled_period() -> None:
     ]
     assert verdict("quota-free", "db", CLAIMS, healthy(bandwidth=tuple(rows))).outcome == "failed"
     claims = replace(CLAIMS, claims=(DB, claim_web(cpus=cpus("0"), demand_cpus=None)))
-    stood = {"usage_ns": SECOND, "bpf_usage_ns": SECOND, "nr_throttled": 0, "throttled_ns": 9 * SECOND}
+    stood: dict[str, Any] = {"usage_ns": SECOND, "bpf_usage_ns": SECOND, "nr_throttled": 0, "throttled_ns": 9 * SECOND}
     rows = [replace(row, **stood) if row.claim == "web" and row.level == 0 else row for row in healthy().bandwidth]
     assert verdict("quota-throttling", "web", claims, healthy(bandwidth=tuple(rows))).outcome == "undecided"
 
