@@ -45,8 +45,16 @@ static __always_inline struct irq_state *watched_irqs(void)
         u32 cpu = bpf_get_smp_processor_id();
         int zero = 0, index = cpu >> 6 & (CPU_WORDS - 1);
         u64 *word = irq_cpus.lookup(&index);
+        struct irq_state *s = irq_state.lookup(&zero);
 
-        return word && *word >> (cpu & 63) & 1 ? irq_state.lookup(&zero) : 0;
+        if (!s)
+                return 0;
+        if (word && *word >> (cpu & 63) & 1)
+                return s;
+        /* Watched again later, the CPU begins outside of every handler: the end of this one will not have been seen. */
+        s->depth = 0;
+        s->in_soft = 0;
+        return 0;
 }
 
 static __always_inline void count_irq(u32 kind, u32 vector, u64 source, u64 ns)

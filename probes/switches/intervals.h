@@ -115,9 +115,13 @@ static __always_inline void charge(struct cpu_state *st, u64 now, int tick)
 {
         u32 tid = bpf_get_current_pid_tgid(), news = news_now();
         u64 *note = note_of(tid), key = note ? KEY_OF_NOTE(*note) : 0;
-        u64 still = standstill(st, now - st->charged_ns, tid);
+        u64 still;
         struct mark *mark = &st->marks[key & (MARKS - 1)];
 
+        /* An interrupt of ours came after this clock was read, and counted further. */
+        if ((s64)(now - st->charged_ns) < 0)
+                return;
+        still = standstill(st, now - st->charged_ns, tid);
         /* A tick always goes the long way: what it finds is true even where a word was missed. */
         if (tick || mark->key != key || key >> 32 != news) {
                 u32 slot;
