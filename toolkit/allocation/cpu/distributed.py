@@ -5,7 +5,8 @@ Combinations of 1, 2, 3 ... nodes are compared by how evenly the CPUs that stay 
 dealt out in groups to some of the combination's nodes, those that leave the best balance.
 
 With ``quirks`` the real component's defect is reproduced: a remembered combination of four or more nodes shares its
-memory with candidates tried later and can be altered by them.
+memory with candidates tried later and can be altered by them. And it never ends where the remainder of a combination
+can be dealt by its sum, but not in groups (full-pcpus-only, cores of which one thread is taken).
 
 Source: KEP-2902; ``docs/specification.md``; ``docs/simulate-format.md`` (tag ``combination-aliasing``).
 """
@@ -16,12 +17,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from math import sqrt
 
+from toolkit.allocation.admission import KubeletPanic
 from toolkit.allocation.cpu.groups import Group, cpu_groups
 from toolkit.allocation.cpu.packed import CpuShortageError
 from toolkit.allocation.machine import Machine
 
 Combine = Callable[[Sequence[int], int], Iterator[Sequence[int]]]
 """Gives the combinations of k indices, in lexicographic order."""
+NEVER = (
+    "the CPU Manager never answers, and holds its lock: it deals what remains for distribute-cpus-across-numa in groups "
+    "out of nodes of which each has less"
+)
 
 
 def take_distributed(
@@ -92,6 +98,8 @@ class _Hand:
                     self._take_from(mask, group_size)
                     left -= group_size
             if left == before:
+                if self.quirks:
+                    raise KubeletPanic(NEVER)
                 break
         missing = count - self.given
         if missing:
@@ -113,12 +121,13 @@ class _Hand:
 class _Balance:
     """Compares combinations. Nodes are indices into ``free``, the numbers of free CPUs in the nodes' order."""
 
-    __slots__ = ("combine", "count", "free", "group_size", "known", "mean_milli", "total")
+    __slots__ = ("combine", "count", "free", "group_size", "known", "mean_milli", "quirks", "total")
 
     def __init__(self, free: list[int], count: int, group_size: int, quirks: bool) -> None:
         self.free = free
         self.count = count
         self.group_size = group_size
+        self.quirks = quirks
         self.combine: Combine = _aliased_combinations if quirks else combinations
         self.known: dict[int, float] = {}
         # Whatever is taken, the same number of CPUs stays free: the mean is a constant of the request.
@@ -170,6 +179,8 @@ class _Balance:
                 if sum(after[i] for i in takers) < left:
                     continue
                 dealt = self._deal(after, takers, left)
+                if dealt is None and self.quirks:
+                    raise KubeletPanic(NEVER)
                 if dealt is None:
                     continue
                 balance = self.deviation(squares - dealt)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from toolkit.allocation.admission import KubeletPanic
 from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
 from toolkit.allocation.cpu.distributed import _aliased_combinations
 from toolkit.allocation.cpu.groups import fullest, lowest
@@ -135,6 +136,21 @@ def test_distribution_is_even_where_packing_is_not() -> None:
     assert take(TWO_SOCKETS, "0-15", 10, distribute_cpus_across_numa=True) == "0-2,4-6,8-9,12-13"
     together = take(TWO_SOCKETS, "0-15", 10, distribute_cpus_across_numa=True, full_pcpus_only=True)
     assert together == "0-2,4-5,8-10,12-13"
+
+
+def test_where_the_kubelet_never_answers() -> None:
+    """Four nodes of five cores, of each one thread reserved: thirty CPUs leave six to deal, of nodes with 3 and 3 free.
+
+    By the sources of v1.36 (``takeByTopologyNUMADistributed``): a loop that takes whole cores, while some are left.
+    """
+    four = machine(sockets=4, nodes=1, cores=5)
+    options = {"distribute_cpus_across_numa": True, "full_pcpus_only": True}
+    free = "1-4,6-9,11-14,16-39"
+
+    assert len(CpuSet.parse(take(four, free, 30, **options))) == 30
+    with pytest.raises(KubeletPanic, match="never answers"):
+        take(four, free, 30, quirks=True, **options)
+    assert len(CpuSet.parse(take(four, free, 28, quirks=True, **options))) == 28
 
 
 @pytest.mark.parametrize(
