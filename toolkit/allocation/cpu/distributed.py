@@ -25,8 +25,8 @@ from toolkit.allocation.machine import Machine
 Combine = Callable[[Sequence[int], int], Iterator[Sequence[int]]]
 """Gives the combinations of k indices, in lexicographic order."""
 NEVER = (
-    "the CPU Manager never answers, and holds its lock: it deals what remains for distribute-cpus-across-numa in groups "
-    "out of nodes of which each has less"
+    "the CPU Manager never answers, and holds its lock: distribute-cpus-across-numa goes on dealing what remains in "
+    "groups out of nodes of which each has less than a group"
 )
 
 
