@@ -175,7 +175,9 @@ def _switch_count(evidence: Evidence) -> list[str]:
     coverage = evidence.coverage
     if coverage.switches_kernel <= 0 or coverage.switches_judged <= 0:
         return [f"{coverage.switches_judged} switches judged of {coverage.switches_kernel} that the kernel counted"]
-    allowed = max(0, coverage.switches_skew) + coverage.switches_kernel * MISSING_SWITCHES_RATIO
+    # A count that may be off by half of itself is no second witness.
+    skew = min(max(0, coverage.switches_skew), coverage.switches_kernel // 2)
+    allowed = skew + coverage.switches_kernel * MISSING_SWITCHES_RATIO
     # Some kernels count switches of threads that they hide from every tracepoint. They are known by name and have no
     # claim, so nothing was missed about any claim; the coverage lists them as blind spots.
     untraced = max(0, coverage.switches_untraced)

@@ -30,19 +30,27 @@ class Starts:
     def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
         self._claims, self._evidence = claims, evidence
         self._spent_ns: dict[tuple[str, int], int] = {}
-        """By cgroup and CPU: time of all foreign pods' tasks together; one start has that much."""
+        """By container and CPU: time of all foreign pods' tasks together; one start has that much."""
         if evidence.following is not None:
             for row in evidence.intruders:
                 if row.owner is OwnerClass.FOREIGN_POD:
-                    place = (row.cgroup, row.cpu)
+                    place = (self._container(row.cgroup), row.cpu)
                     self._spent_ns[place] = self._spent_ns.get(place, 0) + row.total_ns
+
+    def _container(self, cgroup: str) -> str:
+        """Return the cgroup of the container, which may have others below it; one that nobody knows is its own."""
+        known = ClaimSet(claims=(*self._claims.claims, *self._evidence.later))
+        claim = view.claim_of_cgroup(known, cgroup)
+        if claim is not None and claim.kind.carries_tasks:
+            return claim.cgroup
+        return next((one.cgroup for one in self._evidence.making if view.at_or_below(cgroup, one.cgroup)), cgroup)
 
     def excuse(self, intruder: Intruder) -> tuple[str, str]:
         """Return what an intruder's time is called where it breaks no promise, and why it is not known whether it does.
 
         Both are empty for a task that is no runtime at work.
         """
-        spent_ns = self._spent_ns.get((intruder.cgroup, intruder.cpu))
+        spent_ns = self._spent_ns.get((self._container(intruder.cgroup), intruder.cpu))
         later = self._later(intruder)
         if later is not None and self._is_next_life(later, intruder.cpu):
             return later.name, ""

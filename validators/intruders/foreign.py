@@ -23,6 +23,9 @@ NO_POD_KNOWN = "tasks without a claim"
 """What system tasks are called where no pods root was given: one of them may be a pod's."""
 
 
+NO_PODS_ROOT = " (no pods root given: a task without a claim may be a pod's)"
+
+
 @dataclass(slots=True)
 class ForeignUse:
     """Time on the watched CPUs of tasks that do not own them, by kind, with the stays behind it."""

@@ -84,7 +84,8 @@ def _judge(
     held = CpuSet.union(mask.cpus_allowed for mask in said.masks)
     layers = {
         "checkpoint": said.state[-1].cpus if said.state else None,
-        "pod-resources": said.api[-1].cpus if said.api else None,
+        # It is compared with the state file, whose CPUs it names.
+        "pod-resources": said.api[-1].cpus if said.api and said.state else None,
         "cri": said.asked[-1].cpus if said.asked else None,
         "cgroup": said.cgroup[-1].cpus if said.cgroup else None,
         "observed": held if said.masks else None,
@@ -108,7 +109,7 @@ def _judge(
             return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason="; ".join(texts), measures=measures)
     notes = "".join(f"; {text}" for found, text in findings if found is Outcome.PASSED)
     if len(spoke) < 2:
-        reason = f"only {spoke[0]} speaks about it in this window: nothing to compare"
+        reason = f"only {spoke[0] if spoke else 'pod-resources'} speaks about it in this window: nothing to compare"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures=measures)
     reason = f"{', '.join(spoke)} agree{notes}"
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)

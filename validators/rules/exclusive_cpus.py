@@ -58,7 +58,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     ended = not spans or spans[-1][1] != possession.FOREVER
     until = f" until `{claim.name}` {'ended' if _gone(claim, evidence) else 'gave them up'}" if ended else ""
     measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
-    blind = "" if claims.pods_root or strict else " (no pods root given: a task without a claim may be a pod's)"
+    blind = "" if claims.pods_root or strict else foreign.NO_PODS_ROOT
     return verdict(Outcome.PASSED, f"CPUs {cpus} {measures['hosted']}{blind}")
 
 

@@ -102,6 +102,10 @@ def _kept(case: Case) -> Finding:
 
 
 def _under_demand(case: Case) -> Finding:
+    if case.unbound:
+        return undecided(
+            f"used {case.cpus(case.usage_ns)}: how much of it the quota had to hold is not known{case.beside}"
+        )
     low = bandwidth.demanded_ns(case.limit, case.conditions)
     high = bandwidth.upper_ns(case.limit, case.conditions, None)
     fair = case.limit.rate_cpus * case.own.window_ns

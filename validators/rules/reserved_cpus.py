@@ -23,7 +23,8 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
     if not claims.strict_reservation:
         return _skipped("the reservation is not strict: shared workloads may run on reserved CPUs")
     if not claims.reserved_cpus:
-        return _skipped("no CPUs are reserved")
+        text = "the reservation is strict, and which CPUs are reserved is not known"
+        return Judgement(ID, SUBJECT)(Outcome.UNDECIDED, text)
     cpus = claims.reserved_cpus
     seen = foreign.foreign_use(claims, evidence, cpus, lambda claim, cpu: False)
     violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
@@ -49,7 +50,8 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
     excused = seen.excused()
     but = f" but {listed(excused)}" if excused else ""
     measures["but"] = but
-    return verdict(Outcome.PASSED, f"no workload ran on reserved CPUs {cpus}{but}")
+    blind = "" if claims.pods_root else foreign.NO_PODS_ROOT
+    return verdict(Outcome.PASSED, f"no workload ran on reserved CPUs {cpus}{but}{blind}")
 
 
 def _skipped(reason: str) -> Verdict:

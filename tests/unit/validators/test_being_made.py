@@ -54,6 +54,13 @@ def test_a_name_alone_excuses_nobody() -> None:
     assert starting(*many) == ("failed",) * 3
 
 
+def test_cgroups_below_a_container_are_one_start() -> None:
+    """1.5 s in each of two cgroups that its tasks made: no start needs so much."""
+    below = [init(1, 1_500, f"/kubepods/podn/c/{name}", tid=77 + name) for name in (0, 1)]
+    assert starting(below[0], transitions=(began(3),)) == ("passed",) * 3
+    assert starting(*below, transitions=(began(3),)) == ("failed",) * 3
+
+
 @pytest.mark.parametrize(
     ("row", "transitions"),
     [

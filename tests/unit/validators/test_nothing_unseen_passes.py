@@ -233,3 +233,25 @@ def test_a_cgroup_that_is_being_set_up_at_the_end_of_a_window(made_s: float, out
     seen = healthy(transitions=(again,), files_after=(fresh, healthy().files_after[1]))
 
     assert verdict("applied", "db", CLAIMS, seen).outcome == outcome
+
+
+def test_a_realtime_load_was_not_held_by_its_quota() -> None:
+    """It wants a CPU and used half of one in three periods: nothing shows that the quota held it there."""
+    own: dict[str, Any] = {"nr_periods": 3, "nr_throttled": 0, "throttled_ns": 0}
+    rows = tuple(replace(row, **own) if row.claim == "web" and row.level < 2 else row for row in healthy().bandwidth)
+    seen = healthy(bandwidth=rows, thread_masks=(mask("db", "2-3"), mask("web", "0", tid=200, policy="fifo")))
+
+    assert verdict("quota-throttling", "web", CLAIMS, seen).outcome == "undecided"
+
+
+def test_the_pod_resources_api_alone_agrees_with_nobody() -> None:
+    """Its CPUs are compared with the state file's; without that they are one word."""
+    rows = said("db", Layer.POD_RESOURCES, "0-1", 0, 9)
+
+    assert "pod-resources" not in verdict("layers-agree", "db", NODE, followed(rows)).reason.partition("agree")[0]
+
+
+def test_a_count_that_may_be_off_by_itself_is_no_witness() -> None:
+    seen = healthy(coverage=replace(healthy().coverage, switches_judged=1, switches_skew=1_204_330))
+
+    assert verdict("evidence-health", "node", CLAIMS, seen).outcome == "undecided"

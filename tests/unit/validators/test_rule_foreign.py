@@ -203,9 +203,9 @@ def clean(*rows: CpuUse, **changes: Any) -> Evidence:
 
 
 def test_reserved_cpus_are_skipped_unless_strict() -> None:
-    """Without strict reservation, or without reserved CPUs, there is nothing to judge, and the reason says why."""
+    """Without strict reservation there is nothing to judge, and the reason says why; with it CPUs must be known."""
     assert "not strict" in reserved(clean(), strict_reservation=False).reason
-    assert reserved(clean(), reserved_cpus=cpus("")).outcome is Outcome.SKIPPED
+    assert reserved(clean(), reserved_cpus=cpus("")).outcome is Outcome.UNDECIDED
 
 
 @pytest.mark.parametrize(
