@@ -27,10 +27,11 @@ from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.parents import parent_claims
+from toolkit.sources.kubelet.pod_paths import place_of, root_of
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.state_v1 import named
-from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, root_of, subjects
+from toolkit.sources.kubelet.subjects import Subject, merged_tree, subjects
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",

@@ -18,8 +18,9 @@ from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
 from toolkit.sources.kubelet.modelled import captured_topology
+from toolkit.sources.kubelet.pod_paths import expand
 from toolkit.sources.kubelet.still import asked_of, behind, is_being_made, picture_of
-from toolkit.sources.kubelet.subjects import Subject, expand, is_over, merged_tree, pod_documents
+from toolkit.sources.kubelet.subjects import Subject, is_over, merged_tree, pod_documents
 
 RULES = (
     *("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment"),

@@ -34,9 +34,9 @@ from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
 from toolkit.sources.kubelet.modelled import reserves_an_amount
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
+from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.settings import settings
 from toolkit.sources.kubelet.still import asked_of
-from toolkit.sources.kubelet.subjects import place_of
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0

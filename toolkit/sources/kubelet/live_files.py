@@ -18,7 +18,7 @@ from toolkit.model.node_reading import UNIFIED
 from toolkit.regular_file import read_regular
 from toolkit.sources.kubelet.bundle import V1
 from toolkit.sources.kubelet.flags import arguments_of
-from toolkit.sources.kubelet.subjects import ROOT
+from toolkit.sources.kubelet.pod_paths import ROOT
 
 MAX_BYTES = 16 * 1024 * 1024
 FILES = (

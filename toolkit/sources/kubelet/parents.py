@@ -20,7 +20,8 @@ from toolkit.model.names import from_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import CPU
 from toolkit.sources.kubelet.modelled import captured_topology
-from toolkit.sources.kubelet.subjects import ROOT, merged_tree
+from toolkit.sources.kubelet.pod_paths import ROOT
+from toolkit.sources.kubelet.subjects import merged_tree
 
 _CLASS = re.compile(r"(?:.*-)?(burstable|besteffort)(?:\.slice)?")
 

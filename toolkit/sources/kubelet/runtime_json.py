@@ -6,7 +6,7 @@ from typing import Any
 
 from toolkit.model.node_reading import Asked, CgroupHierarchies, PodResourcesContainer, RuntimeContainer
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text, texts
-from toolkit.sources.kubelet.subjects import place_of
+from toolkit.sources.kubelet.pod_paths import place_of
 
 POD_UID, POD_NAME, POD_NAMESPACE = (f"io.kubernetes.pod.{what}" for what in ("uid", "name", "namespace"))
 CONTAINER_NAME = "io.kubernetes.container.name"

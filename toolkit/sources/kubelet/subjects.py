@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from toolkit.model.claims import SubjectKind
@@ -18,15 +17,11 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
 from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.sources.kubelet.pod_paths import CONMON, Place, expand, place_of
 
 SANDBOX = "(sandbox)"
 """How a pod's sandbox is named where a container's name stands."""
-_POD_SLICE = re.compile(r"(?:.*-)?kubepods(?:-(?:burstable|besteffort))?-pod(?P<uid>.+)\.slice")
-_POD = re.compile(r"pod(?P<uid>[^/]+)")
-ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
-_SCOPE = re.compile(r"(?P<prefix>(?:cri-containerd|crio-conmon|crio|docker|libpod)-)?(?P<id>[^/]+?)(?:\.scope)?")
 _HEX = re.compile(r"[0-9a-f]{12,}")
-CONMON = "conmon-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,64 +57,6 @@ class Subject:
     def name(self) -> str:
         """Pod and container, for people, and what distinguishes it from its other lives."""
         return f"{self.plain_name}@{self.life}" if self.life else self.plain_name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What a cgroup path says. :param root: the path of ``kubepods``. :param pod: the path of the pod."""
-
-    root: str
-    pod: str
-    pod_uid: str
-    id: str = ""
-    prefix: str = ""
-
-    @property
-    def key(self) -> str:
-        """The id, apart from that of a helper: CRI-O's monitor carries its container's id."""
-        return f"{CONMON}{self.id}" if "conmon" in self.prefix else self.id
-
-
-@lru_cache(4096)
-def root_of(path: str) -> str | None:
-    """Return the cgroup of all pods in which a path lies, or which it is; ``None``: it has nothing to do with pods."""
-    parts = path.strip("/").split("/")
-    start = next((i for i, part in enumerate(parts) if ROOT.fullmatch(part)), None)
-    return None if start is None else "/" + "/".join(parts[: start + 1])
-
-
-@lru_cache(4096)
-def place_of(path: str) -> Place | None:
-    """Return the pod, and the container if it is one's own cgroup; ``None``: neither, or below a container."""
-    root = root_of(path)
-    if root is None:
-        return None
-    parts = path.strip("/").split("/")
-    start = root.count("/") - 1
-    for index in range(start + 1, min(len(parts), start + 3)):
-        found = _POD_SLICE.fullmatch(parts[index])
-        uid = found["uid"].replace("_", "-") if found else ""
-        plain = None if found else _POD.fullmatch(parts[index])
-        if not (uid := plain["uid"] if plain else uid):
-            continue
-        pod = "/" + "/".join(parts[: index + 1])
-        if len(parts) == index + 1:
-            return Place(root=root, pod=pod, pod_uid=uid)
-        scope = _SCOPE.fullmatch(parts[index + 1])
-        if len(parts) == index + 2 and scope:
-            return Place(root=root, pod=pod, pod_uid=uid, id=scope["id"], prefix=scope["prefix"] or "")
-        return None
-    return None
-
-
-def expand(cgroups_path: str) -> str:
-    """Turn a runtime's cgroup path into one below the cgroup root; systemd's ``slice:prefix:name`` is spelt out."""
-    parts = cgroups_path.split(":")
-    if len(parts) != 3 or not parts[0].endswith(".slice"):
-        return cgroups_path
-    stems = parts[0].removesuffix(".slice").split("-")
-    slices = ["-".join(stems[: i + 1]) + ".slice" for i in range(len(stems))]
-    return "/" + "/".join([*slices, f"{parts[1]}-{parts[2]}.scope" if parts[1] else f"{parts[2]}.scope"])
 
 
 def merged_tree(reading: NodeReading) -> dict[str, dict[str, str]]:
