@@ -163,6 +163,7 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
         mems_effective=cpus("cpuset.mems.effective", "cpuset.effective_mems"),
         quota_us=NO_QUOTA if quota is not None and quota < 0 else quota,
         period_us=period,
+        burst_us=whole("cpu.max.burst", "cpu.cfs_burst_us"),
         weight=whole("cpu.weight"),
         shares=whole("cpu.shares"),
         memory_max_bytes=-1 if files.get("memory.max") == "max" or (limit or 0) >= _UNLIMITED else limit,

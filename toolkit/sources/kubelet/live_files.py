@@ -24,7 +24,8 @@ MAX_BYTES = 16 * 1024 * 1024
 FILES = (
     *("cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"),
     *("cpuset.mems", "cpuset.mems.effective", "cpuset.effective_mems"),
-    *("cpu.max", "cpu.max.burst", "cpu.weight", "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    *("cpu.max", "cpu.max.burst", "cpu.weight"),
+    *("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"),
     *("memory.max", "memory.limit_in_bytes", "cgroup.procs"),
 )
 """Control files that a reading holds."""
