@@ -69,15 +69,22 @@ def merged_tree(reading: NodeReading) -> dict[str, dict[str, str]]:
 
 
 def pod_documents(reading: NodeReading) -> dict[str, dict[str, Any]]:
-    """Return pod documents by every uid that the pod goes by: static pods' cgroups carry their hash."""
+    """Return pod documents by every uid that the pod goes by: static pods' cgroups carry their hash.
+
+    Of a pod that came by the API the hash is what its author wrote there, and never another pod's uid.
+    Source: kubernetes ``pkg/kubelet/config/common.go`` (``applyDefaults``), ``pkg/kubelet/types/pod_update.go``.
+    """
     found: dict[str, dict[str, Any]] = {}
+    hashes: dict[str, dict[str, Any]] = {}
     for document in reading.pods or ():
         metadata = mapping(document.get("metadata"))
         annotations = mapping(metadata.get("annotations"))
-        for uid in (annotations.get("kubernetes.io/config.hash"), metadata.get("uid")):
-            if text(uid):
-                found[text(uid)] = document
-    return found
+        if text(metadata.get("uid")):
+            found[text(metadata.get("uid"))] = document
+        own = text(annotations.get("kubernetes.io/config.source")) in ("file", "http")
+        if own or "kubernetes.io/config.mirror" in annotations:
+            hashes[text(annotations.get("kubernetes.io/config.hash"))] = document
+    return found | {uid: document for uid, document in hashes.items() if uid and uid not in found}
 
 
 def is_over(document: dict[str, Any]) -> bool:

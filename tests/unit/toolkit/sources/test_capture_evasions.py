@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.toolkit.sources.edited import capture, failed, part, rows
+from tests.unit.toolkit.sources.edited import Files, capture, document, failed, judged, part, rows
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.sources.kubelet import live_files
 
@@ -36,3 +36,43 @@ def test_a_capture_holds_the_burst_of_v1(tmp_path: Path) -> None:
         write(tmp_path, f"{KUBEPODS.replace('cgroup/', f'cgroup/{hierarchy}/')}/pod1/{name}", "20000\n")
     found = live_files.cgroup_files(tmp_path / "sys/fs/cgroup")
     assert found["cgroup/cpu/kubepods/pod1/cpu.cfs_burst_us"] == b"20000\n"
+
+
+def add_pod(files: Files, uid: str, annotations: dict[str, str]) -> None:
+    """Let the kubelet list a pod that has ended."""
+    metadata = {"name": "evil", "namespace": "x", "uid": uid, "annotations": annotations}
+    with part(files, "pods.json") as pods:
+        pods["items"].append(
+            {"metadata": metadata, "spec": {"containers": [{"name": "other"}]}, "status": {"phase": "Succeeded"}}
+        )
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({"kubernetes.io/config.source": "api"}, id="by-the-api"),
+        pytest.param({}, id="of-no-source"),
+        pytest.param({"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "x"}, id="as-a-static-pod"),
+    ],
+)
+def test_a_pod_cannot_take_another_ones_uid(annotations: dict[str, str]) -> None:
+    """Whoever may make a pod writes its annotations: the hash there is no claim on another pod's promise."""
+    files = capture("B1-3")
+    before = (document(files), judged(files))
+    victim = rows(files)["g2-node1/main"]["pod_uid"]
+    add_pod(files, "0f0f0f0f-0000-4000-8000-000000000001", {"kubernetes.io/config.hash": victim, **annotations})
+    assert (document(files), judged(files)) == before
+
+
+@pytest.mark.parametrize("annotation", ["kubernetes.io/config.mirror", "kubernetes.io/config.source"])
+def test_a_static_pod_goes_by_its_hash(annotation: str) -> None:
+    """Its mirror has a uid of its own, its cgroup has the hash."""
+    files = capture("B1-3")
+    before = document(files)
+    with part(files, "pods.json") as pods:
+        for pod in pods["items"]:
+            metadata = pod["metadata"]
+            own = metadata["annotations"]["kubernetes.io/config.hash"]
+            metadata["annotations"] = {"kubernetes.io/config.hash": own, annotation: "file"}
+            metadata["uid"] = f"mirror-{own}"
+    assert document(files) == before
