@@ -25,6 +25,8 @@ class Picture:
 
     :param ended: claims whose pod the kubelet lists no more, or as ended.
     :param being_made: claims of containers that the runtime is still making.
+    :param perhaps_made: claims of containers in which all threads have the names of a runtime's, and of which it is not
+        known whether they run.
     :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
         after: all of them differ alike.
     :param runtime_read: whether the runtime's word was read at all.
@@ -37,6 +39,7 @@ class Picture:
 
     ended: tuple[str, ...] = ()
     being_made: tuple[str, ...] = ()
+    perhaps_made: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
     runtime_read: bool = False
     pods_read: bool = False

@@ -81,6 +81,9 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
     if evidence.picture is not None and claim.name in evidence.picture.being_made:
         reason = "the runtime is still making it: its files are not written yet"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})
+    if evidence.picture is not None and claim.name in evidence.picture.perhaps_made:
+        reason = "its threads have a runtime's names, and nobody says whether it runs: it may still be made"
+        return Verdict(rule=rule, subject=claim.name, outcome=Outcome.UNDECIDED, reason=reason, measures={})
     said = {
         "checkpoint_cpus": words.state,
         "pod-resources_cpus": words.api,

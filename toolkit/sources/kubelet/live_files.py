@@ -130,7 +130,8 @@ def _process(folder: Path) -> dict[str, Any]:
         return whole
     for tid in tids:
         task = folder / "task" / str(tid)
-        status, cgroup = read_bytes(task / "status")[0], read_bytes(task / "cgroup")[0]
+        # In this order: who is in a cgroup by then has got its CPUs by the time when the mask is read.
+        cgroup, status = read_bytes(task / "cgroup")[0], read_bytes(task / "status")[0]
         if status is None or cgroup is None:
             continue
         comm = shown((read_bytes(task / "comm")[0] or b"").strip(b"\n"))

@@ -117,6 +117,7 @@ def _container(entry: dict[str, Any], verbose: dict[str, Any]) -> RuntimeContain
         asked=asked,
         log_path=text(status.get("logPath")),
         created_at_ns=number(entry.get("createdAt")),
+        started_at_ns=number(status.get("startedAt")) or None,
         labels=labels,
         annotations=texts(entry.get("annotations")),
     )

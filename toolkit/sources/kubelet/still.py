@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import printable
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.picture import Picture, RejectedPod
-from toolkit.model.runtimes import INIT_NAMES
+from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.json_parts import mapping, text
@@ -19,13 +21,22 @@ MAX_WORDS = 400
 """Of a status's texts."""
 
 
-def picture_of(reading: NodeReading, node: NodeClaims, made: frozenset[str], late: frozenset[str]) -> Picture:
-    """Return the picture. :param made: see :func:`is_being_made`. :param late: see :func:`behind`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """Claims of containers that the runtime is making, and that it may be making: nobody says."""
+
+    made: frozenset[str]
+    perhaps: frozenset[str]
+
+
+def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: frozenset[str]) -> Picture:
+    """Return the picture. :param making: see :func:`in_the_making`. :param late: see :func:`behind`."""
     known = node.settings
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
     return Picture(
         ended=tuple(name for name, p in names.items() if p.subject.active is False),
-        being_made=tuple(sorted(made)),
+        being_made=tuple(sorted(making.made)),
+        perhaps_made=tuple(sorted(making.perhaps)),
         behind=tuple(sorted(late)),
         runtime_read=any(entry.asked for entry in reading.containers or ()),
         pods_read=reading.pods is not None,
@@ -71,9 +82,29 @@ def _granted(subject: Subject) -> CpuSet | None:
     return next((parsed(subject.files[name]) for name in names if name in subject.files), None)
 
 
-def is_being_made(subject: Subject) -> bool:
-    """Whether only the runtime's own process is in the cgroup: it writes the files while it is there."""
-    return bool(subject.threads) and all(thread.comm in INIT_NAMES for thread in subject.threads)
+def in_the_making(reading: NodeReading, node: NodeClaims) -> Making:
+    """Return the claims in whose cgroup only the runtime's own process is: it writes the files while it is there."""
+    alone = {
+        p.claim.name: may_begin(p.subject, reading)
+        for p in node.promises
+        if p.claim is not None and p.subject.threads and all(one.comm in INIT_NAMES for one in p.subject.threads)
+    }
+    return Making(
+        made=frozenset(name for name, begins in alone.items() if begins),
+        perhaps=frozenset(name for name, begins in alone.items() if begins is None),
+    )
+
+
+def may_begin(subject: Subject, reading: NodeReading) -> bool | None:
+    """Whether the runtime may have been at work in a container when its threads were read; ``None``: nobody says.
+
+    By the runtime's word: any task can call itself as a runtime's do.
+    """
+    runtime, at_s = subject.runtime, reading.read_at_s.get("threads_read")
+    if runtime is not None and runtime.state not in ("running", ""):
+        return True
+    began_ns = (runtime.started_at_ns or runtime.created_at_ns) if runtime is not None else None
+    return None if at_s is None or not began_ns else at_s * 1e9 - began_ns <= PINNED_NS
 
 
 def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:

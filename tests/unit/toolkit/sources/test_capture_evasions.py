@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,21 @@ from tests.unit.toolkit.sources.edited import Files, capture, document, failed, 
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.sources.kubelet import live_files
 
-BU = "bu-node1/main"
+BE, BU, G1 = "be-node1/main", "bu-node1/main", "g1-node1/main"
+JUDGED_BY = ("applied", "layers-agree", "affinity-mask")
+
+
+def threads_of(threads: list[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The threads in a container's cgroup. :param row: of the claims document."""
+    return [thread for thread in threads if any(row["id"] in line for line in thread["cgroup"])]
+
+
+def rename(files: Files, name: str, comm: str) -> None:
+    """Let all threads of a container call themselves so."""
+    row = rows(files)[name]
+    with part(files, "threads.json") as threads:
+        for thread in threads_of(threads, row):
+            thread["comm"] = comm
 
 
 @pytest.mark.parametrize("start", ["B1-3", "D-4"])
@@ -76,3 +92,49 @@ def test_a_static_pod_goes_by_its_hash(annotation: str) -> None:
             metadata["annotations"] = {"kubernetes.io/config.hash": own, annotation: "file"}
             metadata["uid"] = f"mirror-{own}"
     assert document(files) == before
+
+
+@pytest.mark.parametrize("comm", ["runc:[2:INIT]", "crun"])
+def test_a_container_that_runs_cannot_hide_behind_a_runtimes_name(comm: str) -> None:
+    """It started minutes ago, by the runtime's word: it is judged as it was before it took the name."""
+    files = capture("D-5")
+    base = failed(files)
+    assert {("layers-agree", BE), ("affinity-mask", BE)} <= set(base)
+    rename(files, BE, comm)
+    assert set(failed(files)) == set(base)
+
+
+def test_a_thread_cannot_hide_behind_a_runtimes_name() -> None:
+    """One of several, whose mask reaches beyond the container's CPUs."""
+    files = capture("D-4")
+    row = rows(files)[G1]
+    with part(files, "threads.json") as threads:
+        more = copy.deepcopy(threads_of(threads, row)[0])
+        threads.append(more | {"tid": "99999", "tgid": "99999", "comm": "crun", "cpus": "0-1"})
+    assert set(failed(files)) >= {("affinity-mask", G1)}
+
+
+@pytest.mark.parametrize(
+    ("states", "seconds", "outcome"),
+    [
+        pytest.param("CONTAINER_RUNNING", 5, "skipped", id="runs-since-just-now"),
+        pytest.param("CONTAINER_CREATED", 500, "skipped", id="was-created-long-ago-and-does-not-run"),
+        pytest.param("CONTAINER_RUNNING", None, "undecided", id="runs-nobody-says-since-when"),
+        pytest.param("", None, "undecided", id="nobody-says-anything"),
+    ],
+)
+def test_what_the_runtime_may_be_making_is_by_its_word(states: str, seconds: int | None, outcome: str) -> None:
+    """Its state, and when it started: within the longest time that a runtime was seen to sit there unpinned."""
+    files = capture("D-5")
+    rename(files, BE, "runc:[2:INIT]")
+    ident = rows(files)[BE]["id"]
+    with part(files, "times.json") as times, part(files, "node.json") as node:
+        entry = next(one for one in node["containers"]["containers"] if one["id"] == ident)
+        status = node["status"][ident]["status"]
+        entry["state"] = states
+        del entry["createdAt"], status["startedAt"]
+        if seconds is not None:
+            entry["createdAt"] = str(int((times["threads_read"] - seconds) * 1e9))
+    found = judged(files)
+    assert {str(found[rule, BE].outcome) for rule in JUDGED_BY} == {outcome}
+    assert not [key for key in failed(files) if key[1] == BE]
