@@ -6,12 +6,15 @@ Source: kubernetes ``pkg/kubelet/cm/cgroup_manager_linux.go``; docs/facts.md "No
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 _POD_SLICE = re.compile(r"(?:.*-)?kubepods(?:-(?:burstable|besteffort))?-pod(?P<uid>.+)\.slice")
 _POD = re.compile(r"pod(?P<uid>[^/]+)")
 ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
+"""How the cgroup of all pods is named. Others may be named so: :func:`root_of` says which it is."""
+QOS = re.compile(r"(?:.*-)?(burstable|besteffort)(?:\.slice)?")
 _SCOPE = re.compile(r"(?P<prefix>(?:cri-containerd|crio-conmon|crio|docker|libpod)-)?(?P<id>[^/]+?)(?:\.scope)?")
 CONMON = "conmon-"
 
@@ -36,8 +39,15 @@ class Place:
 def root_of(path: str) -> str | None:
     """Return the cgroup of all pods in which a path lies, or which it is; ``None``: it has nothing to do with pods."""
     parts = path.strip("/").split("/")
-    start = next((i for i, part in enumerate(parts) if ROOT.fullmatch(part)), None)
-    return None if start is None else "/" + "/".join(parts[: start + 1])
+    named = [index for index, part in enumerate(parts) if ROOT.fullmatch(part)]
+    if not named:
+        return None
+    # A cgroup above may have such a name, too. A node inside a container has its own root below that of its host.
+    below = (_POD_SLICE, _POD, QOS)
+    start = next(
+        (i for i in named if any(name.fullmatch(part) for part in parts[i + 1 : i + 2] for name in below)), None
+    )
+    return "/" + "/".join(parts[: (named[-1] if start is None else start) + 1])
 
 
 @lru_cache(4096)
@@ -62,6 +72,18 @@ def place_of(path: str) -> Place | None:
             return Place(root=root, pod=pod, pod_uid=uid, id=scope["id"], prefix=scope["prefix"] or "")
         return None
     return None
+
+
+def pods_root(paths: Iterable[str]) -> str | None:
+    """Return the cgroup of all pods on a node that has these cgroups.
+
+    It is where pods are, if there is one: a driver that was used before may have left its root behind. A node without
+    pods has its root all the same.
+    """
+    known = tuple(paths)
+    found = next((place.root for place in map(place_of, known) if place is not None), None)
+    bare = (root for root in map(root_of, known) if root is not None)
+    return found or max(bare, key=lambda root: root.count("/"), default=None)
 
 
 def expand(cgroups_path: str) -> str:
