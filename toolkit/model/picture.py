@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.node_reading import MissingPart
 from toolkit.model.serde import stage_value
 
 
@@ -29,6 +30,7 @@ class Picture:
         known whether they run.
     :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
         after: all of them differ alike.
+    :param lost: containers that run by the runtime's word and whose cgroup was not found, with where it should be.
     :param runtime_read: whether the runtime's word was read at all.
     :param pods_read: whether the kubelet's list of pods was read.
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
@@ -41,6 +43,7 @@ class Picture:
     being_made: tuple[str, ...] = ()
     perhaps_made: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
+    lost: tuple[MissingPart, ...] = ()
     runtime_read: bool = False
     pods_read: bool = False
     metrics: dict[str, float] = field(default_factory=dict)

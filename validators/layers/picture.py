@@ -16,7 +16,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators.layers import metrics, rejections
+from validators.layers import metrics, rejections, unseen
 from validators.placement import groups
 from validators.queries import view
 
@@ -46,6 +46,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
         for claim in claims.claims
         if view.is_workload(claim)
     ]
+    verdicts += unseen.check(rule, evidence)
     verdicts += metrics.check(rule, evidence)
     verdicts += rejections.check(rule, evidence)
     if verdicts:

@@ -25,6 +25,7 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.parents import parent_claims
 from toolkit.sources.kubelet.pod_paths import place_of, pods_root
@@ -106,6 +107,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
         MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
         for part in reading.missing
     ]
+    missing += lasting(reading, [promise.subject for promise in promises])
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         ("reserved_cpus", known.reserved_problem),

@@ -13,7 +13,8 @@ from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.json_parts import mapping, text
-from toolkit.sources.kubelet.subjects import Subject
+from toolkit.sources.kubelet.lost import lasting
+from toolkit.sources.kubelet.subjects import Subject, shown_pod
 
 AT_ONCE_S = 1.0
 """Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
@@ -40,6 +41,7 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: fro
         behind=tuple(sorted(late)),
         runtime_read=any(entry.asked for entry in reading.containers or ()),
         pods_read=reading.pods is not None,
+        lost=lasting(reading, [p.subject for p in node.promises]),
         metrics=manager_gauges(reading.metrics),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
@@ -113,10 +115,9 @@ def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
     for document in reading.pods or ():
         status, metadata = mapping(document.get("status")), mapping(document.get("metadata"))
         if status.get("phase") == "Failed" and text(status.get("reason")):
-            namespace = text(metadata.get("namespace"))
             said = (metadata.get("name"), status.get("reason"), status.get("message"))
             name, reason, message = (printable(text(value))[:MAX_WORDS] for value in said)
-            pod = name if namespace in ("", "default") else f"{printable(namespace)}/{name}"
+            pod = shown_pod(text(metadata.get("namespace")), name)
             found.append(RejectedPod(pod=pod, reason=reason, message=message))
     return tuple(found)
 

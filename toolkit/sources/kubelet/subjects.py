@@ -87,6 +87,11 @@ def pod_documents(reading: NodeReading) -> dict[str, dict[str, Any]]:
     return found | {uid: document for uid, document in hashes.items() if uid and uid not in found}
 
 
+def shown_pod(namespace: str, name: str) -> str:
+    """Return how a pod is called: its namespace only where it is not the default one."""
+    return printable(name if namespace in ("", "default") else f"{namespace}/{name}")
+
+
 def is_over(document: dict[str, Any]) -> bool:
     """Return whether a pod has ended, or was never admitted."""
     return mapping(document.get("status")).get("phase") in ("Failed", "Succeeded")
@@ -174,7 +179,7 @@ def _subject(
         id=printable(key),
         kind=kind,
         pod_uid=place.pod_uid,
-        pod=printable(pod if namespace in ("", "default") else f"{namespace}/{pod}"),
+        pod=shown_pod(namespace, pod),
         container=printable(container or f"({kind})" if kind is SubjectKind.HELPER else container or key[:12]),
         cgroup=from_text(path) if path else "",
         namespace=printable(namespace),

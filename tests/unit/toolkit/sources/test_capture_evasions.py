@@ -138,3 +138,64 @@ def test_what_the_runtime_may_be_making_is_by_its_word(states: str, seconds: int
     found = judged(files)
     assert {str(found[rule, BE].outcome) for rule in JUDGED_BY} == {outcome}
     assert not [key for key in failed(files) if key[1] == BE]
+
+
+def move(files: Files, row: dict[str, Any], *, to: str, told: bool) -> None:
+    """Let a container run in another cgroup. :param told: whether the runtime says so."""
+    with part(files, "cgroup.json") as tree:
+        for groups in tree.values():
+            if row["cgroup"] in groups:
+                groups[to] = groups.pop(row["cgroup"])
+    with part(files, "threads.json") as threads:
+        for thread in threads_of(threads, row):
+            thread["cgroup"] = [line.replace(row["cgroup"], to) for line in thread["cgroup"]]
+    if told:
+        with part(files, "node.json") as node:
+            node["status"][row["id"]]["cgroupsPath"] = to
+
+
+@pytest.mark.parametrize(
+    ("to", "told"),
+    [
+        pytest.param("{pod}/other_1", False, id="elsewhere-in-its-pod"),
+        pytest.param("/k8s.io/{id}", True, id="outside-of-pods"),
+        pytest.param("/k8s.io/{id}", False, id="outside-of-pods-and-nobody-says-so"),
+    ],
+)
+def test_a_container_that_runs_and_is_not_found_is_missing(to: str, *, told: bool) -> None:
+    """Virtual machines, and a kubelet without cgroups of its own: it is named, and left open."""
+    files = capture("D-4")
+    row = rows(files)[BU]
+    move(files, row, to=to.format(pod=row["cgroup"].rpartition("/")[0], id=row["id"]), told=told)
+    missing = {one["part"]: one["reason"] for one in document(files)["missing"]}
+    assert "is where the runtime has put it" in missing[BU]
+    assert judged(files)["layers-agree", BU].outcome == "undecided"
+    assert failed(files) == {}
+
+
+def test_one_that_started_after_the_cgroups_were_read_is_no_loss() -> None:
+    """The runtime's list is read later, and what has ended by its word is none either."""
+    files = capture("D-4")
+    row = rows(files)[BU]
+    move(files, row, to="/k8s.io/x", told=False)
+    with part(files, "times.json") as times, part(files, "node.json") as node:
+        node["status"][row["id"]]["status"]["startedAt"] = str(int((times["cgroup_read"] + 0.1) * 1e9))
+    assert BU not in {one["part"] for one in document(files)["missing"]}
+    with part(files, "node.json") as node:
+        node["status"][row["id"]]["status"]["startedAt"] = "1"
+        entry = next(one for one in node["containers"]["containers"] if one["id"] == row["id"])
+        entry["state"] = "CONTAINER_EXITED"
+    assert BU not in {one["part"] for one in document(files)["missing"]}
+
+
+def test_a_list_without_states_loses_no_container_either() -> None:
+    """`containers.json` names its path, and the runtime's containers outside of pods, which are none of ours."""
+    files = capture("B1-3")
+    row = rows(files)[BU]
+    with part(files, "containers.json") as listed:
+        listed[row["id"]]["cgroupsPath"] = f"/k8s.io/{row['id']}"
+        listed["ab" * 32] = {"labels": {}, "cgroupsPath": "/default/own", "type": "container"}
+    files = {name: data for name, data in files.items() if row["id"] not in name}
+    missing = {one["part"]: one["reason"] for one in document(files)["missing"]}
+    assert [name for name in missing if "/" in name] == [BU]
+    assert judged(files)["layers-agree", BU].outcome == "undecided"
