@@ -23,6 +23,7 @@ class Lost:
     id: str
     name: str
     reason: str
+    pod_uid: str
     fresh: bool = False
 
 
@@ -39,7 +40,8 @@ def lost(reading: NodeReading, subjects: Iterable[Subject]) -> tuple[Lost, ...]:
         pod = shown_pod(entry.pod_namespace, entry.pod_name or entry.pod_uid)
         name = subject.name if subject is not None else printable(f"{pod}/{entry.name or entry.id[:12]}")
         reason = _reason(entry, subject)
-        found.append(Lost(id=entry.id, name=name, reason=reason, fresh=_began_later(entry, reading)))
+        fresh = _began_later(entry, reading)
+        found.append(Lost(id=entry.id, name=name, reason=reason, pod_uid=entry.pod_uid, fresh=fresh))
     return tuple(found)
 
 

@@ -8,16 +8,19 @@ from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import printable
 from toolkit.model.node_reading import NodeReading
-from toolkit.model.picture import Picture, RejectedPod
+from toolkit.model.picture import Picture, RejectedPod, Unlisted
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.json_parts import mapping, text
-from toolkit.sources.kubelet.lost import lasting
-from toolkit.sources.kubelet.subjects import Subject, shown_pod
+from toolkit.sources.kubelet.lost import lasting, lost
+from toolkit.sources.kubelet.pod_paths import CONMON, expand
+from toolkit.sources.kubelet.subjects import PAUSE, Subject, merged_tree, shown_pod
 
 AT_ONCE_S = 1.0
 """Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
+_GRANTED = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+_SANDBOX_NAMES = INIT_NAMES | {PAUSE}
 MAX_WORDS = 400
 """Of a status's texts."""
 
@@ -32,7 +35,7 @@ class Making:
 
 def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: frozenset[str]) -> Picture:
     """Return the picture. :param making: see :func:`in_the_making`. :param late: see :func:`behind`."""
-    known = node.settings
+    known, later_s = node.settings, _later_s(reading)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
     return Picture(
         ended=tuple(name for name, p in names.items() if p.subject.active is False),
@@ -42,6 +45,8 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: fro
         runtime_read=any(entry.asked for entry in reading.containers or ()),
         pods_read=reading.pods is not None,
         lost=lasting(reading, [p.subject for p in node.promises]),
+        unlisted=_unlisted(reading, node),
+        at_once=later_s is not None and later_s <= AT_ONCE_S,
         metrics=manager_gauges(reading.metrics),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
@@ -80,8 +85,7 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
 
 
 def _granted(subject: Subject) -> CpuSet | None:
-    names = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
-    return next((parsed(subject.files[name]) for name in names if name in subject.files), None)
+    return next((parsed(subject.files[name]) for name in _GRANTED if name in subject.files), None)
 
 
 def in_the_making(reading: NodeReading, node: NodeClaims) -> Making:
@@ -91,9 +95,11 @@ def in_the_making(reading: NodeReading, node: NodeClaims) -> Making:
         for p in node.promises
         if p.claim is not None and p.subject.threads and all(one.comm in INIT_NAMES for one in p.subject.threads)
     }
+    # A container is listed before its runtime enters its cgroup.
+    strangers = {one.claim for one in _unlisted(reading, node)}
     return Making(
         made=frozenset(name for name, begins in alone.items() if begins),
-        perhaps=frozenset(name for name, begins in alone.items() if begins is None),
+        perhaps=frozenset(name for name, begins in alone.items() if begins is None) - strangers,
     )
 
 
@@ -107,6 +113,35 @@ def may_begin(subject: Subject, reading: NodeReading) -> bool | None:
         return True
     began_ns = (runtime.started_at_ns or runtime.created_at_ns) if runtime is not None else None
     return None if at_s is None or not began_ns else at_s * 1e9 - began_ns <= PINNED_NS
+
+
+def _unlisted(reading: NodeReading, node: NodeClaims) -> tuple[Unlisted, ...]:
+    """Return the cgroups that a runtime must list; its sandbox (unpinned, ``pause``) it lists only when it is ready.
+
+    A monitor (``conmon``) is never listed, and has no CPUs of its own. A container that the runtime lists, and that is
+    not where it should be, may be in such a cgroup.
+    """
+    if reading.containers is None:
+        return ()
+    tree, found = merged_tree(reading), []
+    told = {expand(entry.cgroups_path) for entry in reading.containers}
+    losers = {one.pod_uid for one in lost(reading, [p.subject for p in node.promises])}
+    for promise in node.promises:
+        subject, claim = promise.subject, promise.claim
+        runs = bool(subject.threads or subject.files.get("cgroup.procs", "").strip())
+        listed = subject.runtime is not None or subject.cgroup in told
+        if listed or claim is None or not runs or subject.id.startswith(CONMON):
+            continue
+        above = tree.get(subject.cgroup.rpartition("/")[0], {})
+        own = parsed(subject.files.get("cpuset.cpus", ""))
+        pinned = bool(own) and own not in (parsed(above[name]) for name in _GRANTED if name in above)
+        if not pinned and all(one.comm in _SANDBOX_NAMES for one in subject.threads):
+            continue
+        doubt = "" if pinned else "it has the CPUs of the cgroup above, as a pod sandbox has"
+        if subject.pod_uid in losers:
+            doubt = "a container of its pod was not found, and may be there"
+        found.append(Unlisted(claim=claim.name, doubt=doubt))
+    return tuple(found)
 
 
 def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:

@@ -21,6 +21,8 @@ from toolkit.sources.kubelet.pod_paths import CONMON, Place, expand, place_of
 
 SANDBOX = "(sandbox)"
 """How a pod's sandbox is named where a container's name stands."""
+PAUSE = "pause"
+"""The program of a pod's sandbox."""
 _HEX = re.compile(r"[0-9a-f]{12,}")
 
 
@@ -208,7 +210,7 @@ def _kind(
         return SubjectKind.EPHEMERAL
     if container:
         return SubjectKind.CONTAINER
-    if threads and all(thread.comm == "pause" for thread in threads):
+    if threads and all(thread.comm == PAUSE for thread in threads):
         return SubjectKind.SANDBOX
     if reading.containers is not None or not _HEX.fullmatch(place.id):
         return SubjectKind.HELPER

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.sources.edited import Files, capture, document, failed, judged, part, rows
+from tests.unit.toolkit.sources.edited import Files, capture, document, failed, judged, part, place, rows
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.sources.kubelet import live_files
 
@@ -199,3 +199,80 @@ def test_a_list_without_states_loses_no_container_either() -> None:
     missing = {one["part"]: one["reason"] for one in document(files)["missing"]}
     assert [name for name in missing if "/" in name] == [BU]
     assert judged(files)["layers-agree", BU].outcome == "undecided"
+
+
+def leak(files: Files, name: str, cpus: str | None = None, *, pod_too: bool = True) -> str:
+    """Let a container live on that the runtime does not know any more. :returns: its name now.
+
+    :param cpus: that it has. :param pod_too: whether the kubelet has forgotten its pod.
+    """
+    row = rows(files)[name]
+    if cpus is not None:
+        place(files, row, cpus)
+    if "node.json" in files:
+        with part(files, "node.json") as node:
+            listed = node["containers"]["containers"]
+            listed[:] = [one for one in listed if one["id"] != row["id"]]
+            del node["status"][row["id"]]
+    else:
+        with part(files, "containers.json") as named:
+            del named[row["id"]]
+    if pod_too:
+        with part(files, "pods.json") as pods:
+            pods["items"] = [pod for pod in pods["items"] if pod["metadata"]["name"] != row["pod"]]
+    return next(new for new, found in rows(files).items() if found.get("id") == row["id"])
+
+
+@pytest.mark.parametrize("comm", ["sh", "pause", "runc:[2:INIT]", "conmon"])
+@pytest.mark.parametrize("pod_too", [True, False])
+def test_a_leaked_container_on_exclusive_cpus_is_reported(comm: str, *, pod_too: bool) -> None:
+    """Runtime and kubelet have forgotten it; it runs on the CPU of another pod, whatever it calls itself."""
+    files = capture("D-4")
+    rename(files, BU, comm)
+    name = leak(files, BU, "1", pod_too=pod_too)
+    text = f"in no list of the runtime, and runs on 1 exclusive to {G1}"
+    assert text in failed(files)["layers-agree", name]
+    del files["pods.json"]
+    assert [key for key, why in failed(files).items() if text in why]
+
+
+@pytest.mark.parametrize(
+    ("comm", "cpus", "outcome"),
+    [
+        pytest.param("pause", "0-1", None, id="a-pod-sandbox-that-is-new"),
+        pytest.param("runc:[2:INIT]", "0-1", None, id="one-that-is-being-made"),
+        pytest.param("sh", "0", None, id="nobodys-cpus"),
+        pytest.param("sh", "0-1", "undecided", id="the-cpus-of-its-pods-cgroup"),
+    ],
+)
+def test_a_cgroup_that_is_not_listed_may_be_normal(comm: str, cpus: str, outcome: str | None) -> None:
+    """A pod sandbox is listed only when it is ready, and is never pinned."""
+    files = capture("D-4")
+    rename(files, BU, comm)
+    name = leak(files, BU, cpus)
+    verdict = judged(files).get(("layers-agree", name))
+    assert (None if verdict is None else str(verdict.outcome)) == outcome
+    assert failed(files) == {}
+
+
+def test_a_list_that_was_read_later_leaves_a_leak_open() -> None:
+    """The container may have ended and been removed meanwhile; or nobody says when the list was read."""
+    files = capture("D-4")
+    name = leak(files, BU, "1")
+    with part(files, "times.json") as times:
+        times["end"] += 2.0
+    assert judged(files)["layers-agree", name].outcome == "undecided"
+    files = capture("A-3")
+    assert failed(files) == {}
+    name = leak(files, BE, "1")
+    assert judged(files)["layers-agree", name].outcome == "undecided"
+
+
+def test_a_container_that_is_not_found_may_be_the_one_that_is_not_listed() -> None:
+    """A virtual machine has a cgroup of its own name, pinned as its containers are; its reconcile may be due."""
+    files = capture("D-4")
+    row = rows(files)[BU]
+    place(files, row, "1")
+    move(files, row, to=f"{row['cgroup'].rpartition('/')[0]}/kata_1", told=False)
+    found = {subject: str(one.outcome) for (rule, subject), one in judged(files).items() if rule == "layers-agree"}
+    assert [found[name] for name in found if name.startswith("bu-node1/")] == ["undecided", "undecided"]
