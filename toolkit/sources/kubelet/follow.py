@@ -236,11 +236,11 @@ class KubeletSource:
 
     def _places_to_watch(self, kubelet_root: Path, reading: NodeReading) -> tuple[Path, ...]:
         root = self._places.cgroup_root or self._places.below(CGROUP_ROOT)
-        found = [kubelet_root]
+        found, tops = [kubelet_root], dict(live_files.hierarchies(root))
         for name, groups in (reading.cgroups or {}).items():
             if name not in ("cpuset", UNIFIED):
                 continue
-            top = root / name if (root / name).is_dir() else root
+            top = tops.get(name, root)
             for path, files in groups.items():
                 place = place_of(path)
                 if place is None or not place.id:

@@ -64,9 +64,8 @@ def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
     :returns: a capture's ``cgroup/...`` files, names spelt as :mod:`toolkit.model.names` does.
     """
     found: dict[str, bytes] = {}
-    v1 = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
-    hybrid = any(name in V1 for name in v1)
-    for name, mount in [(f"{name}/", root / name) for name in v1] if hybrid else [("", root)]:
+    for hierarchy, mount in hierarchies(root):
+        name = f"{hierarchy}/" if hierarchy else ""
         if only_cpusets and name not in ("cpuset/", f"{UNIFIED}/", ""):
             continue
         for folder, path in _pod_folders(str(mount)):
@@ -82,6 +81,14 @@ def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
         if only_cpusets and name == "cpuset/" and found:
             break  # a container is in every hierarchy; the first says what the others would
     return found
+
+
+def hierarchies(root: Path) -> list[tuple[str, Path]]:
+    """Return name and mount of each hierarchy; the one of a v2 host has no name, whatever cgroups it has are named."""
+    names = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
+    if not any(name in V1 for name in names) or (root / "cgroup.controllers").exists():
+        return [("", root)]
+    return [(name, root / name) for name in names]
 
 
 def _pod_folders(mount: str) -> Iterator[tuple[str, str]]:
