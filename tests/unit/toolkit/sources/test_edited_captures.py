@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.unit.toolkit.sources.edited import (
+    CONFIG,
     DATA,
     STATE,
     asked,
@@ -167,6 +168,17 @@ def test_without_its_evidence_nothing_passes() -> None:
     found = [one for (rule, subject), one in judged(files).items() if rule == "layers-agree" and "/" in subject]
     assert found
     assert {one.outcome for one in found} == {"undecided"}
+
+
+@pytest.mark.parametrize(("arguments", "known"), [("--config=/etc/k.yaml\0", False), ("--v=4\0", True)])
+def test_a_named_configuration_that_was_not_read_is_not_the_default(arguments: str, *, known: bool) -> None:
+    """The kubelet has one, and nobody knows what it says; of one that names none the defaults hold."""
+    files = capture("D-4")
+    del files[CONFIG]
+    files["kubelet/cmdline"] = f"kubelet\0{arguments}".encode()
+    verdict = judged(files)["checkpoint", "cpu_manager_state"]
+    assert (verdict.outcome == "failed", "configured is none" in verdict.reason) == (known, known)
+    assert any(row["part"] == "config" for row in document(files)["missing"]) is not known
 
 
 def test_a_policy_that_promises_nothing_leaves_nothing_open() -> None:
