@@ -20,6 +20,7 @@ from toolkit.sources.kubelet.subjects import PAUSE, Subject, merged_tree, shown_
 AT_ONCE_S = 1.0
 """Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
 _GRANTED = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+WORKLOADS = (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
 _SANDBOX_NAMES = INIT_NAMES | {PAUSE}
 MAX_WORDS = 400
 """Of a status's texts."""
@@ -95,8 +96,9 @@ def in_the_making(reading: NodeReading, node: NodeClaims) -> Making:
         for p in node.promises
         if p.claim is not None and p.subject.threads and all(one.comm in INIT_NAMES for one in p.subject.threads)
     }
-    # A container is listed before its runtime enters its cgroup.
+    # A container is listed before its runtime enters its cgroup; a pod sandbox was promised nothing.
     strangers = {one.claim for one in _unlisted(reading, node)}
+    strangers |= {p.claim.name for p in node.promises if p.claim and p.claim.kind not in WORKLOADS}
     return Making(
         made=frozenset(name for name, begins in alone.items() if begins),
         perhaps=frozenset(name for name, begins in alone.items() if begins is None) - strangers,
