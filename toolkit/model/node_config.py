@@ -25,8 +25,18 @@ API_VERSION = "kubelet.config.k8s.io/v1beta1"
 DEFAULT_EVICTION_HARD: Mapping[str, str] = {"memory.available": "100Mi"}
 """The part of the default hard eviction thresholds that reserves memory."""
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
-_UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_UNIT_NS = {
+    "ns": 1,
+    "us": 10**3,
+    "\u00b5s": 10**3,
+    "\u03bcs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+"""Microseconds with the micro sign, and with the Greek letter."""
+_DURATION = re.compile(rf"(\d+(?:\.\d*)?|\.\d+)({'|'.join(_UNIT_NS)})", re.ASCII)
 _MAX_NS = 2**63 - 1
 """Go's longest duration."""
 
@@ -65,8 +75,9 @@ class NodeConfig:
 
 
 def _duration(text: str) -> str:
-    whole = bool(text) and "".join(number + unit for number, unit in _DURATION.findall(text)) == text
-    if not whole or nanoseconds(text) > _MAX_NS:
+    length = text.removeprefix("+")
+    whole = bool(length) and "".join(number + unit for number, unit in _DURATION.findall(length)) == length
+    if not (whole or length == "0") or nanoseconds(text) > _MAX_NS:
         raise refusal(repr(text)[:40], "a duration such as 100ms")
     return text
 
@@ -81,7 +92,10 @@ def _limit(value: object) -> Quantity:
 
 
 Duration = Annotated[str, AfterValidator(_duration)]
-"""A time as Go writes it: ``100ms``, ``1m30s``."""
+"""A time as Go reads it: ``100ms``, ``1m30s``, ``.5s``, ``0``. None is negative.
+
+Source: Go documentation, ``time.ParseDuration``.
+"""
 Strings = Annotated[dict[str, str], expected("a mapping of strings")]
 
 

@@ -73,6 +73,8 @@ class RuntimeContainer:
     """``False``: the value is that of the runtime's own specification at creation; updates may be missing in it."""
     log_path: str = ""
     created_at_ns: int | None = None
+    started_at_ns: int | None = None
+    """Both since 1970; ``None``: the source does not say, or it has not started."""
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
 

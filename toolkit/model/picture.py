@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.node_reading import MissingPart
 from toolkit.model.serde import stage_value
 
 
@@ -20,13 +21,32 @@ class RejectedPod:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unlisted:
+    """A cgroup in a pod in which something runs and which the runtime does not list, although its list was read.
+
+    :param claim: the name of its claim, which promises nothing.
+    :param doubt: why it may be normal; empty: CPUs were written there that are not those of the cgroup above, which
+        nobody does for a pod sandbox, and the runtime misses no container of that pod.
+    """
+
+    claim: str
+    doubt: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """One moment of a node.
 
     :param ended: claims whose pod the kubelet lists no more, or as ended.
     :param being_made: claims of containers that the runtime is still making.
+    :param perhaps_made: claims of containers in which all threads have the names of a runtime's, and of which it is not
+        known whether they run.
     :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
         after: all of them differ alike.
+    :param lost: containers that run by the runtime's word and whose cgroup was not found, with where it should be.
+    :param unlisted: without those that look as a pod sandbox does, which may be new.
+    :param at_once: whether all was read within a second; ``False``: or it is not known.
     :param runtime_read: whether the runtime's word was read at all.
     :param pods_read: whether the kubelet's list of pods was read.
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
@@ -37,7 +57,11 @@ class Picture:
 
     ended: tuple[str, ...] = ()
     being_made: tuple[str, ...] = ()
+    perhaps_made: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
+    lost: tuple[MissingPart, ...] = ()
+    unlisted: tuple[Unlisted, ...] = ()
+    at_once: bool = False
     runtime_read: bool = False
     pods_read: bool = False
     metrics: dict[str, float] = field(default_factory=dict)

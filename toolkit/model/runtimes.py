@@ -53,6 +53,8 @@ INIT_NAMES = frozenset(
 """How threads of runtimes are called in a container that does not run yet: unpinned there is normal. Whole names, for a
 workload may call itself by the beginning of one. docs/facts.md "Normal on a healthy node".
 """
+PINNED_NS = 12_000_000_000
+"""The longest time that a runtime was seen to sit there before it had pinned itself, waiting for a CPU included."""
 
 
 def find_runtime(name: str) -> RuntimeKind:

@@ -25,7 +25,7 @@ from toolkit.model.names import printable
 from toolkit.model.topology import Topology
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, read_flags
 from toolkit.sources.kubelet.live_files import kubelet_arguments, read_bytes
-from toolkit.sources.kubelet.subjects import place_of
+from toolkit.sources.kubelet.pod_paths import place_of
 
 OPTION = "--on-live-node"
 OURS = "pinproof-"

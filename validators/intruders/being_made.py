@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
-from toolkit.model.runtimes import INIT_NAMES
+from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.queries import view
 from validators.wording import milliseconds
@@ -17,8 +17,6 @@ from validators.wording import milliseconds
 INIT_NS = 1_600_000_000
 """The most CPU time that a runtime may spend on a CPU in a new cgroup: ``runc init`` sat there unpinned for 0.3 to
 1.6 s on a kubelet's node. Under load it once was 12 s, most of which it waited for a CPU: no start needs more of it."""
-PINNED_NS = 12_000_000_000
-"""The longest time that a runtime was seen to sit there, waiting included."""
 PATIENCE_NS = PINNED_NS + FOLLOW_GAP_NS
 """From its first time on the CPU until the container is watched: until the runtime has made it, and until the node is
 read again. A node that is read more seldom leaves everything undecided."""

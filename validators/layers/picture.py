@@ -15,8 +15,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
-from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators.layers import metrics, rejections
+from toolkit.model.verdict import Measure, Outcome, Verdict, rank
+from validators.layers import metrics, rejections, unseen
 from validators.placement import groups
 from validators.queries import view
 
@@ -41,11 +41,13 @@ class _Words:
 
 def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every workload of which two layers speak, and the kubelet's metrics."""
-    verdicts = [
-        _judge(rule, claim, _words(claim, evidence), claims, evidence)
-        for claim in claims.claims
-        if view.is_workload(claim)
-    ]
+    odd = {verdict.subject: verdict for verdict in unseen.check(rule, claims, evidence)}
+    verdicts = []
+    for claim in claims.claims:
+        if view.is_workload(claim):
+            own = _judge(rule, claim, _words(claim, evidence), claims, evidence)
+            verdicts.append(min(own, odd.pop(claim.name, own), key=lambda verdict: rank(verdict.outcome)))
+    verdicts += odd.values()
     verdicts += metrics.check(rule, evidence)
     verdicts += rejections.check(rule, evidence)
     if verdicts:
@@ -81,6 +83,9 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
     if evidence.picture is not None and claim.name in evidence.picture.being_made:
         reason = "the runtime is still making it: its files are not written yet"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})
+    if evidence.picture is not None and claim.name in evidence.picture.perhaps_made:
+        reason = "its threads have a runtime's names, and nobody says whether it runs: it may still be made"
+        return Verdict(rule=rule, subject=claim.name, outcome=Outcome.UNDECIDED, reason=reason, measures={})
     said = {
         "checkpoint_cpus": words.state,
         "pod-resources_cpus": words.api,
@@ -91,7 +96,7 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         "cgroup_mems": words.mems_requested,
     }
     measures: dict[str, Measure] = {name: str(cpus) for name, cpus in said.items() if cpus is not None}
-    owned, owners = _foreign(claim, claims, _is(words) or CpuSet())
+    owned, owners = unseen.foreign(claim, claims, _is(words) or CpuSet())
     overlap = (_is(words) or CpuSet()) & owned
     if overlap:
         measures["overlap_cpus"] = str(overlap)
@@ -124,17 +129,6 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
 def _is(words: _Words) -> CpuSet | None:
     """What the cgroup says: the kernel's grant; its request where only that was read."""
     return words.granted if words.granted is not None else words.requested
-
-
-def _foreign(claim: Claim, claims: ClaimSet, held: CpuSet) -> tuple[CpuSet, str]:
-    others = [
-        other
-        for other in claims.claims
-        if other.cpus and other.isolation != "host" and view.is_workload(other) and not view.same_pod(claim, other)
-    ]
-    owned = CpuSet.union(other.cpus for other in others if other.cpus)
-    own = claim.cpus if claim.isolation != "host" else None
-    return owned - (own or CpuSet()), ", ".join(other.name for other in others if other.cpus and other.cpus & held)
 
 
 def _unpromised(evidence: Evidence) -> tuple[Outcome, str]:

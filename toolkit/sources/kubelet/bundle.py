@@ -102,6 +102,10 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
 
 def _with_missing(reading: NodeReading, missing: list[MissingPart]) -> NodeReading:
     named = {part.part for part in missing}
+    if reading.kubelet_flags is not None and not any(
+        flag.split("=")[0] == "--config" for flag in reading.kubelet_flags
+    ):
+        named.add("config")  # A kubelet that names no file reads none.
     absent = tuple(
         MissingPart(part=field, reason="not in the capture")
         for field in PARTS

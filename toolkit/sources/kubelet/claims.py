@@ -25,12 +25,14 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.parents import parent_claims
+from toolkit.sources.kubelet.pod_paths import place_of, pods_root
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.state_v1 import named
-from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, root_of, subjects
+from toolkit.sources.kubelet.subjects import Subject, merged_tree, subjects
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
@@ -93,21 +95,19 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     promises = tuple(maker.promise(subject) for subject in subjects(reading))
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
     paths = [*sorted(merged_tree(reading)), *(promise.subject.cgroup for promise in promises)]
-    # Where pods are, if there is one: a driver that was used before may have left its root behind. A node without
-    # pods has its root all the same.
-    roots = [place.root for place in map(place_of, paths) if place is not None]
-    roots = roots or [root for root in map(root_of, paths) if root is not None]
+    root = pods_root(paths)
     claims = ClaimSet(
         claims=own + maker.pod_claims(promises) + maker.parent_claims(promises),
         reserved_cpus=known.reserved,
         strict_reservation=known.strict and bool(known.reserved),
-        pods_root=from_text(roots[0]) if roots else None,
+        pods_root=None if root is None else from_text(root),
         reconcile_period_s=known.reconcile_s,
     )
     missing = [
         MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
         for part in reading.missing
     ]
+    missing += lasting(reading, [promise.subject for promise in promises])
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         ("reserved_cpus", known.reserved_problem),

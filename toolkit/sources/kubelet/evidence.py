@@ -18,8 +18,9 @@ from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
 from toolkit.sources.kubelet.modelled import captured_topology
-from toolkit.sources.kubelet.still import asked_of, behind, is_being_made, picture_of
-from toolkit.sources.kubelet.subjects import Subject, expand, is_over, merged_tree, pod_documents
+from toolkit.sources.kubelet.pod_paths import expand
+from toolkit.sources.kubelet.still import asked_of, behind, in_the_making, may_begin, picture_of
+from toolkit.sources.kubelet.subjects import Subject, is_over, merged_tree, pod_documents
 
 RULES = (
     *("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment"),
@@ -36,7 +37,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     online = _online(reading, tree)
     memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
     asked = {p.claim.name: asked_of(p) for p in node.promises if p.claim is not None}
-    made = frozenset(p.claim.name for p in node.promises if p.claim is not None and is_being_made(p.subject))
+    making = in_the_making(reading, node)
     late = behind(reading, node)
     claims = tuple(
         Claim(
@@ -47,14 +48,16 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
             container=claim.container,
             kind=claim.kind,
         )
-        if claim.name in made
+        if claim.name in making.made
         else replace(
             _in_force(claim, None if claim.name in late else asked.get(claim.name)),
             memory_bytes=claim.memory_bytes if memory_read else None,
         )
         for claim in node.claims.claims
     )
-    files = tuple(_files(claim.cgroup, tree.get(claim.cgroup, {})) for claim in claims if claim.cgroup in tree)
+    # What is read of one that may be in the making says nothing for a promise and nothing against it.
+    read = [claim.cgroup for claim in claims if claim.cgroup in tree and claim.name not in making.perhaps]
+    files = tuple(_files(cgroup, tree[cgroup]) for cgroup in read)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
     evidence = Evidence(
         started_at="",
@@ -64,12 +67,14 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
             kernel="", cgroup=_mode(reading), cmdline="", cpus_online=online, topology=_topology(reading)
         ),
         coverage=Coverage(proc_scans=int(reading.threads is not None), cpus_online=online),
-        thread_masks=tuple(mask for p in names.values() for mask in _masks(p)),
+        thread_masks=tuple(
+            mask for name, p in names.items() if name not in making.perhaps for mask in _masks(p, reading)
+        ),
         files_before=files,
         files_after=files,
         layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
         state_files=state_readings(reading, node, online),
-        picture=picture_of(reading, node, made, late),
+        picture=picture_of(reading, node, making, late),
     )
     return replace(node.claims, claims=claims), evidence
 
@@ -119,12 +124,14 @@ def _from_pod_resources(subject: Subject, reading: NodeReading) -> CpuSet | None
         return None
 
 
-def _masks(promise: Promise) -> list[ThreadMask]:
+def _masks(promise: Promise, reading: NodeReading) -> list[ThreadMask]:
+    """Return the masks of a subject's threads, without those of a runtime that may still be at work there."""
     assert promise.claim is not None
     found = []
+    passed_over = INIT_NAMES if may_begin(promise.subject, reading) else frozenset[str]()
     for thread in promise.subject.threads:
         cpus, mems = parsed(thread.cpus_allowed or ""), parsed(thread.mems_allowed or "")
-        if cpus and thread.comm not in INIT_NAMES:
+        if cpus and thread.comm not in passed_over:
             found.append(
                 ThreadMask(
                     claim=promise.claim.name,
@@ -162,6 +169,7 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
         mems_effective=cpus("cpuset.mems.effective", "cpuset.effective_mems"),
         quota_us=NO_QUOTA if quota is not None and quota < 0 else quota,
         period_us=period,
+        burst_us=whole("cpu.max.burst", "cpu.cfs_burst_us"),
         weight=whole("cpu.weight"),
         shares=whole("cpu.shares"),
         memory_max_bytes=-1 if files.get("memory.max") == "max" or (limit or 0) >= _UNLIMITED else limit,

@@ -32,11 +32,12 @@ from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
+from toolkit.sources.kubelet.lost import Lost, lost
 from toolkit.sources.kubelet.modelled import reserves_an_amount
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
+from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.settings import settings
 from toolkit.sources.kubelet.still import asked_of
-from toolkit.sources.kubelet.subjects import place_of
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0
@@ -120,6 +121,7 @@ class KubeletSource:
             raise InputError(str(self._places.root), NOTHING, "a kubelet's node")
         self._begun = True
         found = self._claims_of(reading)
+        gone = lost(reading, [promise.subject for promise in found.promises])
         running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
         freed = self._freed(running, found.cpu)
         claims, giving_back = [], {}
@@ -142,8 +144,8 @@ class KubeletSource:
             if self._held.silent
             else states(reading, replace(found, cpu=self._held.spoilt or found.cpu)),
             gauges=self._gauges(reading, found, now_ns) if due and self._places.metrics is not None else None,
-            missing=found.missing,
-            left_out=self._lost_twice(found),
+            missing=tuple(part for part in found.missing if part.part not in {one.name for one in gone}),
+            left_out=self._lost_twice(gone),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
         )
@@ -161,18 +163,12 @@ class KubeletSource:
             self._found = (reading, node_claims(reading))
         return self._found[1]
 
-    def _lost_twice(self, found: NodeClaims) -> tuple[MissingPart, ...]:
+    def _lost_twice(self, gone: Sequence[Lost]) -> tuple[MissingPart, ...]:
         """Name containers that run by the runtime's word, and whose cgroup is not where it says, at two readings: one
         that is just ending is listed a moment longer than its cgroup exists.
         """
-        subjects = [p.subject for p in found.promises if p.subject.gone]
-        lost = {s.id: s for s in subjects if s.runtime and not s.runtime.sandbox and s.runtime.state == "running"}
-        before, self._lost = self._lost, frozenset(lost)
-        return tuple(
-            MissingPart(part=s.name, reason=f"its cgroup was not found: {s.cgroup} is where the runtime has put it")
-            for s in lost.values()
-            if s.id in before
-        )
+        before, self._lost = self._lost, frozenset(one.id for one in gone)
+        return tuple(MissingPart(part=one.name, reason=one.reason) for one in gone if one.id in before)
 
     def _gauges(self, reading: NodeReading, found: NodeClaims, now_ns: int) -> Gauges:
         """Return the kubelet's gauges beside the state file that was read just before them."""
@@ -240,11 +236,11 @@ class KubeletSource:
 
     def _places_to_watch(self, kubelet_root: Path, reading: NodeReading) -> tuple[Path, ...]:
         root = self._places.cgroup_root or self._places.below(CGROUP_ROOT)
-        found = [kubelet_root]
+        found, tops = [kubelet_root], dict(live_files.hierarchies(root))
         for name, groups in (reading.cgroups or {}).items():
             if name not in ("cpuset", UNIFIED):
                 continue
-            top = root / name if (root / name).is_dir() else root
+            top = tops.get(name, root)
             for path, files in groups.items():
                 place = place_of(path)
                 if place is None or not place.id:

@@ -67,6 +67,8 @@ class LiveNode:
         self.times: dict[str, float] = {}
         self.proc = places.proc or places.below(PROC)
         arguments = live_files.kubelet_arguments(self.proc)
+        self.told = bool(arguments)
+        """Whether its command line says which file it reads: none that it does not name. One that ends has no words."""
         self.arguments = None if arguments is None else kept_arguments(arguments)
         self.flags = Flags()
         self.configuration: KubeletConfiguration | None = None
@@ -150,9 +152,9 @@ class LiveNode:
         """Take the file, its drop-ins and the command line; keep what they say together for what else is to be read."""
         if self.arguments is not None:
             self.files["kubelet/cmdline"] = "\0".join(("kubelet", *self.arguments)).encode("utf-8", "replace")
-        given = self.flags.config_file
-        main = self.places.below(given) if given else self.kubelet_root / "config.yaml"
-        found = {MAIN_CONFIG: main}
+        given, found = self.flags.config_file, {}
+        if given or not self.told:
+            found[MAIN_CONFIG] = self.places.below(given) if given else self.kubelet_root / "config.yaml"
         if self.flags.config_directory:
             folder = self.places.below(self.flags.config_directory)
             try:

@@ -18,13 +18,14 @@ from toolkit.model.node_reading import UNIFIED
 from toolkit.regular_file import read_regular
 from toolkit.sources.kubelet.bundle import V1
 from toolkit.sources.kubelet.flags import arguments_of
-from toolkit.sources.kubelet.subjects import ROOT
+from toolkit.sources.kubelet.pod_paths import ROOT
 
 MAX_BYTES = 16 * 1024 * 1024
 FILES = (
     *("cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"),
     *("cpuset.mems", "cpuset.mems.effective", "cpuset.effective_mems"),
-    *("cpu.max", "cpu.max.burst", "cpu.weight", "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    *("cpu.max", "cpu.max.burst", "cpu.weight"),
+    *("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"),
     *("memory.max", "memory.limit_in_bytes", "cgroup.procs"),
 )
 """Control files that a reading holds."""
@@ -63,9 +64,8 @@ def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
     :returns: a capture's ``cgroup/...`` files, names spelt as :mod:`toolkit.model.names` does.
     """
     found: dict[str, bytes] = {}
-    v1 = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
-    hybrid = any(name in V1 for name in v1)
-    for name, mount in [(f"{name}/", root / name) for name in v1] if hybrid else [("", root)]:
+    for hierarchy, mount in hierarchies(root):
+        name = f"{hierarchy}/" if hierarchy else ""
         if only_cpusets and name not in ("cpuset/", f"{UNIFIED}/", ""):
             continue
         for folder, path in _pod_folders(str(mount)):
@@ -81,6 +81,14 @@ def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
         if only_cpusets and name == "cpuset/" and found:
             break  # a container is in every hierarchy; the first says what the others would
     return found
+
+
+def hierarchies(root: Path) -> list[tuple[str, Path]]:
+    """Return name and mount of each hierarchy; the one of a v2 host has no name, whatever cgroups it has are named."""
+    names = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
+    if not any(name in V1 for name in names) or (root / "cgroup.controllers").exists():
+        return [("", root)]
+    return [(name, root / name) for name in names]
 
 
 def _pod_folders(mount: str) -> Iterator[tuple[str, str]]:
@@ -129,7 +137,8 @@ def _process(folder: Path) -> dict[str, Any]:
         return whole
     for tid in tids:
         task = folder / "task" / str(tid)
-        status, cgroup = read_bytes(task / "status")[0], read_bytes(task / "cgroup")[0]
+        # In this order: who is in a cgroup by then has got its CPUs by the time when the mask is read.
+        cgroup, status = read_bytes(task / "cgroup")[0], read_bytes(task / "status")[0]
         if status is None or cgroup is None:
             continue
         comm = shown((read_bytes(task / "comm")[0] or b"").strip(b"\n"))

@@ -9,7 +9,6 @@ K-pod, K-shares.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from toolkit.allocation.cgroup_values import milli_to_shares
@@ -20,9 +19,8 @@ from toolkit.model.names import from_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import CPU
 from toolkit.sources.kubelet.modelled import captured_topology
-from toolkit.sources.kubelet.subjects import ROOT, merged_tree
-
-_CLASS = re.compile(r"(?:.*-)?(burstable|besteffort)(?:\.slice)?")
+from toolkit.sources.kubelet.pod_paths import QOS, place_of
+from toolkit.sources.kubelet.subjects import merged_tree
 
 
 def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | None) -> tuple[Claim, ...]:
@@ -31,11 +29,12 @@ def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | Non
     :param cgroups: of the containers. :param node: the kubelet in the model, where its machine is known.
     """
     below = tuple(cgroups)
+    roots = {place.root for place in map(place_of, below) if place is not None}
     found = []
     for path in sorted(merged_tree(reading)):
         *above, name = path.strip("/").split("/")
-        qos = _CLASS.fullmatch(name) if above and ROOT.fullmatch(above[-1]) else None
-        root = ROOT.fullmatch(name) is not None and not any(ROOT.fullmatch(part) for part in above)
+        qos = QOS.fullmatch(name) if "/" + "/".join(above) in roots else None
+        root = path in roots
         if not (qos or root) or not any(one.startswith(f"{path}/") for one in below):
             continue
         shares = MIN_SHARES if qos and qos[1] == "besteffort" else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from toolkit.model.node_reading import Asked, CgroupHierarchies, PodResourcesContainer, RuntimeContainer
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text, texts
-from toolkit.sources.kubelet.subjects import place_of
+from toolkit.sources.kubelet.pod_paths import place_of
 
 POD_UID, POD_NAME, POD_NAMESPACE = (f"io.kubernetes.pod.{what}" for what in ("uid", "name", "namespace"))
 CONTAINER_NAME = "io.kubernetes.container.name"
@@ -117,6 +117,7 @@ def _container(entry: dict[str, Any], verbose: dict[str, Any]) -> RuntimeContain
         asked=asked,
         log_path=text(status.get("logPath")),
         created_at_ns=number(entry.get("createdAt")),
+        started_at_ns=number(status.get("startedAt")) or None,
         labels=labels,
         annotations=texts(entry.get("annotations")),
     )

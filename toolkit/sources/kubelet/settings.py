@@ -8,6 +8,7 @@ from toolkit.allocation.cpu.options import strict_cpu_reservation
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.go_text import GoError, parse_bool
+from toolkit.model.names import printable
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.configuration import DEFAULT_RECONCILE_S, read_configuration
@@ -45,7 +46,12 @@ def settings(reading: NodeReading) -> Settings:
         return Settings(problem="the kubelet's configuration was not read")
     files = [(file.name, file.text) for file in reading.config or ()]
     try:
-        found = read_configuration(files[0] if files else None, files[1:], read_flags(reading.kubelet_flags or ()))
+        flags = read_flags(reading.kubelet_flags or ())
+        if flags.config_file and not files:
+            return Settings(
+                problem=f"{printable(flags.config_file)} was not read, which the kubelet's command line names"
+            )
+        found = read_configuration(files[0] if files else None, files[1:], flags)
         reserved = CpuSet.parse(found.node.reserved_system_cpus, "reservedSystemCPUs")
     except InputError as error:
         return Settings(problem=str(error))

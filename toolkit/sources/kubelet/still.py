@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import printable
 from toolkit.model.node_reading import NodeReading
-from toolkit.model.picture import Picture, RejectedPod
-from toolkit.model.runtimes import INIT_NAMES
+from toolkit.model.picture import Picture, RejectedPod, Unlisted
+from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.json_parts import mapping, text
-from toolkit.sources.kubelet.subjects import Subject
+from toolkit.sources.kubelet.lost import lasting, lost
+from toolkit.sources.kubelet.pod_paths import CONMON, expand
+from toolkit.sources.kubelet.subjects import PAUSE, Subject, merged_tree, shown_pod
 
 AT_ONCE_S = 1.0
 """Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
+_GRANTED = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+WORKLOADS = (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
+_SANDBOX_NAMES = INIT_NAMES | {PAUSE}
 MAX_WORDS = 400
 """Of a status's texts."""
 
 
-def picture_of(reading: NodeReading, node: NodeClaims, made: frozenset[str], late: frozenset[str]) -> Picture:
-    """Return the picture. :param made: see :func:`is_being_made`. :param late: see :func:`behind`."""
-    known = node.settings
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """Claims of containers that the runtime is making, and that it may be making: nobody says."""
+
+    made: frozenset[str]
+    perhaps: frozenset[str]
+
+
+def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: frozenset[str]) -> Picture:
+    """Return the picture. :param making: see :func:`in_the_making`. :param late: see :func:`behind`."""
+    known, later_s = node.settings, _later_s(reading)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
     return Picture(
         ended=tuple(name for name, p in names.items() if p.subject.active is False),
-        being_made=tuple(sorted(made)),
+        being_made=tuple(sorted(making.made)),
+        perhaps_made=tuple(sorted(making.perhaps)),
         behind=tuple(sorted(late)),
         runtime_read=any(entry.asked for entry in reading.containers or ()),
         pods_read=reading.pods is not None,
+        lost=lasting(reading, [p.subject for p in node.promises]),
+        unlisted=_unlisted(reading, node),
+        at_once=later_s is not None and later_s <= AT_ONCE_S,
         metrics=manager_gauges(reading.metrics),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
@@ -67,13 +86,64 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
 
 
 def _granted(subject: Subject) -> CpuSet | None:
-    names = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
-    return next((parsed(subject.files[name]) for name in names if name in subject.files), None)
+    return next((parsed(subject.files[name]) for name in _GRANTED if name in subject.files), None)
 
 
-def is_being_made(subject: Subject) -> bool:
-    """Whether only the runtime's own process is in the cgroup: it writes the files while it is there."""
-    return bool(subject.threads) and all(thread.comm in INIT_NAMES for thread in subject.threads)
+def in_the_making(reading: NodeReading, node: NodeClaims) -> Making:
+    """Return the claims in whose cgroup only the runtime's own process is: it writes the files while it is there."""
+    alone = {
+        p.claim.name: may_begin(p.subject, reading)
+        for p in node.promises
+        if p.claim is not None and p.subject.threads and all(one.comm in INIT_NAMES for one in p.subject.threads)
+    }
+    # A container is listed before its runtime enters its cgroup; a pod sandbox was promised nothing.
+    strangers = {one.claim for one in _unlisted(reading, node)}
+    strangers |= {p.claim.name for p in node.promises if p.claim and p.claim.kind not in WORKLOADS}
+    return Making(
+        made=frozenset(name for name, begins in alone.items() if begins),
+        perhaps=frozenset(name for name, begins in alone.items() if begins is None) - strangers,
+    )
+
+
+def may_begin(subject: Subject, reading: NodeReading) -> bool | None:
+    """Whether the runtime may have been at work in a container when its threads were read; ``None``: nobody says.
+
+    By the runtime's word: any task can call itself as a runtime's do.
+    """
+    runtime, at_s = subject.runtime, reading.read_at_s.get("threads_read")
+    if runtime is not None and runtime.state not in ("running", ""):
+        return True
+    began_ns = (runtime.started_at_ns or runtime.created_at_ns) if runtime is not None else None
+    return None if at_s is None or not began_ns else at_s * 1e9 - began_ns <= PINNED_NS
+
+
+def _unlisted(reading: NodeReading, node: NodeClaims) -> tuple[Unlisted, ...]:
+    """Return the cgroups that a runtime must list; its sandbox (unpinned, ``pause``) it lists only when it is ready.
+
+    A monitor (``conmon``) is never listed, and has no CPUs of its own. A container that the runtime lists, and that is
+    not where it should be, may be in such a cgroup.
+    """
+    if reading.containers is None:
+        return ()
+    tree, found = merged_tree(reading), []
+    told = {expand(entry.cgroups_path) for entry in reading.containers}
+    losers = {one.pod_uid for one in lost(reading, [p.subject for p in node.promises])}
+    for promise in node.promises:
+        subject, claim = promise.subject, promise.claim
+        runs = bool(subject.threads or subject.files.get("cgroup.procs", "").strip())
+        listed = subject.runtime is not None or subject.cgroup in told
+        if listed or claim is None or not runs or subject.id.startswith(CONMON):
+            continue
+        above = tree.get(subject.cgroup.rpartition("/")[0], {})
+        own = parsed(subject.files.get("cpuset.cpus", ""))
+        pinned = bool(own) and own not in (parsed(above[name]) for name in _GRANTED if name in above)
+        if not pinned and all(one.comm in _SANDBOX_NAMES for one in subject.threads):
+            continue
+        doubt = "" if pinned else "it has the CPUs of the cgroup above, as a pod sandbox has"
+        if subject.pod_uid in losers:
+            doubt = "a container of its pod was not found, and may be there"
+        found.append(Unlisted(claim=claim.name, doubt=doubt))
+    return tuple(found)
 
 
 def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
@@ -82,10 +152,9 @@ def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
     for document in reading.pods or ():
         status, metadata = mapping(document.get("status")), mapping(document.get("metadata"))
         if status.get("phase") == "Failed" and text(status.get("reason")):
-            namespace = text(metadata.get("namespace"))
             said = (metadata.get("name"), status.get("reason"), status.get("message"))
             name, reason, message = (printable(text(value))[:MAX_WORDS] for value in said)
-            pod = name if namespace in ("", "default") else f"{printable(namespace)}/{name}"
+            pod = shown_pod(text(metadata.get("namespace")), name)
             found.append(RejectedPod(pod=pod, reason=reason, message=message))
     return tuple(found)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from toolkit.model.claims import SubjectKind
@@ -18,15 +17,13 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
 from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.sources.kubelet.pod_paths import CONMON, Place, expand, place_of
 
 SANDBOX = "(sandbox)"
 """How a pod's sandbox is named where a container's name stands."""
-_POD_SLICE = re.compile(r"(?:.*-)?kubepods(?:-(?:burstable|besteffort))?-pod(?P<uid>.+)\.slice")
-_POD = re.compile(r"pod(?P<uid>[^/]+)")
-ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
-_SCOPE = re.compile(r"(?P<prefix>(?:cri-containerd|crio-conmon|crio|docker|libpod)-)?(?P<id>[^/]+?)(?:\.scope)?")
+PAUSE = "pause"
+"""The program of a pod's sandbox."""
 _HEX = re.compile(r"[0-9a-f]{12,}")
-CONMON = "conmon-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,64 +61,6 @@ class Subject:
         return f"{self.plain_name}@{self.life}" if self.life else self.plain_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What a cgroup path says. :param root: the path of ``kubepods``. :param pod: the path of the pod."""
-
-    root: str
-    pod: str
-    pod_uid: str
-    id: str = ""
-    prefix: str = ""
-
-    @property
-    def key(self) -> str:
-        """The id, apart from that of a helper: CRI-O's monitor carries its container's id."""
-        return f"{CONMON}{self.id}" if "conmon" in self.prefix else self.id
-
-
-@lru_cache(4096)
-def root_of(path: str) -> str | None:
-    """Return the cgroup of all pods in which a path lies, or which it is; ``None``: it has nothing to do with pods."""
-    parts = path.strip("/").split("/")
-    start = next((i for i, part in enumerate(parts) if ROOT.fullmatch(part)), None)
-    return None if start is None else "/" + "/".join(parts[: start + 1])
-
-
-@lru_cache(4096)
-def place_of(path: str) -> Place | None:
-    """Return the pod, and the container if it is one's own cgroup; ``None``: neither, or below a container."""
-    root = root_of(path)
-    if root is None:
-        return None
-    parts = path.strip("/").split("/")
-    start = root.count("/") - 1
-    for index in range(start + 1, min(len(parts), start + 3)):
-        found = _POD_SLICE.fullmatch(parts[index])
-        uid = found["uid"].replace("_", "-") if found else ""
-        plain = None if found else _POD.fullmatch(parts[index])
-        if not (uid := plain["uid"] if plain else uid):
-            continue
-        pod = "/" + "/".join(parts[: index + 1])
-        if len(parts) == index + 1:
-            return Place(root=root, pod=pod, pod_uid=uid)
-        scope = _SCOPE.fullmatch(parts[index + 1])
-        if len(parts) == index + 2 and scope:
-            return Place(root=root, pod=pod, pod_uid=uid, id=scope["id"], prefix=scope["prefix"] or "")
-        return None
-    return None
-
-
-def expand(cgroups_path: str) -> str:
-    """Turn a runtime's cgroup path into one below the cgroup root; systemd's ``slice:prefix:name`` is spelt out."""
-    parts = cgroups_path.split(":")
-    if len(parts) != 3 or not parts[0].endswith(".slice"):
-        return cgroups_path
-    stems = parts[0].removesuffix(".slice").split("-")
-    slices = ["-".join(stems[: i + 1]) + ".slice" for i in range(len(stems))]
-    return "/" + "/".join([*slices, f"{parts[1]}-{parts[2]}.scope" if parts[1] else f"{parts[2]}.scope"])
-
-
 def merged_tree(reading: NodeReading) -> dict[str, dict[str, str]]:
     """Return path to control files of all hierarchies together: their names differ, or say the same."""
     found: dict[str, dict[str, str]] = {}
@@ -132,15 +71,27 @@ def merged_tree(reading: NodeReading) -> dict[str, dict[str, str]]:
 
 
 def pod_documents(reading: NodeReading) -> dict[str, dict[str, Any]]:
-    """Return pod documents by every uid that the pod goes by: static pods' cgroups carry their hash."""
+    """Return pod documents by every uid that the pod goes by: static pods' cgroups carry their hash.
+
+    Of a pod that came by the API the hash is what its author wrote there, and never another pod's uid.
+    Source: kubernetes ``pkg/kubelet/config/common.go`` (``applyDefaults``), ``pkg/kubelet/types/pod_update.go``.
+    """
     found: dict[str, dict[str, Any]] = {}
+    hashes: dict[str, dict[str, Any]] = {}
     for document in reading.pods or ():
         metadata = mapping(document.get("metadata"))
         annotations = mapping(metadata.get("annotations"))
-        for uid in (annotations.get("kubernetes.io/config.hash"), metadata.get("uid")):
-            if text(uid):
-                found[text(uid)] = document
-    return found
+        if text(metadata.get("uid")):
+            found[text(metadata.get("uid"))] = document
+        own = text(annotations.get("kubernetes.io/config.source")) in ("file", "http")
+        if own or "kubernetes.io/config.mirror" in annotations:
+            hashes[text(annotations.get("kubernetes.io/config.hash"))] = document
+    return found | {uid: document for uid, document in hashes.items() if uid and uid not in found}
+
+
+def shown_pod(namespace: str, name: str) -> str:
+    """Return how a pod is called: its namespace only where it is not the default one."""
+    return printable(name if namespace in ("", "default") else f"{namespace}/{name}")
 
 
 def is_over(document: dict[str, Any]) -> bool:
@@ -230,7 +181,7 @@ def _subject(
         id=printable(key),
         kind=kind,
         pod_uid=place.pod_uid,
-        pod=printable(pod if namespace in ("", "default") else f"{namespace}/{pod}"),
+        pod=shown_pod(namespace, pod),
         container=printable(container or f"({kind})" if kind is SubjectKind.HELPER else container or key[:12]),
         cgroup=from_text(path) if path else "",
         namespace=printable(namespace),
@@ -259,7 +210,7 @@ def _kind(
         return SubjectKind.EPHEMERAL
     if container:
         return SubjectKind.CONTAINER
-    if threads and all(thread.comm == "pause" for thread in threads):
+    if threads and all(thread.comm == PAUSE for thread in threads):
         return SubjectKind.SANDBOX
     if reading.containers is not None or not _HEX.fullmatch(place.id):
         return SubjectKind.HELPER

@@ -94,6 +94,25 @@ def test_another_kind_is_refused(document: object) -> None:
         read_kubelet_configuration(document, "config")
 
 
+@pytest.mark.parametrize(
+    ("text", "us"),
+    [
+        *((".5s", 500_000), ("1.s", 1_000_000), ("+10ms", 10_000), ("0", 0), ("1m.5s", 60_500_000)),
+        *(("5us", 5), ("5\u00b5s", 5), ("5\u03bcs", 5), ("5000ns", 5)),
+    ],
+)
+def test_durations_that_go_reads(text: str, us: int) -> None:
+    """Each form of ``time.ParseDuration``: without digits on one side of the point, a sign, either letter for micro."""
+    assert read_settings({"cpuCFSQuotaPeriod": text}, "k").cpu_cfs_quota_period_us == us
+
+
+@pytest.mark.parametrize("text", [".s", ".", "+", "", "5", "00", "-1s", "1 s", "5\u03bc", "1s0"])
+def test_durations_that_go_refuses(text: str) -> None:
+    """And one that is negative, which nothing here can mean."""
+    with pytest.raises(InputError, match="a duration"):
+        read_settings({"cpuCFSQuotaPeriod": text}, "k")
+
+
 def test_durations() -> None:
     """Go's duration texts are understood."""
     assert read_settings({"cpuCFSQuotaPeriod": "10ms"}, "k").cpu_cfs_quota_period_us == 10_000

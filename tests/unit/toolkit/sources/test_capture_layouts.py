@@ -41,12 +41,13 @@ def test_systemd_lays_the_same_node_out(path: Path, prefix: str) -> None:
     assert outcomes(relaid) == outcomes(files)
 
 
+@pytest.mark.parametrize("root", ["kubelet", "my-kubepods", "kubepods.slice/kubepods-prod.slice"])
 @pytest.mark.parametrize("start", ["B1-4", "D-5", "A2-4"])
-def test_pods_below_another_root(start: str) -> None:
-    """A kubelet with a cgroup root, or in a container of its own."""
+def test_pods_below_another_root(start: str, root: str) -> None:
+    """A kubelet with a cgroup root, which may be named as that of all pods is, or in a container of its own."""
     files = capture(start)
-    moved = cgroup_root(files, "kubelet")
-    assert document(moved)["pods_root"] == "/kubelet/kubepods"
+    moved = cgroup_root(files, root)
+    assert document(moved)["pods_root"] == f"/{root}/kubepods"
     assert without_paths(moved) == without_paths(files)
     assert outcomes(moved) == outcomes(files)
 

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.unit.toolkit.sources.edited import (
+    CONFIG,
     DATA,
     STATE,
     asked,
@@ -169,6 +170,17 @@ def test_without_its_evidence_nothing_passes() -> None:
     assert {one.outcome for one in found} == {"undecided"}
 
 
+@pytest.mark.parametrize(("arguments", "known"), [("--config=/etc/k.yaml\0", False), ("--v=4\0", True)])
+def test_a_named_configuration_that_was_not_read_is_not_the_default(arguments: str, *, known: bool) -> None:
+    """The kubelet has one, and nobody knows what it says; of one that names none the defaults hold."""
+    files = capture("D-4")
+    del files[CONFIG]
+    files["kubelet/cmdline"] = f"kubelet\0{arguments}".encode()
+    verdict = judged(files)["checkpoint", "cpu_manager_state"]
+    assert (verdict.outcome == "failed", "configured is none" in verdict.reason) == (known, known)
+    assert any(row["part"] == "config" for row in document(files)["missing"]) is not known
+
+
 def test_a_policy_that_promises_nothing_leaves_nothing_open() -> None:
     """Policy none: no state file is needed, and no CPUs are promised."""
     files = capture("D-3")
@@ -215,9 +227,11 @@ def test_only_a_runtimes_own_names_excuse_a_thread(comm: str) -> None:
     assert ("affinity-mask", G1) in failed(files)
 
 
-@pytest.mark.parametrize("start", ["A-2", "D-3"])
-def test_a_container_that_is_being_made_is_normal(start: str) -> None:
-    """`runc init` sits in its cgroup before anything is written there: no set, no limits."""
+@pytest.mark.parametrize(("start", "outcome"), [("A-2", "undecided"), ("D-3", "skipped")])
+def test_a_container_that_is_being_made_is_normal(start: str, outcome: str) -> None:
+    """`runc init` sits in its cgroup before anything is written there: no set, no limits. A list that says neither
+    states nor times does not say either that it is being made.
+    """
     files = capture(start)
     row = rows(files)[G1]
     place(files, row, "0-1")
@@ -231,7 +245,8 @@ def test_a_container_that_is_being_made_is_normal(start: str) -> None:
                 for own in thread.get("threads", {}).values():
                     own["comm"] = "runc:[2:INIT]"
     assert failed(files) == {}
-    assert judged(files)["layers-agree", G1].outcome == "skipped"
+    found = judged(files)
+    assert {str(found[rule, G1].outcome) for rule in ("layers-agree", "applied", "affinity-mask")} == {outcome}
 
 
 def test_an_archive_without_its_end_is_truncated(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from toolkit.sources.kubelet.document import claims_data
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.kubelet.subjects import expand, place_of, subjects
+from toolkit.sources.kubelet.pod_paths import expand, place_of
+from toolkit.sources.kubelet.subjects import subjects
 from validators.registry import judge, rule_named
 
 DATA = Path(__file__).parents[3] / "data" / "captures"

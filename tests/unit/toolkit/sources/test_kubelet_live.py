@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.toolkit.sources.made_node import process, write
+from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.settings import settings
@@ -32,3 +34,24 @@ def test_the_files_that_flags_name_are_read(tmp_path: Path, form: str, *, drop_i
     reading = read_live(Places(**{key: tmp_path / name for key, name in names.items()}, cri=str(tmp_path / "none")))
 
     assert str(settings(reading).reserved) == ("3" if drop_in else "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "policy", "reserved"),
+    [
+        pytest.param(["--cpu-manager-policy=static", "--kube-reserved=cpu=1"], "static", "", id="flags-alone"),
+        pytest.param(["--kubeconfig=/x"], "none", "", id="flags-that-say-nothing-of-it"),
+        pytest.param([], "static", "3", id="a-command-line-that-is-empty"),
+        pytest.param(None, "static", "3", id="no-kubelet-is-seen"),
+    ],
+)
+def test_a_file_that_no_flag_names_is_not_read(
+    tmp_path: Path, arguments: list[str] | None, policy: str, reserved: str
+) -> None:
+    """A kubelet without `--config` reads none, whatever an earlier one has left at the usual place."""
+    write(tmp_path, "var/lib/kubelet/config.yaml", FILE.format("'3'") + "cpuManagerPolicy: static\n")
+    if arguments is not None:
+        process(tmp_path, 42, "kubelet", "/kubelet.service", arguments)
+    node = node_claims(read_live(Places(root=tmp_path, cri=str(tmp_path / "none"))))
+    assert (node.settings.config.cpu_manager_policy, str(node.settings.reserved)) == (policy, reserved)
+    assert "config" not in {part.part for part in node.missing}

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolkit.sources.edited import capture
-from tests.unit.toolkit.sources.made_node import MAIN, node, write
+from tests.unit.toolkit.sources.kubelet.followed_node import cpus, made_node
+from tests.unit.toolkit.sources.made_node import KUBEPODS, MAIN, node, write
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.claims import Claim
@@ -78,3 +79,20 @@ def test_cpus_reserved_by_an_amount_are_taken_on_the_machine(short_path: Path) -
         write(root, "etc/kubelet.d/10-x.conf", f"{conf}kubeReserved: {{cpu: 1500m}}\n")
         source = KubeletSource(Places(root=root, cri=endpoint))
         assert [str(source.read().claims.reserved_cpus) for _ in range(2)] == ["0-1", "0-1"]
+
+
+@pytest.mark.parametrize("name", ["memory", "cpuset", "unified"])
+def test_a_cgroup_that_is_named_as_a_controller_is_no_hierarchy(name: str) -> None:
+    """A v2 host says itself that it is one: what is below its root are cgroups."""
+    with made_node() as made:
+        before = cpus(made.read())
+        write(made.root, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
+        write(made.root, f"sys/fs/cgroup/{name}/cgroup.procs", "")
+        reading = made.read()
+        signs = made.source.signs()
+    assert (cpus(reading), reading.left_out, [part.part for part in reading.missing if part.part == "cgroups"]) == (
+        before,
+        (),
+        [],
+    )
+    assert made.root / KUBEPODS in {sign.parent.parent.parent for sign in signs}

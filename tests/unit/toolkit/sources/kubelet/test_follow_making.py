@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
     CREATED,
     DB,
     EXITED,
+    WEB,
     Node,
     claim,
     cpus,
@@ -58,6 +60,19 @@ def test_a_container_that_runs_and_has_no_cgroup_is_left_out_and_named(node: Nod
     assert [[part.part for part in reading.left_out] for reading in (once, twice, over)] == [[], ["db/main"], []]
     assert f"/kubepods/podu-db/{DB}" in twice.left_out[0].reason
     assert "db/main" not in cpus(twice)
+
+
+@pytest.mark.parametrize("path", ["/k8s.io/{}", "/kubepods/podu-web/vm/{}", ""])
+def test_a_container_outside_of_pods_is_left_out_and_named(node: Node, path: str) -> None:
+    """As one without a cgroup is; it costs no line of what could not be read."""
+    node._said[WEB] = status(WEB, path.format(WEB), "0-1")
+    shutil.rmtree(node.root / KUBEPODS / "podu-web")
+    write(node.root, f"sys/fs/cgroup/k8s.io/{WEB}/cpuset.cpus", "0-3\n")
+    once, twice = node.read(), node.read()
+
+    assert [[part.part for part in reading.left_out] for reading in (once, twice)] == [[], ["web/app"]]
+    assert "web/app" not in cpus(twice)
+    assert not [part for reading in (once, twice) for part in reading.missing if "/" in part.part]
 
 
 def test_a_pod_that_is_made_again_is_another_pod(node: Node) -> None:

@@ -13,7 +13,7 @@ from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.kubelet.subjects import place_of, root_of
+from toolkit.sources.kubelet.pod_paths import place_of, root_of
 
 SLICE = "kubepods.slice"
 POD = f"{SLICE}/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
@@ -26,6 +26,9 @@ POD = f"{SLICE}/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
         ((SLICE, f"{SLICE}/kubepods-burstable.slice"), f"/{SLICE}"),
         (("kubelet/kubepods/burstable",), "/kubelet/kubepods"),
         (("kubepods", SLICE, POD), f"/{SLICE}"),
+        (("my-kubepods", "my-kubepods/kubepods", "my-kubepods/kubepods/burstable"), "/my-kubepods/kubepods"),
+        (("my-kubepods", "my-kubepods/kubepods"), "/my-kubepods/kubepods"),
+        (("kubepods/pod1/c", "kubepods/pod1/c/kubelet/kubepods/pod2/c"), "/kubepods"),
         (("system.slice",), None),
         ((), None),
     ],
