@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
-from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
+from toolkit.cli.ending import leave, remark, reported, show_and_save, warn_of, worse
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options
@@ -177,29 +177,41 @@ def _watch(
     keep: int | None,
     serve: Callable[[Callable[[], ClaimSet], Callable[[], Look]], AbstractContextManager[object]],
 ) -> tuple[Outcome, list[int]]:
-    """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved."""
+    """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved.
+
+    An error ends it once a window has been judged: it is reported, and the sums are those of the windows so far.
+    """
     path, codes = shown.path, list[int]()
-    lines = LiveLines(shown.lines_every_s)
-    with session(claims, window, lines) as open_session, follower or nullcontext():
-        opened, now = open_session.opened, None if follower is None else follower.claims
-        windows = open_session.consecutive(path, window_s=window_s, duration_s=window.duration_s, now=now)
-        rotation = Rotation(path, keep, windows.sums)
+    windows, judged = None, None
+    try:
         with (
-            serve(now or (lambda: claims), windows.look),
-            progress(window.duration_s or 1, "watching") as bar,
+            session(claims, window, lines := LiveLines(shown.lines_every_s)) as open_session,
+            follower or nullcontext(),
         ):
+            opened, now = open_session.opened, None if follower is None else follower.claims
+            windows = open_session.consecutive(path, window_s=window_s, duration_s=window.duration_s, now=now)
+            rotation = Rotation(path, keep, windows.sums)
+            with (
+                serve(now or (lambda: claims), windows.look),
+                progress(window.duration_s or 1, "watching") as bar,
+            ):
 
-            def tick(passed: float) -> None:
-                if follower is not None:
-                    follower.look(opened)
-                lines.tick(windows.look)
-                if window.duration_s:
-                    bar.to(min(window.duration_s, passed))
+                def tick(passed: float) -> None:
+                    if follower is not None:
+                        follower.look(opened)
+                    lines.tick(windows.look)
+                    if window.duration_s:
+                        bar.to(min(window.duration_s, passed))
 
-            for judged in windows.windows(tick):
-                lines.ended(judged.record)
-                codes.append(_print_window(judged, rotation.save, shown))
-                codes = [worse(*codes)]
+                for judged in windows.windows(tick):
+                    lines.ended(judged.record)
+                    codes = [worse(*codes, _print_window(judged, rotation.save, shown))]
+    except Exception as error:
+        if windows is None or judged is None:
+            raise
+        # What ends a watch takes nothing from the windows before: a day that failed must not end as a mere defect.
+        codes.append(reported(error))
+    assert judged is not None, "the last window is yielded"
     if not judged.alone:
         codes.append(_print_sums(windows.result(), shown))
     if not shown.as_json and not any(codes):
