@@ -82,10 +82,18 @@ class Switches(Witness[SwitchEdge]):
         stands still, and whatever is done between the two readings makes switches.
         """
         ledger = self._windows.ledger
+        before, members_before = ledger.read_states(), ledger.members_lost
         yield
         if turn:
             yield
-        return SwitchEdge(states=tuple(ledger.states()), members_lost=ledger.members_lost)
+        after, members_after = ledger.read_states(), ledger.members_lost
+        earlier = SwitchEdge(states=tuple(ledger.states(before)), members_lost=members_before)
+        return SwitchEdge(
+            states=tuple(ledger.states(after)),
+            members_lost=members_after,
+            lost_before=earlier.lost,
+            full_before=earlier.full,
+        )
 
     def wait_for(self, window: OpenWindow) -> None:
         """Wait until what was sent before the window closed is heard and cut."""

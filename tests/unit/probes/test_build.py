@@ -129,7 +129,7 @@ def test_lost_records_are_counted_by_difference() -> None:
         states=(state(closed_window=7, lost_events=5), state(closed_window=7, lost_events=2, map_full=4)),
         members_lost=6,
     )
-    own = OwnReading(first=OwnEdge(missed=3), last=OwnEdge(missed=5))
+    own = OwnReading(first=OwnEdge(missed_before=3, missed=3), last=OwnEdge(missed=5))
 
     found = built(FRAME, but(replace(SWITCHES, last=last, dropped=10), own)).coverage
 
