@@ -27,6 +27,8 @@ from toolkit.model.sandbox import Workload, WorkloadKind
 
 POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
 NAMES = (POSITIVE, CLEAN)
+NOT_RUNNING = -1
+"""The planted switches of a canary that did not run from one end of a window to the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +86,31 @@ def alive(pair: CanaryPair) -> bool:
     return all(cgroupfs.pids(pair.hierarchy, claim.cgroup) for claim in pair.claims)
 
 
-def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int]:
-    """Return how often the kernel says that each canary was switched out so far."""
-    return {
-        claim.name: sum(context_switches(pid, root) or 0 for pid in cgroupfs.pids(pair.hierarchy, claim.cgroup))
-        for claim in pair.claims
-    }
+def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int | None]:
+    """Return how often the kernel says that each canary was switched out so far; ``None``: it does not run."""
+    found: dict[str, int | None] = {}
+    for claim in pair.claims:
+        counts = [context_switches(pid, root) for pid in cgroupfs.pids(pair.hierarchy, claim.cgroup)]
+        known = [count for count in counts if count is not None]
+        found[claim.name] = sum(known) if known and len(known) == len(counts) else None
+    return found
+
+
+def planted_between(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int]:
+    """Return each canary's switches between two readings; ``NOT_RUNNING``: it did not run at both, or was another."""
+    found = {}
+    for name, count in after.items():
+        first = before.get(name)
+        found[name] = NOT_RUNNING if count is None or first is None or count < first else count - first
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlReading(Reading):
     """The controls as a witness of a window: what was planted by the kernel's own count, beside what was seen of it.
 
-    :param cpu: where both canaries ran. :param planted: claim name -> context switches by /proc during the window.
+    :param cpu: where both canaries ran. :param planted: claim name -> context switches by /proc during the window, or
+        ``NOT_RUNNING``.
     :param seen: what the witnesses make of the canaries' claims.
     :param reported: the first report of the positive one's escape; ``None``: user space learnt of none.
     """

@@ -205,8 +205,7 @@ class Observation:
     def _planted_so_far(self) -> dict[str, int]:
         # Read before the window ends, as the first reading comes after it began: the canaries run on while evidence is
         # gathered, and what they do then cannot have been seen.
-        now = canary.planted_switches(self._pair, self._root)
-        return {name: now[name] - self._planted[name] for name in now}
+        return canary.planted_between(self._planted, canary.planted_switches(self._pair, self._root))
 
     def _observed(
         self, readings: Readings, planted: dict[str, int], cpu: int, changes: Sequence[ClaimChange]

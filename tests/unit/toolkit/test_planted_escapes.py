@@ -14,7 +14,7 @@ from toolkit.host.cgroup_mounts import Hierarchy, Mode
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment
-from toolkit.session.canary import CLEAN, POSITIVE, CanaryPair
+from toolkit.session.canary import CLEAN, NOT_RUNNING, POSITIVE, CanaryPair, planted_between
 from toolkit.session.observe import Observation
 
 PIDS = {POSITIVE: 11, CLEAN: 12}
@@ -96,3 +96,25 @@ def test_only_escapes_inside_the_window_are_planted(tmp_path: Path, end: str) ->
     evidence = opened.snapshot() if end == "snapshot" else opened.close().evidence
 
     assert [canary.planted_switches for canary in evidence.canaries] == [42, 42]
+
+
+@pytest.mark.parametrize("gone", ["killed", "unread"])
+def test_a_canary_that_ended_planted_nothing_that_counts(tmp_path: Path, gone: str) -> None:
+    """Its cgroup is empty, or /proc has nothing of it: neither is a count of 0, nor less than none."""
+    host = Host(tmp_path)
+    opened = Observation(cast("Observer", Slow(host)), host.pair(), tmp_path, ENVIRONMENT, lambda _violation: None)
+    host.run(42)
+    if gone == "killed":
+        (tmp_path / "sys/fs/cgroup" / POSITIVE / "cgroup.procs").write_text("")
+    else:
+        (tmp_path / f"proc/{PIDS[POSITIVE]}/status").unlink()
+
+    evidence = opened.close().evidence
+
+    assert [canary.planted_switches for canary in evidence.canaries] == [NOT_RUNNING, 42]
+
+
+def test_a_canary_that_is_read_again_is_none_that_ran_through() -> None:
+    """Of one that could not be read when the window opened it is not known how often it was switched in it."""
+    assert planted_between({POSITIVE: None, CLEAN: 7}, {POSITIVE: 9, CLEAN: 9}) == {POSITIVE: NOT_RUNNING, CLEAN: 2}
+    assert planted_between({POSITIVE: 9}, {POSITIVE: 7}) == {POSITIVE: NOT_RUNNING}

@@ -94,6 +94,18 @@ def test_control_latency_boundary() -> None:
     assert health(canaries=(late, CLEAN)).outcome is Outcome.PASSED
 
 
+@pytest.mark.parametrize("planted", [-1, -1200])
+@pytest.mark.parametrize("positive", [True, False])
+def test_a_control_that_died(planted: int, positive: bool) -> None:
+    """It was seen and reported while it ran: that proves nothing about the rest of the window."""
+    canary = replace(POSITIVE if positive else CLEAN, planted_switches=planted)
+    found = healthy(canaries=(canary, CLEAN) if positive else (POSITIVE, canary))
+    outcomes = by_key(judge(CLAIMS, found))
+
+    assert outcomes[("evidence-health", "node")] is Outcome.UNDECIDED
+    assert outcomes[("cpuset-containment", "db")] is Outcome.UNDECIDED
+
+
 @pytest.mark.parametrize("canary", [{"out_of_set_switches": 1}, {"out_of_set_ns": 1}, {"reported_at_ns": 5}], ids=str)
 def test_a_clean_canary_that_was_reported_fails(canary: dict[str, int]) -> None:
     """The negative control: reports about a canary that keeps its claim prove the evidence wrong, so nothing passes."""
