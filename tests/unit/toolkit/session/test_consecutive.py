@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from tests.unit.toolkit.session.played import Clock, Opened
 from tests.unit.validators.evidence_builder import claim_set, evidence
+from toolkit.session.composing import Observed
 from toolkit.session.consecutive import Consecutive, Judged
 
 
@@ -102,3 +104,40 @@ def test_a_look_counts_on(clock: Clock) -> None:
     assert seen == [one, 2 * one, 3 * one, 3 * one]
     assert session.look().open is None
     assert session.look().last is not None
+
+
+@pytest.mark.parametrize("looked", [False, True])
+@pytest.mark.parametrize("ends", ["turn", "close"])
+def test_who_looks_does_not_wait_for_a_window_that_ends(clock: Clock, ends: str, looked: bool) -> None:
+    """The node is asked once more, and may take seconds. The window is shown as it was seen last, or else as it is."""
+    counts: list[float] = []
+
+    class Asks(Opened):
+        def _observed(self) -> Observed:
+            # In another thread, as a scrape: it must come back while the window ends.
+            other = threading.Thread(target=look, daemon=True)
+            other.start()
+            other.join(20.0)
+            assert not other.is_alive(), "it waits for the window to end"
+            return super()._observed()
+
+    def look() -> None:
+        found = session.look()
+        total = found.counters.copy()
+        if found.open is not None:
+            total.add(found.open)
+        counts.append(total.sums.get(("switches_judged", ()), 0))
+
+    opened = Asks(clock, [])
+    duration_s = 30.0 if ends == "close" else 60.0
+    session = Consecutive(opened, claim_set(), Path("runs/x"), duration_s=duration_s)  # type: ignore[arg-type]
+    windows = session.windows()
+    if looked:
+        look()
+    next(windows)
+    look()
+
+    one = evidence().coverage.switches_judged
+    # One that is the last may be closed already.
+    during = one if looked or ends == "turn" else 0
+    assert counts == [*([one] if looked else []), during, one if ends == "close" else 2 * one]
