@@ -258,7 +258,7 @@ def observation(
         def renew() -> tuple[canary.CanaryPair, Environment]:
             controls.close()
             environment = read_environment(window.root, window.prepared.topology() if window.prepared else None)
-            now = replace(claims, claims=tuple(one.claim for one in watched.values())) if watched else claims
+            now = replace(claims, claims=tuple(one.now for one in watched.values())) if watched else claims
             pair = _canaries(now, environment.cpus_online, window, next(numbers))
             return controls.enter_context(pair), environment
 

@@ -13,13 +13,14 @@ from probes.blindness import Blindness
 from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.readings import Frame, Moment, Readings
+from probes.subjects import ALL_CPUS, Subject
 from toolkit.errors import InputError
 from toolkit.host.cgroup_mounts import Hierarchy, Mode
 from toolkit.model.blind_spots import Witness
-from toolkit.model.claims import Claim
+from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment
-from toolkit.session.canary import CLEAN, NOT_RUNNING, POSITIVE, CanaryPair, fit, planted_between
+from toolkit.session.canary import CLEAN, NOT_RUNNING, POSITIVE, CanaryPair, fit, housekeeping_cpu, planted_between
 from toolkit.session.observe import Observation
 
 PIDS = {POSITIVE: 11, CLEAN: 12}
@@ -192,3 +193,14 @@ def test_a_full_disk_of_run_costs_the_controls_and_not_the_watch(tmp_path: Path)
         opened.close()
         opened.open()
         assert len(observer.blindness.within(time.monotonic_ns(), time.monotonic_ns())) == blind
+
+
+def test_new_canaries_keep_off_the_cpus_that_claims_own_now() -> None:
+    """A claim that has grown owns more than it was promised when it was added."""
+    claim = Claim(name="db", cgroup="/db", cpus=CpuSet.of([1]), isolation=Isolation.CONTAINER)
+    db = Subject(claim=claim, cgroup_id=1, slot=0, ident=1, cpus=CpuSet.of([0, 1]), since_ns=0)
+    free = Subject(claim=Claim(name="x", cgroup="/x"), cgroup_id=2, slot=1, ident=2, cpus=ALL_CPUS, since_ns=0)
+
+    claims = ClaimSet(claims=(db.now, free.now))
+    assert housekeeping_cpu(claims, CpuSet.of([0, 1, 2])) == 2
+    assert free.now.cpus is None
