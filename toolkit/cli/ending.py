@@ -94,6 +94,27 @@ def show_and_save(show: Callable[[], None], save: Callable[[], object]) -> int:
     return code
 
 
+class Output:
+    """Standard output of what goes on for days: where it cannot be written any more that is said once, on standard
+    error, and everything else goes on. :attr:`code` is the exit code of it: 141 where its reader left.
+    """
+
+    def __init__(self) -> None:
+        self.code = _PASSED
+
+    def show(self, show: Callable[[], None]) -> None:
+        """Print, unless it failed before."""
+        if self.code:
+            return
+        try:
+            show()
+            sys.stdout.flush()
+        except OSError as error:
+            self.code = NO_READER if isinstance(error, BrokenPipeError) else InputError.exit_code
+            drop_unwritten(sys.stdout, 1)
+            complain(f"output: {error.strerror or error} (going on: windows are judged and saved)")
+
+
 def remark(text: str) -> None:
     """Print a last line; a closed standard output is no error, as all results have been written (``| head``)."""
     try:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
-from toolkit.cli.ending import leave, remark, reported, show_and_save, warn_of, worse
+from toolkit.cli.ending import Output, leave, remark, reported, show_and_save, warn_of, worse
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options
@@ -153,7 +153,7 @@ def command(
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         if follower is not None:
             window = replace(window, word=follower.word, ask=follower.ask, lenient=True, room=ROOM * len(claims.claims))
-        shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json, lines_every_s=lines_every_s)
+        shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json, lines_every_s=lines_every_s, output=Output())
         outcome, codes = _watch(claims, follower, window, shown, window_s=window_s, keep=keep, serve=serve)
     leave(outcome, *codes)
 
@@ -165,6 +165,7 @@ class _Shown(NamedTuple):
     verbose: bool
     as_json: bool
     lines_every_s: float
+    output: Output
 
 
 def _watch(
@@ -214,6 +215,7 @@ def _watch(
     assert judged is not None, "the last window is yielded"
     if not judged.alone:
         codes.append(_print_sums(windows.result(), shown))
+    codes.append(shown.output.code)
     if not shown.as_json and not any(codes):
         remark(f"\nRun saved in {names.from_path(path)}")
     return windows.outcome, codes
@@ -262,7 +264,7 @@ def _print_window(judged: Judged, save: Callable[[Judged], None], shown: _Shown)
         else:
             say(render_table(result, verbose=shown.verbose))
 
-    return show_and_save(show, lambda: save(judged))
+    return show_and_save(lambda: shown.output.show(show), lambda: save(judged))
 
 
 def _print_sums(result: Result, shown: _Shown) -> int:
@@ -274,4 +276,4 @@ def _print_sums(result: Result, shown: _Shown) -> int:
         else:
             say("\n" + render_table(result, verbose=shown.verbose))
 
-    return show_and_save(show, lambda: save_windows_result(shown.path, result))
+    return show_and_save(lambda: shown.output.show(show), lambda: save_windows_result(shown.path, result))

@@ -14,13 +14,13 @@ import pytest
 
 from tests.unit.toolkit.session.played import Clock, Opened
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
-from toolkit.cli import watch
-from toolkit.cli.ending import DEFECT, worse
+from toolkit.cli import ending, watch
+from toolkit.cli.ending import DEFECT, NO_READER, Output, worse
 from toolkit.model.verdict import Outcome, exit_code
 from toolkit.session import observe
 from toolkit.session.composing import Observed
 from toolkit.session.consecutive import Consecutive
-from toolkit.store import load_result
+from toolkit.store import load_result, window_paths
 
 
 class Fails(Opened):
@@ -37,7 +37,7 @@ class Fails(Opened):
         return replace(seen, evidence=evidence(cpu_use=(*evidence().cpu_use, row))) if outside else seen
 
 
-Watch = Callable[[Opened], tuple[Outcome, list[int]]]
+Watch = Callable[..., tuple[Outcome, list[int]]]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
             claim_set(),
             None,
             observe.Window(run_id="x", duration_s=duration_s),
-            watch._Shown(tmp_path / "run", verbose=False, as_json=False, lines_every_s=10.0),
+            watch._Shown(tmp_path / "run", verbose=False, as_json=False, lines_every_s=10.0, output=Output()),
             window_s=30.0,
             keep=None,
             serve=lambda _claims, _look: nullcontext(),
@@ -100,3 +100,27 @@ def test_an_error_before_the_first_window_goes_on(clock: Clock, watched: Watch) 
 
     with pytest.raises(RuntimeError, match="nothing"):
         watched(Never(clock, []))
+
+
+@pytest.mark.parametrize(("gone", "code"), [("full", 2), ("reader", NO_READER)])
+def test_an_output_that_cannot_be_written_ends_nothing(
+    clock: Clock, watched: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str, code: int
+) -> None:
+    """All windows are judged and saved, and so are the sums; it is said once, and in the exit code."""
+    written, said = [0], list[str]()
+
+    def fails(_text: str, *, err: bool = False) -> None:
+        if not err:
+            written[0] += 1
+            raise BrokenPipeError(32, "Broken pipe") if gone == "reader" else OSError(28, "No space left on device")
+
+    monkeypatch.setattr(watch, "say", fails)
+    monkeypatch.setattr(ending, "complain", lambda text: said.append(text))
+    outcome, codes = watched(Opened(clock, []), 90.0)
+
+    assert worse(exit_code(outcome), *codes) == code
+    assert len(said) == written[0] == 1
+    assert list(window_paths(tmp_path / "run")) == [1, 2, 3]
+    sums = load_result(tmp_path / "run").windows
+    assert sums is not None
+    assert sums.count == 3
