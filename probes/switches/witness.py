@@ -135,6 +135,7 @@ class Switches(Witness[SwitchEdge]):
     def forget_old(self) -> None:
         """Empty the detail maps of what belongs to windows that were closed and read."""
         self._drain()
+        self._cgroups.next_window(subject.cgroup_id for subject in self._windows.subjects.values())
 
     def event(self, record: bytes) -> None:
         """Take a record of the ledger's ring."""
