@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -45,6 +46,8 @@ class Switches(Witness[SwitchEdge]):
         self._pieces: deque[Piece] = deque()
         self._details: deque[tuple[int, Detail]] = deque()
         """With when they were heard. Whoever hears waits for no lock: what comes meanwhile needs room in the rings."""
+        self._reporting = threading.RLock()
+        """Taken before the observer's lock."""
         self._heard: dict[int, list[Piece]] = {}
         """Pieces by window; of two windows one after the other they come mixed, each CPU reporting its own."""
         self._cgroups = CgroupNames(windows.hierarchy)
@@ -120,6 +123,12 @@ class Switches(Witness[SwitchEdge]):
 
     def cut(self) -> None:
         """Cut the intervals whose time has come, and report what was heard."""
+        # Whoever comes second has everything reported, too, that the first has taken: a window must not end before.
+        with self._reporting:
+            for violation in self._due():
+                self._windows.report(violation)
+
+    def _due(self) -> list[Violation]:
         with self._windows.lock:
             found = [detail for watch in self._live() for detail in watch.cut(self._taken(watch.window.number))]
             # Under the lock: the window of each is there by now, also of one that has just begun.
@@ -128,9 +137,7 @@ class Switches(Witness[SwitchEdge]):
                 *(self._violation(*self._details.popleft()) for _ in range(len(self._details))),
                 *(self._violation(now_ns, detail) for detail in found),
             ]
-        for violation in violations:
-            if violation is not None:
-                self._windows.report(violation)
+        return [violation for violation in violations if violation is not None]
 
     def forget_old(self) -> None:
         """Empty the detail maps of what belongs to windows that were closed and read."""

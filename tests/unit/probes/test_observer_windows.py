@@ -14,7 +14,7 @@ import pytest
 
 from probes import observer as module
 from probes.listener import listening
-from probes.observer import Observer
+from probes.observer import Observer, Violation
 from probes.switches.ledger import Ledger
 from probes.switches.records import EVENT_OUTSIDE, Detail
 from probes.switches.witness import Switches
@@ -62,6 +62,13 @@ def detail(ident: int, window: int) -> bytes:
     return Detail.LAYOUT.pack(*dataclasses.astuple(record))
 
 
+def open_window() -> Any:
+    """Return window 1, in which nothing waits to be cut."""
+    window = SimpleNamespace(number=1, start_ns=1_000, closed=False)
+    window.watch = lambda _kind: SimpleNamespace(window=window, cut=lambda _pieces: [])
+    return window
+
+
 @pytest.mark.parametrize(("told_for", "count"), [(1, 1), (2, 0)])
 def test_what_is_told_while_a_window_opens_is_kept(monkeypatch: pytest.MonkeyPatch, told_for: int, count: int) -> None:
     """The programs count for a window as soon as it has begun, before its object is there: the listener waits for it.
@@ -87,9 +94,7 @@ def test_what_is_told_while_a_window_opens_is_kept(monkeypatch: pytest.MonkeyPat
         deadline = time.monotonic() + DEADLINE_S
         while listener.is_alive() and not lock.asked.wait(0.001):
             assert time.monotonic() < deadline, "the listener neither waits nor ends"
-        opened = SimpleNamespace(number=1, start_ns=1_000, closed=False)
-        opened.watch = lambda _kind: SimpleNamespace(window=opened, cut=lambda _pieces: [])
-        return opened
+        return open_window()
 
     monkeypatch.setattr(module.Window, "open", opening)
     watcher.open_window()
@@ -117,9 +122,7 @@ def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
 
     watcher.ledger = cast("Ledger", SimpleNamespace(poll=poll, heard_ns=0))
     watcher.witnesses = (cast("Switches", SimpleNamespace(chores=lambda: (Chore(0.0, switches.cut),))),)
-    window = SimpleNamespace(number=1, start_ns=1_000, closed=False)
-    window.watch = lambda _kind: SimpleNamespace(window=window, cut=lambda _pieces: [])
-    watcher.window = cast("Window", window)
+    watcher.window = cast("Window", open_window())
 
     with ExitStack() as running, watcher.lock:
         running.enter_context(listening(watcher))
@@ -128,3 +131,29 @@ def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
     assert sum(polls[:100]) == 0
     switches.cut()
     assert len(watcher.violations()) + sum(polls) == len(polls)
+
+
+def test_what_one_thread_reports_is_reported_for_the_other() -> None:
+    """A window ends when all is cut: what the listener has just taken, and not reported yet, belongs to it."""
+    reporting, go_on = threading.Event(), threading.Event()
+
+    def slow(_violation: Violation) -> None:
+        reporting.set()
+        assert go_on.wait(DEADLINE_S)
+
+    watcher = Observer(ClaimSet(claims=()), on_violation=slow)
+    watcher.names[5] = "pod/db"
+    watcher.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
+    watcher.window = cast("Window", open_window())
+    switches = Switches(watcher)
+    switches.event(detail(5, 1))
+    listener, ender = (threading.Thread(target=switches.cut) for _ in range(2))
+    listener.start()
+    assert reporting.wait(DEADLINE_S)
+    ender.start()
+    ender.join(0.05)
+    assert ender.is_alive(), "it waits for the report"
+    go_on.set()
+    listener.join(DEADLINE_S)
+    ender.join(DEADLINE_S)
+    assert len(watcher.violations()) == 1
