@@ -52,6 +52,9 @@ class Rotation:
         self._stuck: set[int] = set()
         """Windows that could not be removed, which has been said; it is tried again with each window."""
 
+        self._in_vain = False
+        """Room was made and was not enough, or others took it: no more windows go for that until one is saved."""
+
     def save(self, judged: Judged) -> None:
         """Save a window. A run of one window is that window, and stays.
 
@@ -65,9 +68,11 @@ class Rotation:
         try:
             judged.record.save()
         except InputError as error:
-            if error.found not in _FULL or not self._make_room(judged):
+            if error.found not in _FULL or self._in_vain or not self._make_room(judged):
                 raise
+            self._in_vain = True
             judged.record.save()
+        self._in_vain = False
         self._saved[judged.number] = (judged.record.result.outcome, judged.record.saved.path)
         going = surplus(self._outcomes(), self._keep)
         if going:

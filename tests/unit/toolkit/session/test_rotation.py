@@ -168,6 +168,23 @@ def test_on_a_full_disk_what_says_least_makes_room(tmp_path: Path, monkeypatch: 
     assert list(window_paths(run.path)) == [4, 5, 6]
 
 
+def test_room_that_does_not_help_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody else fills the disk, what is saved stays but for one window; afterwards it is tried again."""
+    run = Run(tmp_path / "run", 9)
+    for _ in range(4):
+        run.window(evidence())
+    with monkeypatch.context() as disk:
+        full(disk, run.path, 0)
+        for _ in range(3):
+            with pytest.raises(InputError, match="No space left on device"):
+                run.window(escaped())
+    assert list(window_paths(run.path)) == [2, 3, 4]
+    run.window(escaped())
+    full(monkeypatch, run.path, 4)
+    run.window(escaped())
+    assert list(window_paths(run.path)) == [3, 4, 8, 9]
+
+
 def test_no_other_error_removes_a_window(tmp_path: Path) -> None:
     """One whose place is taken is not saved, whatever else goes."""
     run = Run(tmp_path / "run", 5)
