@@ -25,6 +25,11 @@ class _Note:
     start_ns: int | None
     end_ns: int | None
 
+    def widen(self, start_ns: int | None, end_ns: int | None) -> None:
+        """Let it be of this time, too: threads note in any order."""
+        self.start_ns = None if self.start_ns is None or start_ns is None else min(self.start_ns, start_ns)
+        self.end_ns = None if self.end_ns is None or end_ns is None else max(self.end_ns, end_ns)
+
 
 class Blindness:
     """What the parts of an observer noted while it watched; any thread may note."""
@@ -38,15 +43,14 @@ class Blindness:
         kinds = tuple(witnesses)
         with self._lock:
             for old in self._notes:
-                if (old.text, old.witnesses) == (text, kinds) and _touch(old, start_ns):
-                    old.end_ns = None if old.end_ns is None or end_ns is None else max(old.end_ns, end_ns)
+                if (old.text, old.witnesses) == (text, kinds) and _touch(old, start_ns, end_ns):
+                    old.widen(start_ns, end_ns)
                     return
             if len(self._notes) >= MAX_NOTES:
                 # Too many kinds of trouble to name each: what is left is that there was trouble.
                 text, kinds, last = "more went wrong than could be noted", EVERY_WITNESS, self._notes[-1]
                 if last.text == text:
-                    last.start_ns = None if last.start_ns is None or start_ns is None else min(last.start_ns, start_ns)
-                    last.end_ns = None if last.end_ns is None or end_ns is None else max(last.end_ns, end_ns)
+                    last.widen(start_ns, end_ns)
                     return
             self._notes.append(_Note(text, kinds, start_ns, end_ns))
 
@@ -78,7 +82,8 @@ class Blindness:
             self._notes = [note for note in self._notes if note.end_ns is None or note.end_ns >= before_ns]
 
 
-def _touch(old: _Note, start_ns: int | None) -> bool:
-    if old.end_ns is None:
-        return True
-    return start_ns is not None and start_ns - old.end_ns <= SAME_NS
+def _touch(old: _Note, start_ns: int | None, end_ns: int | None) -> bool:
+    """Whether no window of a sensible length fits between the two."""
+    after = old.end_ns is None or (start_ns is not None and start_ns - old.end_ns <= SAME_NS)
+    before = end_ns is None or old.start_ns is None or old.start_ns - end_ns <= SAME_NS
+    return after and before

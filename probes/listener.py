@@ -26,6 +26,11 @@ class _Hearing:
     def round(self, _stopped: Callable[[], bool]) -> float:
         """Hear what the programs have sent, and do every chore whose time has come."""
         self._windows.ledger.poll(POLL_MS)
+        # A window that turns over holds the lock for as long as everything is read, and chores need it. They are due
+        # again when it is free: what the programs send meanwhile would be lost as soon as a ring is full.
+        if not self._windows.lock.acquire(blocking=False):
+            return 0.0
+        self._windows.lock.release()
         for index, (chore, due) in enumerate(self._due):
             now = time.monotonic()
             if now >= due:

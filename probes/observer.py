@@ -150,9 +150,7 @@ class Observer(Windows):
         self.catch_up()  # a CPU that went or came just before the end may have been reported after it
         with self.lock:
             readings = gather.readings(self, window)
-            for witness in self.witnesses:
-                witness.forget_old()
-            self.blindness.forget(window.end_ns)
+            self.forget_old(window)
             self.closing = None
             if self.window is window:
                 self.window = None

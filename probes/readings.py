@@ -104,6 +104,12 @@ class Frame:
         """Every claim once, by name: of two that had one name the later."""
         return {subject.name: subject for subject in self.subjects}
 
+    @property
+    def earlier(self) -> tuple[Watched, ...]:
+        """The lives of claims that have begun anew under their name since: by its name only the last is judged."""
+        last = self.claims
+        return tuple(subject for subject in self.subjects if last[subject.name] is not subject)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from probes.options import MAX_LEVEL
@@ -83,6 +83,11 @@ class Subject:
     def name(self) -> str:
         """The claim's name."""
         return self.claim.name
+
+    @property
+    def now(self) -> Claim:
+        """The claim with the CPUs that its tasks are held to at present."""
+        return self.claim if self.claim.cpus is None else replace(self.claim, cpus=self.cpus)
 
     @property
     def path(self) -> str:

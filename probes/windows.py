@@ -73,6 +73,21 @@ class Windows(State):
         """Return the windows that still take something in, in their order: the one being finished, the open one."""
         return tuple(window for window in (self.closing, self.window) if window is not None)
 
+    def forget_old(self, finished: Window) -> None:
+        """Drop what belongs to windows before this one, whose evidence is put together; under the lock.
+
+        A claim that this window watched is kept for one more: what is reported late still has its name.
+        """
+        for witness in self.witnesses:
+            witness.forget_old()
+        self.blindness.forget(finished.end_ns)
+        kept = [*finished.all_subjects(), *self.subjects.values()]
+        if self.window is not None:
+            kept += self.window.all_subjects()
+        idents = {subject.ident for subject in kept}
+        self.names = {ident: name for ident, name in self.names.items() if ident in idents}
+        self.published.keep(idents)
+
     def poll(self, timeout_s: float = 0.0) -> tuple[Violation, ...]:
         """Return the violations reported since the last call; waits for the first at most ``timeout_s``."""
         with self._news:

@@ -26,6 +26,7 @@ class Dropped:
 class ActionReading(Reading):
     """The actions of one window.
 
+    :param first, last: before the window opened, and after it closed.
     :param affinities: ``None`` where they are not observed.
     :param hierarchies: names of the cgroup hierarchies, by number.
     :param blind_spots: what cannot be seen on this kernel.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,6 +37,7 @@ class Actions(Side):
         super().__init__(programs)
         self._state = programs.table("action_state", 4, ActionState.LAYOUT.size, per_cpu=True)
         self._link = -1
+        self._lock = threading.Lock()
         self._moves: list[Move] = []
         self._affinities: list[Affinity] = []
         self.affinity_observed = False
@@ -73,14 +75,19 @@ class Actions(Side):
     def hear(self, data: bytes) -> None:
         """Take one record of the ring."""
         if int.from_bytes(data[:4], "little") == ACTION_MOVE:
-            self._moves.append(Move.decode(data))
+            move = Move.decode(data)
+            with self._lock:
+                self._moves.append(move)
         else:
-            self._affinities.append(Affinity.decode(data))
+            affinity = Affinity.decode(data)
+            with self._lock:
+                self._affinities.append(affinity)
 
     def drop_old(self, window: int) -> None:
         """Forget the windows before this one."""
-        self._moves = [event for event in self._moves if event.window == window]
-        self._affinities = [event for event in self._affinities if event.window == window]
+        with self._lock:
+            self._moves = [event for event in self._moves if event.window == window]
+            self._affinities = [event for event in self._affinities if event.window == window]
 
     def dropped(self) -> tuple[int, int]:
         """Return how many moves and affinity changes were not reported, since the programs were loaded."""
@@ -90,13 +97,15 @@ class Actions(Side):
 
     def moves(self, window: int) -> tuple[Move, ...]:
         """Return a window's moves."""
-        return tuple(event for event in tuple(self._moves) if event.window == window)
+        with self._lock:
+            return tuple(event for event in self._moves if event.window == window)
 
     def affinities(self, window: int) -> tuple[Affinity, ...] | None:
         """Return a window's affinity changes; ``None`` where they are not observed."""
         if not self.affinity_observed:
             return None
-        return tuple(event for event in tuple(self._affinities) if event.window == window)
+        with self._lock:
+            return tuple(event for event in self._affinities if event.window == window)
 
 
 def read_hierarchies(root: Path) -> dict[int, str]:

@@ -10,20 +10,23 @@ from probes.readings import Moment
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
 
+Around = tuple[Dropped, Dropped]
+"""Before and after the ledger's moment: what is dropped in between may be of either window, and counts for both."""
 
-class ActionWatch(Watch[Dropped]):
+
+class ActionWatch(Watch[Around]):
     """One window."""
 
-    def __init__(self, actions: Actions, window: OpenWindow, first: Dropped) -> None:
+    def __init__(self, actions: Actions, window: OpenWindow, first: Around) -> None:
         self._actions, self._window, self._first = actions, window, first
 
-    def read(self, edge: Dropped, moment: Moment) -> ActionReading:
+    def read(self, edge: Around, moment: Moment) -> ActionReading:
         """Return the window so far."""
         del moment
         actions, number = self._actions, self._window.number
         return ActionReading(
-            first=self._first,
-            last=edge,
+            first=self._first[0],
+            last=edge[1],
             moves=actions.moves(number),
             affinities=actions.affinities(number),
             hierarchies=read_hierarchies(actions.loaded.root),
@@ -31,7 +34,7 @@ class ActionWatch(Watch[Dropped]):
         )
 
 
-class ActionWitness(Witness[Dropped]):
+class ActionWitness(Witness[Around]):
     """Who moved tasks and changed masks."""
 
     SIDE = Actions
@@ -39,17 +42,21 @@ class ActionWitness(Witness[Dropped]):
     def __init__(self, windows: Windows) -> None:
         self._actions, self._ledger = windows.ledger.side(Actions), windows.ledger
 
-    def begin(self, window: OpenWindow, first: Dropped) -> ActionWatch:
+    def begin(self, window: OpenWindow, first: Around) -> ActionWatch:
         """Begin with a window."""
         return ActionWatch(self._actions, window, first)
 
-    def edge(self, turn: bool) -> Generator[None, None, Dropped]:
-        """Read how many were not reported."""
+    def edge(self, turn: bool) -> Generator[None, None, Around]:
+        """Read how many were not reported, on both sides."""
         del turn
+        before = self._dropped()
         yield
-        moves, affinities = self._actions.dropped()
-        return Dropped(moves=moves, affinities=affinities)
+        return before, self._dropped()
 
     def forget_old(self) -> None:
         """Drop the windows before the present one."""
         self._actions.drop_old(self._ledger.window)
+
+    def _dropped(self) -> Dropped:
+        moves, affinities = self._actions.dropped()
+        return Dropped(moves=moves, affinities=affinities)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from probes.cgroups.bandwidth import bandwidth_use, lineage
 from probes.cgroups.lives import Account
@@ -57,12 +57,24 @@ class FileReading(Reading):
         if self.dropped:
             text = f"{self.dropped} changes of control files were not kept: too many"
             yield BlindSpot(text=text, witnesses=(Witness.FILES,))
+        for life in frame.earlier:
+            cgroup = life.claim.cgroup
+            if cgroup != frame.claims[life.name].claim.cgroup and self._moved(cgroup, frame.start_ns):
+                text = f"{life.name} began anew; control files of its life before, in {cgroup}, are not judged"
+                yield BlindSpot(text=text, witnesses=(Witness.FILES,), claim=life.name)
         for cgroup, times in self.unsettled.items():
             text = f"control files of {cgroup} never stood still while they were read ({times} times)"
             about = [subject.name for subject in frame.claims.values() if cgroup in lineage(subject.claim.cgroup)]
             # Of a cgroup above many claims it is the node's.
             for claim in about if len(about) <= MAX_CLAIMS_NAMED else [None]:
                 yield BlindSpot(text=text, witnesses=(Witness.FILES,), claim=claim)
+
+    def _moved(self, cgroup: str, start_ns: int) -> bool:
+        """Whether a cgroup's files were not all the time what they were when the window before was judged."""
+        before = self.before.get(cgroup)
+        if before is None or before.at_ns > start_ns or any(found.cgroup == cgroup for found in self.during):
+            return True
+        return any(replace(found, at_ns=before.at_ns) != before for found in self.after if found.cgroup == cgroup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +107,20 @@ class BandwidthReading(Reading):
         skew_ns = frame.first.at_ns + frame.first.turn_ns - self.first_at_ns
         skew_ns += frame.last.at_ns + frame.last.turn_ns - self.last_at_ns
         return Part(
-            evidence=BandwidthEvidence(bandwidth=tuple(rows)), coverage=BandwidthCoverage(witness_skew_ns=skew_ns)
+            evidence=BandwidthEvidence(bandwidth=tuple(rows)),
+            coverage=BandwidthCoverage(witness_skew_ns=skew_ns),
+            spots=tuple(self._spots(frame)),
         )
+
+    def _spots(self, frame: Frame) -> Iterator[BlindSpot]:
+        """Yield lives that are not judged, unless nothing held them: what nobody throttled broke no promise here."""
+        for life in frame.earlier:
+            account = self.accounts.get(life.claim.cgroup)
+            pair = None if account is None else account.pair()
+            if pair is not None and pair[0].nr_throttled == pair[1].nr_throttled:
+                continue
+            text = f"{life.name} began anew; how its life before, in {life.claim.cgroup}, was throttled is not judged"
+            yield BlindSpot(text=text, witnesses=(Witness.BANDWIDTH, Witness.SLOTS), claim=life.name)
 
     def _by_ledger(self, frame: Frame, subject: Watched, used: Mapping[int, int]) -> int | None:
         """Return a claim's CPU time since its cgroup's own count was first read; ``None`` where that is not known.

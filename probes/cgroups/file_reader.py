@@ -77,6 +77,10 @@ class FileReader:
         """Until when (CLOCK_MONOTONIC) all writes were heard in the round before, and whose files they were."""
         self._owed: set[str] = set()
         """Cgroups that were written to in rounds before this one, and not read since."""
+        self._window: Window | None = None
+        """The window of the round before."""
+        self._read_ns: dict[str, int] = {}
+        """When the cgroups were read that were owed in that window."""
 
     def round(self, stopped: Callable[[], bool]) -> float:
         """Look who is there; read what is due; return the pause (s) until the next round."""
@@ -95,11 +99,13 @@ class FileReader:
         if window is None or window.closed:
             return LOOK_S
         self._know(subjects, now_s)
+        self._owe_again(window)
         if self._sweep.due(now_s, at_once=written is None):
             self._read_all(self._files_of(window), now_s)
         elif written is not None and self._sweep.slow:
             self._read_some(self._files_of(window), subjects, now_s)
-            self._files_of(window).looked(until_ns)
+            if not window.closed:  # what was read is the next one's, which has not got it yet
+                self._files_of(window).looked(until_ns)
         if self._claims.due(now_s):
             self._verify(window, subjects, now_s)
         return LOOK_S
@@ -116,10 +122,29 @@ class FileReader:
         if self._fresh:
             self._fresh = {ident: until for ident, until in self._fresh.items() if until > now_s and ident in ids}
 
+    def _owe_again(self, window: Window) -> None:
+        """Owe a window that has just begun what was read for the one before after the edge between them had been read.
+
+        A window turns over while others go on reading: the files at its edge are read early, the moment comes later.
+        """
+        if window is self._window:
+            return
+        if self._read_ns:
+            files = self._files_of(window)
+            at_edge = {cgroup: files.last(cgroup) for cgroup in self._read_ns}
+            self._owed |= {
+                cgroup for cgroup, edge in at_edge.items() if edge is None or edge.at_ns <= self._read_ns[cgroup]
+            }
+        self._window, self._read_ns = window, {}
+
+    def _paid(self) -> None:
+        self._read_ns |= dict.fromkeys(self._owed, time.monotonic_ns())
+        self._owed.clear()
+
     def _read_all(self, files: ControlFiles, now_s: float) -> None:
         began_s = time.thread_time()
         files.read(self._tree.cgroups)
-        self._owed.clear()
+        self._paid()
         # Not before it: what could not be read is read again in the next round, not a period later.
         self._sweep.done(now_s, time.thread_time() - began_s)
         self._above.done(now_s, 0.0)
@@ -138,7 +163,7 @@ class FileReader:
             if before is not None and _sets(files.last(cgroup) or before) != _sets(before):
                 for below in self._tree.below(cgroup):
                     files.look(below)
-        self._owed.clear()
+        self._paid()
         if due:
             self._above.done(now_s, 0.0)
 

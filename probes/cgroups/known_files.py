@@ -7,6 +7,7 @@ has ten thousand files.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -29,6 +30,8 @@ class KnownFiles:
         self.hierarchy = hierarchy
         self._paths: dict[str, tuple[str, ...]] = {}
         self._known: dict[str, tuple[Raw, CgroupFiles]] = {}
+        self._lock = threading.Lock()
+        """For what changes or goes through ``_known``: windows end in one thread while another reads files."""
 
     def paths(self, cgroup: str) -> tuple[str, ...]:
         """Return the paths of a cgroup's files."""
@@ -52,7 +55,8 @@ class KnownFiles:
 
     def stood_still(self, cgroup: str, raw: Raw, found: CgroupFiles) -> None:
         """Keep what bytes mean that were the same before and after it was read."""
-        self._known[cgroup] = raw, found
+        with self._lock:
+            self._known[cgroup] = raw, found
 
     def read(self, cgroup: str) -> CgroupFiles:
         """Read a cgroup once, at an edge of a window: what it says, known or not."""
@@ -67,15 +71,18 @@ class KnownFiles:
 
     def forget(self, cgroups: Iterable[str]) -> None:
         """Read these anew: they may be other cgroups now."""
-        for cgroup in cgroups:
-            self._known.pop(cgroup, None)
+        others = tuple(cgroups)
+        with self._lock:
+            for cgroup in others:
+                self._known.pop(cgroup, None)
 
     def keep(self, cgroups: Iterable[str]) -> None:
         """Forget all others. Which files a cgroup has is looked up again: a controller may have come."""
         wanted = frozenset(cgroups)
         self._paths = {}
-        for cgroup in [cgroup for cgroup in self._known if cgroup not in wanted]:
-            self._known.pop(cgroup, None)
+        with self._lock:
+            for cgroup in [cgroup for cgroup in self._known if cgroup not in wanted]:
+                del self._known[cgroup]
 
 
 def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:

@@ -84,7 +84,7 @@ class Cpus(Witness[None]):
         windows = self._windows
         with windows.lock:
             online = windows.ledger.online()
-            for event in self._presence.news(self.hotplug.events, online, time.monotonic_ns()):
+            for event in self._presence.news(self.hotplug.take(), online, time.monotonic_ns()):
                 if event.online:
                     windows.cpu_came_online(event.cpu)
                 else:

@@ -85,11 +85,15 @@ class SystemReading(Reading):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnEdge:
-    """What this process and its programs have used, and how many runs the kernel skipped, since they were loaded."""
+    """What this process and its programs have used, and how many runs the kernel skipped, since they were loaded.
+
+    :param missed_before, missed: before and after the ledger's moment.
+    """
 
     process_ns: int = 0
     bpf_ns: int = 0
     missed: int = 0
+    missed_before: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +111,7 @@ class OwnReading(Reading):
             evidence=OwnEvidence(
                 toolkit_cpu_ns=self.last.process_ns - self.first.process_ns, bpf_run_ns=spent if spent > 0 else None
             ),
-            coverage=OwnCoverage(missed_runs=self.last.missed - self.first.missed),
+            coverage=OwnCoverage(missed_runs=self.last.missed - self.first.missed_before),
         )
 
 

@@ -12,20 +12,20 @@ class Presence:
     def __init__(self, online: CpuSet) -> None:
         self._known = online
         self._differed = CpuSet()
-        self._taken = 0
 
     def news(self, events: tuple[HotplugEvent, ...], online: CpuSet, now_ns: int) -> list[HotplugEvent]:
-        """Return what changed since the last call; a difference that no event explains counts from the second look.
+        """Return what changed since the last call. A difference that no event explains counts from the second look.
+
+        :param events: since the last call.
 
         An event that comes later than that look changes nothing any more and is not reported twice.
         """
         fresh = []
-        for event in events[self._taken :]:
+        for event in events:
             if (event.cpu in self._known) == event.online:
                 continue
             fresh.append(event)
             self._known = self._known ^ CpuSet.of([event.cpu])
-        self._taken = len(events)
         differs = self._known ^ online
         for cpu in differs & self._differed:
             fresh.append(HotplugEvent(cpu=cpu, online=cpu in online, at_ns=now_ns))

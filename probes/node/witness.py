@@ -137,6 +137,12 @@ class OwnCost(Witness[OwnEdge]):
     def edge(self, turn: bool) -> Generator[None, None, OwnEdge]:
         """Ask for the time of the process and of every program."""
         del turn
-        yield
         ledger = self._ledger
-        return OwnEdge(process_ns=time.process_time_ns(), bpf_ns=ledger.run_time_ns(), missed=ledger.missed_runs())
+        missed_before = ledger.missed_runs()
+        yield
+        return OwnEdge(
+            process_ns=time.process_time_ns(),
+            bpf_ns=ledger.run_time_ns(),
+            missed=ledger.missed_runs(),
+            missed_before=missed_before,
+        )

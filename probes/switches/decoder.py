@@ -24,10 +24,15 @@ the evidence so far, is shorter."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchEdge:
-    """Every possible CPU's own counters, and how often user space could not write a membership down."""
+    """Every possible CPU's own counters, and how often user space could not write a membership down.
+
+    :param lost_before, full_before: :attr:`lost` and :attr:`full` as they were before the ledger's moment.
+    """
 
     states: tuple[CpuState, ...] = ()
     members_lost: int = 0
+    lost_before: int = 0
+    full_before: int = 0
 
     @property
     def lost(self) -> int:
@@ -108,8 +113,10 @@ class SwitchReading(Reading):
             counts = {cpu: one.judged for cpu, one in enumerate(self.last.states) if one.window == number}
         return SwitchCoverage(
             switches_judged=sum(counts.values()),
-            lost_events=self.last.lost - self.first.lost,
-            map_full=self.last.full - self.first.full + self.dropped,
+            # From before the first moment to after the last: what is lost while an edge is read may be of either
+            # window, and is a doubt of both.
+            lost_events=self.last.lost - self.first.lost_before,
+            map_full=self.last.full - self.first.full_before + self.dropped,
             cpus_seen=CpuSet.of(counts),
             cpus_online=frame.last.online,
             cpus_unsampled=frame.last.online - frame.sampled,

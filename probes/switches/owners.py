@@ -5,6 +5,8 @@ Source: docs/facts.md K9 and K13; include/linux/sched.h for the flags (stable AB
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from probes.switches.records import IntruderSums
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
@@ -29,27 +31,44 @@ def classify(sums: IntruderSums, observer_pid: int) -> OwnerClass:
     return OwnerClass.TOOLKIT if sums.tgid == observer_pid else OwnerClass.SYSTEM
 
 
+KEPT_WINDOWS = 20
+"""So many windows after somebody last saw a cgroup, or asked for it, its path is forgotten."""
+
+
 class CgroupNames:
-    """Paths of cgroups by id, kept after the cgroup is gone."""
+    """Paths of cgroups by id, kept for a while after the cgroup is gone."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         assert hierarchy.unified is not None  # probes.loaded refuses the others
         self._unified = hierarchy.unified
         self._paths: dict[int, str] = {}
+        self._window = 0
+        self._named: dict[int, int] = {}
+        """In which window each was noted, seen or asked for last."""
 
     def __getitem__(self, cgroup_id: int) -> str:
         """Return the path below the cgroup root, or ``""`` if it vanished before anybody looked."""
         if cgroup_id not in self._paths:
             self.refresh()
             self._paths.setdefault(cgroup_id, "")
+        self._named[cgroup_id] = self._window
         return self._paths[cgroup_id]
 
     def note(self, cgroup_id: int, path: str) -> None:
         """Know the path of a cgroup that may be gone when it is asked for."""
-        self._paths[cgroup_id] = path
+        self._paths[cgroup_id], self._named[cgroup_id] = path, self._window
+
+    def next_window(self, present: Iterable[int]) -> None:
+        """Forget what nobody has named for long. :param present: ids of the cgroups that have claims."""
+        self._window += 1
+        self._named |= dict.fromkeys(self._paths.keys() & set(present), self._window)
+        old = [number for number, window in self._named.items() if window < self._window - KEPT_WINDOWS]
+        for number in old:
+            del self._paths[number], self._named[number]
 
     def refresh(self) -> None:
         """Walk the hierarchy and remember what is there. No two cgroups have one number, and none is renamed."""
         for directory, number in cgroupfs.directories(str(self._unified)):
+            self._named[number] = self._window
             if not self._paths.get(number):
                 self._paths[number] = cgroupfs.spelt(directory, self._unified)

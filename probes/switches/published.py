@@ -7,6 +7,7 @@ the same ones.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from toolkit.model.cpuset import EMPTY, CpuSet
@@ -50,6 +51,10 @@ class Published:
         """Return the CPUs that were watched at a moment."""
         found = _at(self._watched, at_ns)
         return EMPTY if found is None or found.at_ns > at_ns else found.cpus
+
+    def keep(self, idents: Container[int]) -> None:
+        """Forget all other claims."""
+        self._claims = {ident: bounds for ident, bounds in self._claims.items() if ident in idents}
 
     def forget_before(self, at_ns: int) -> None:
         """Keep what bound at this moment and what came later; called when a window opens."""

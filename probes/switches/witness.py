@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -43,6 +44,10 @@ class Switches(Witness[SwitchEdge]):
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._pieces: deque[Piece] = deque()
+        self._details: deque[tuple[int, Detail]] = deque()
+        """With when they were heard. Whoever hears waits for no lock: what comes meanwhile needs room in the rings."""
+        self._reporting = threading.RLock()
+        """Taken before the observer's lock."""
         self._heard: dict[int, list[Piece]] = {}
         """Pieces by window; of two windows one after the other they come mixed, each CPU reporting its own."""
         self._cgroups = CgroupNames(windows.hierarchy)
@@ -82,10 +87,18 @@ class Switches(Witness[SwitchEdge]):
         stands still, and whatever is done between the two readings makes switches.
         """
         ledger = self._windows.ledger
+        before, members_before = ledger.read_states(), ledger.members_lost
         yield
         if turn:
             yield
-        return SwitchEdge(states=tuple(ledger.states()), members_lost=ledger.members_lost)
+        after, members_after = ledger.read_states(), ledger.members_lost
+        earlier = SwitchEdge(states=tuple(ledger.states(before)), members_lost=members_before)
+        return SwitchEdge(
+            states=tuple(ledger.states(after)),
+            members_lost=members_after,
+            lost_before=earlier.lost,
+            full_before=earlier.full,
+        )
 
     def wait_for(self, window: OpenWindow) -> None:
         """Wait until what was sent before the window closed is heard and cut."""
@@ -94,9 +107,11 @@ class Switches(Witness[SwitchEdge]):
         # However long the counting took: the patience begins when it has ended.
         deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
         while True:
+            # Before it: what is heard after the cut is not cut.
+            heard_ns = windows.ledger.heard_ns
             self.cut()
             with windows.lock:
-                if windows.ledger.heard_ns > window.counted_ns and not watch.waiting:
+                if heard_ns > window.counted_ns and not watch.waiting:
                     return
             if time.monotonic() > deadline:
                 text = f"events were still unread {EVENTS_S:g} s after the window closed"
@@ -107,15 +122,27 @@ class Switches(Witness[SwitchEdge]):
             time.sleep(0.002)
 
     def cut(self) -> None:
-        """Cut the intervals whose time has come."""
+        """Cut the intervals whose time has come, and report what was heard."""
+        # Whoever comes second has everything reported, too, that the first has taken: a window must not end before.
+        with self._reporting:
+            for violation in self._due():
+                self._windows.report(violation)
+
+    def _due(self) -> list[Violation]:
         with self._windows.lock:
-            details = [detail for watch in self._live() for detail in watch.cut(self._taken(watch.window.number))]
-        for detail in details:
-            self._report(detail)
+            found = [detail for watch in self._live() for detail in watch.cut(self._taken(watch.window.number))]
+            # Under the lock: the window of each is there by now, also of one that has just begun.
+            now_ns = time.monotonic_ns()
+            violations = [
+                *(self._violation(*self._details.popleft()) for _ in range(len(self._details))),
+                *(self._violation(now_ns, detail) for detail in found),
+            ]
+        return [violation for violation in violations if violation is not None]
 
     def forget_old(self) -> None:
         """Empty the detail maps of what belongs to windows that were closed and read."""
         self._drain()
+        self._cgroups.next_window(subject.cgroup_id for subject in self._windows.subjects.values())
 
     def event(self, record: bytes) -> None:
         """Take a record of the ledger's ring."""
@@ -130,7 +157,7 @@ class Switches(Witness[SwitchEdge]):
     def _take(self, record: bytes) -> None:
         kind = int.from_bytes(record[:4], "little")
         if kind == EVENT_OUTSIDE:
-            self._report(Detail.decode(record))
+            self._details.append((time.monotonic_ns(), Detail.decode(record)))
         elif kind == EVENT_PIECE:
             self._pieces.append(Piece.decode(record))
         else:
@@ -150,26 +177,22 @@ class Switches(Witness[SwitchEdge]):
             del self._heard[number]
         return found
 
-    def _report(self, detail: Detail) -> None:
-        heard_ns = time.monotonic_ns()
+    def _violation(self, heard_ns: int, detail: Detail) -> Violation | None:
         windows = self._windows
-        with windows.lock:  # what belongs to a window that is just being opened waits until it is there
-            window = next((live for live in windows.live() if live.number == detail.window), None)
-            name = windows.names.get(detail.ident)
+        window = next((live for live in windows.live() if live.number == detail.window), None)
+        name = windows.names.get(detail.ident)
         if window is None or name is None:
-            return
-        windows.report(
-            Violation(
-                claim=name,
-                tid=detail.tid,
-                tgid=detail.tgid,
-                comm=comm(detail.comm),
-                cpu=detail.cpu,
-                first_at_ns=max(0, detail.start_ns - window.start_ns),
-                reported_at_ns=heard_ns - window.start_ns,
-                ns=detail.end_ns - detail.start_ns,
-                window=window.number,
-            )
+            return None
+        return Violation(
+            claim=name,
+            tid=detail.tid,
+            tgid=detail.tgid,
+            comm=comm(detail.comm),
+            cpu=detail.cpu,
+            first_at_ns=max(0, detail.start_ns - window.start_ns),
+            reported_at_ns=heard_ns - window.start_ns,
+            ns=detail.end_ns - detail.start_ns,
+            window=window.number,
         )
 
     def _add_bins(self) -> None:

@@ -19,7 +19,8 @@ class WriteReading(Reading):
 
     :param writes: ``None`` where they are not observed.
     :param earlier: of each file the last accepted write before the window.
-    :param first, last: how many were not reported since the programs were loaded, at both ends.
+    :param first, last: how many were not reported since the programs were loaded: before the window opened, and
+        after it closed.
     :param unkept: those that user space did not keep: too many in this window.
     :param cgroups: by the number that a record has.
     :param hierarchies: names of the cgroup hierarchies, by number.

@@ -24,8 +24,12 @@ MAX_EARLIER = 4096
 DEAF_NS = 10_000_000_000
 """So long after a write that was not reported nobody relies on it that all are: a flood seldom ends with it."""
 
+Around = tuple[int, int]
+"""Writes that were not reported, before and after the ledger's moment: those in between may be of either window, and
+count for both."""
 
-class WriteWitness(Witness[int]):
+
+class WriteWitness(Witness[Around]):
     """Who wrote control files of claims' cgroups and of those above them."""
 
     SIDE = Writes
@@ -63,15 +67,16 @@ class WriteWitness(Witness[int]):
         """Give the kernel's notices back when it ends."""
         return nullcontext() if self.notices is None else closing(self.notices)
 
-    def begin(self, window: OpenWindow, first: int) -> WriteWatch:
+    def begin(self, window: OpenWindow, first: Around) -> WriteWatch:
         """Begin with a window."""
         return WriteWatch(self, window, first)
 
-    def edge(self, turn: bool) -> Generator[None, None, int]:
-        """Read how many were not reported."""
+    def edge(self, turn: bool) -> Generator[None, None, Around]:
+        """Read how many were not reported, on both sides."""
         del turn
+        before = self.side.dropped()
         yield
-        return self.side.dropped()
+        return before, self.side.dropped()
 
     def claiming(self, subject: Subject) -> None:
         """Watch its directories."""
@@ -102,10 +107,10 @@ class WriteWitness(Witness[int]):
             del self.earlier[next(iter(self.earlier))]
 
 
-class WriteWatch(Watch[int]):
+class WriteWatch(Watch[Around]):
     """One window."""
 
-    def __init__(self, witness: WriteWitness, window: OpenWindow, first: int) -> None:
+    def __init__(self, witness: WriteWitness, window: OpenWindow, first: Around) -> None:
         self._witness, self._window, self._first = witness, window, first
 
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
@@ -113,7 +118,7 @@ class WriteWatch(Watch[int]):
         del made_ns
         self._witness.follow(subject)
 
-    def read(self, edge: int, moment: Moment) -> WriteReading:
+    def read(self, edge: Around, moment: Moment) -> WriteReading:
         """Return the window so far."""
         del moment
         witness, number = self._witness, self._window.number
@@ -123,8 +128,8 @@ class WriteWatch(Watch[int]):
         return WriteReading(
             writes=witness.side.of_window(number),
             earlier=tuple(witness.earlier.values()) if self._window.closed else (),
-            first=self._first,
-            last=edge,
+            first=self._first[0],
+            last=edge[1],
             unkept=witness.side.unkept(number),
             cgroups=dict(witness.directories.names),
             hierarchies=witness.hierarchies,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -14,8 +17,11 @@ from toolkit.cli.common import say
 from toolkit.disk import why_not_writable, write_output
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
 from toolkit.model.verdict import Outcome, exit_code
-from toolkit.report.text import printable
+from toolkit.report.text import printable, printable_lines
 
+NO_READER = 128 + signal.SIGPIPE
+DEFECT = 70
+"""EX_SOFTWARE of sysexits(3); never 1, which means that isolation failed."""
 _FAILED, _UNDECIDED, _PASSED = (exit_code(one) for one in (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED))
 _ORDER = (_PASSED, _UNDECIDED, InputError.exit_code, HostUnsupportedError.exit_code)
 
@@ -50,13 +56,31 @@ def complain(message: str, *, verbatim: bool = False) -> None:
         click.echo(f"pinproof: {printable(message if verbatim else ' '.join(message.split()))}", err=True)
 
 
+def reported(error: Exception) -> int:
+    """Report any error, those that a user can cause on one line; return its exit code."""
+    if isinstance(error, PinproofError):
+        complain(str(error), verbatim=isinstance(error, InputError))
+        return error.exit_code
+    if isinstance(error, OSError):
+        # The verbs turn expected errors into InputError; what is left is a full disk behind standard output.
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else "output: "
+        complain(where + (error.strerror or str(error)), verbatim=True)
+        return InputError.exit_code
+    if isinstance(error, MemoryError):
+        complain("not enough memory")
+        return HostUnsupportedError.exit_code
+    with suppress(OSError):
+        click.echo(printable_lines("".join(traceback.format_exception(error))), err=True)
+    complain("this is a defect of pinproof, and says nothing about the machine: please report it")
+    return DEFECT
+
+
 def attempt(act: Callable[[], object]) -> int:
     """Call ``act``; return 0, or the exit code of its error, which has been reported on one line."""
     try:
         act()
     except PinproofError as error:
-        complain(str(error), verbatim=isinstance(error, InputError))
-        return error.exit_code
+        return reported(error)
     return _PASSED
 
 
@@ -68,6 +92,27 @@ def show_and_save(show: Callable[[], None], save: Callable[[], object]) -> int:
     finally:
         code = attempt(save)
     return code
+
+
+class Output:
+    """Standard output of what goes on for days: where it cannot be written any more that is said once, on standard
+    error, and everything else goes on. :attr:`code` is the exit code of it: 141 where its reader left.
+    """
+
+    def __init__(self) -> None:
+        self.code = _PASSED
+
+    def show(self, show: Callable[[], None]) -> None:
+        """Print, unless it failed before."""
+        if self.code:
+            return
+        try:
+            show()
+            sys.stdout.flush()
+        except OSError as error:
+            self.code = NO_READER if isinstance(error, BrokenPipeError) else InputError.exit_code
+            drop_unwritten(sys.stdout, 1)
+            complain(f"output: {error.strerror or error} (going on: windows are judged and saved)")
 
 
 def remark(text: str) -> None:
@@ -92,3 +137,15 @@ def warn_of(directory: Path, *, exists: bool = False) -> None:
     problem = why_not_writable(directory, exists=exists)
     if problem is not None:
         complain(f"warning: {problem} (going on: what is judged will be printed)")
+
+
+def drop_unwritten(stream: IO[str], number: int) -> None:
+    """Discard what cannot be written: Python would flush it at exit, fail again, and exit with 120, whatever was said.
+
+    :param number: the stream's descriptor.
+    """
+    with suppress(OSError):
+        stream.flush()
+        return
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)

@@ -7,22 +7,16 @@ import io
 import os
 import signal
 import sys
-import traceback
-from contextlib import suppress
-from typing import IO, Any
+from typing import Any
 
 import click
 
 import toolkit
-from toolkit.cli.ending import complain, worse
-from toolkit.errors import HostUnsupportedError, InputError, PinproofError
-from toolkit.report.text import printable_lines
+from toolkit.cli.ending import DEFECT, NO_READER, complain, drop_unwritten, reported, worse
+from toolkit.errors import InputError
 from toolkit.verbs import VERBS
 
 INTERRUPTED = 128 + signal.SIGINT
-NO_READER = 128 + signal.SIGPIPE
-DEFECT = 70
-"""EX_SOFTWARE of sysexits(3); never 1, which means that isolation failed."""
 
 
 class _ReaderLeftError(Exception):
@@ -71,7 +65,7 @@ def main() -> None:
     try:
         sys.exit(_code())
     finally:
-        _drop_unwritten(sys.stderr, 2)
+        drop_unwritten(sys.stderr, 2)
 
 
 def _code() -> int:
@@ -89,20 +83,12 @@ def _code() -> int:
         code = _end("interrupted", INTERRUPTED)
     except click.ClickException as error:
         code = _end(error.format_message(), InputError.exit_code)
-    except PinproofError as error:
-        code = _end(str(error), error.exit_code, verbatim=isinstance(error, InputError))
     except (_ReaderLeftError, BrokenPipeError):
         code = worse(code, _quiet())
-    except OSError as error:
-        # The verbs turn expected errors into InputError; what is left is a full disk behind standard output.
-        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else "output: "
-        _drop_unwritten(sys.stdout, 1)
-        code = worse(code, _end(where + (error.strerror or str(error)), InputError.exit_code, verbatim=True))
-    except MemoryError:
-        code = _end("not enough memory", HostUnsupportedError.exit_code)
-    except Exception:
-        click.echo(printable_lines(traceback.format_exc()), err=True)
-        code = _end("this is a defect of pinproof, and says nothing about the machine: please report it", DEFECT)
+    except Exception as error:
+        if isinstance(error, OSError):
+            drop_unwritten(sys.stdout, 1)
+        code = worse(code, reported(error))
     return code
 
 
@@ -138,17 +124,5 @@ def _end(message: str, code: int, *, verbatim: bool = False) -> int:
 
 def _quiet() -> int:
     """End as a program that SIGPIPE kills: the reader of standard output is gone (``| head``)."""
-    _drop_unwritten(sys.stdout, 1)
+    drop_unwritten(sys.stdout, 1)
     return NO_READER
-
-
-def _drop_unwritten(stream: IO[str], number: int) -> None:
-    """Discard what cannot be written: Python would flush it at exit, fail again, and exit with 120, whatever was said.
-
-    :param number: the stream's descriptor.
-    """
-    with suppress(OSError):
-        stream.flush()
-        return
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), number)

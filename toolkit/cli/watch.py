@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
-from toolkit.cli.ending import leave, remark, show_and_save, warn_of, worse
+from toolkit.cli.ending import Output, leave, remark, reported, show_and_save, warn_of, worse
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options
@@ -153,7 +153,7 @@ def command(
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         if follower is not None:
             window = replace(window, word=follower.word, ask=follower.ask, lenient=True, room=ROOM * len(claims.claims))
-        shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json, lines_every_s=lines_every_s)
+        shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json, lines_every_s=lines_every_s, output=Output())
         outcome, codes = _watch(claims, follower, window, shown, window_s=window_s, keep=keep, serve=serve)
     leave(outcome, *codes)
 
@@ -165,6 +165,7 @@ class _Shown(NamedTuple):
     verbose: bool
     as_json: bool
     lines_every_s: float
+    output: Output
 
 
 def _watch(
@@ -177,31 +178,44 @@ def _watch(
     keep: int | None,
     serve: Callable[[Callable[[], ClaimSet], Callable[[], Look]], AbstractContextManager[object]],
 ) -> tuple[Outcome, list[int]]:
-    """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved."""
+    """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved.
+
+    An error ends it once a window has been judged: it is reported, and the sums are those of the windows so far.
+    """
     path, codes = shown.path, list[int]()
-    lines = LiveLines(shown.lines_every_s)
-    with session(claims, window, lines) as open_session, follower or nullcontext():
-        opened, now = open_session.opened, None if follower is None else follower.claims
-        windows = open_session.consecutive(path, window_s=window_s, duration_s=window.duration_s, now=now)
-        rotation = Rotation(path, keep, windows.sums)
+    windows, judged = None, None
+    try:
         with (
-            serve(now or (lambda: claims), windows.look),
-            progress(window.duration_s or 1, "watching") as bar,
+            session(claims, window, lines := LiveLines(shown.lines_every_s)) as open_session,
+            follower or nullcontext(),
         ):
+            opened, now = open_session.opened, None if follower is None else follower.claims
+            windows = open_session.consecutive(path, window_s=window_s, duration_s=window.duration_s, now=now)
+            rotation = Rotation(path, keep, windows.sums)
+            with (
+                serve(now or (lambda: claims), windows.look),
+                progress(window.duration_s or 1, "watching") as bar,
+            ):
 
-            def tick(passed: float) -> None:
-                if follower is not None:
-                    follower.look(opened)
-                lines.tick(windows.look)
-                if window.duration_s:
-                    bar.to(min(window.duration_s, passed))
+                def tick(passed: float) -> None:
+                    if follower is not None:
+                        follower.look(opened)
+                    lines.tick(windows.look)
+                    if window.duration_s:
+                        bar.to(min(window.duration_s, passed))
 
-            for judged in windows.windows(tick):
-                lines.ended(judged.record)
-                codes.append(_print_window(judged, rotation.save, shown))
-                codes = [worse(*codes)]
+                for judged in windows.windows(tick):
+                    lines.ended(judged.record)
+                    codes = [worse(*codes, _print_window(judged, rotation.save, shown))]
+    except Exception as error:
+        if windows is None or judged is None:
+            raise
+        # What ends a watch takes nothing from the windows before: a day that failed must not end as a mere defect.
+        codes.append(reported(error))
+    assert judged is not None, "the last window is yielded"
     if not judged.alone:
         codes.append(_print_sums(windows.result(), shown))
+    codes.append(shown.output.code)
     if not shown.as_json and not any(codes):
         remark(f"\nRun saved in {names.from_path(path)}")
     return windows.outcome, codes
@@ -250,7 +264,7 @@ def _print_window(judged: Judged, save: Callable[[Judged], None], shown: _Shown)
         else:
             say(render_table(result, verbose=shown.verbose))
 
-    return show_and_save(show, lambda: save(judged))
+    return show_and_save(lambda: shown.output.show(show), lambda: save(judged))
 
 
 def _print_sums(result: Result, shown: _Shown) -> int:
@@ -262,4 +276,4 @@ def _print_sums(result: Result, shown: _Shown) -> int:
         else:
             say("\n" + render_table(result, verbose=shown.verbose))
 
-    return show_and_save(show, lambda: save_windows_result(shown.path, result))
+    return show_and_save(lambda: shown.output.show(show), lambda: save_windows_result(shown.path, result))

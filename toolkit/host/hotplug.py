@@ -21,6 +21,7 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +61,15 @@ def decode(action: str | None, name: str, at_ns: int) -> HotplugEvent | None:
     if match is None or action not in ("online", "offline"):
         return None
     return HotplugEvent(cpu=int(match[1]), online=action == "online", at_ns=at_ns)
+
+
+def _led_to(online: CpuSet, events: Iterable[HotplugEvent]) -> CpuSet:
+    """Return which CPUs are online after these events."""
+    mask = online.mask
+    for event in events:
+        bit = 1 << event.cpu
+        mask = mask | bit if event.online else mask & ~bit
+    return CpuSet(mask)
 
 
 class HotplugMonitor:
@@ -118,9 +128,17 @@ class HotplugMonitor:
 
     @property
     def events(self) -> tuple[HotplugEvent, ...]:
-        """Everything seen so far, oldest first."""
+        """Everything seen so far, oldest first, that nobody has taken."""
         with self._lock:
             return tuple(self._events)
+
+    def take(self) -> tuple[HotplugEvent, ...]:
+        """Return everything seen since the last call, oldest first, and keep only what it leads to."""
+        with self._lock:
+            taken, self._events = tuple(self._events), []
+            if self._online_before is not None:
+                self._online_before = _led_to(self._online_before, taken)
+        return taken
 
     @property
     def blind(self) -> str | None:
@@ -218,11 +236,7 @@ class HotplugMonitor:
         now = self._online()
         if self._online_before is None or now is None:
             return True
-        expected = self._online_before.mask
-        for event in self.events:
-            bit = 1 << event.cpu
-            expected = expected | bit if event.online else expected & ~bit
-        return expected == now.mask
+        return _led_to(self._online_before, self.events) == now
 
     def _online(self) -> CpuSet | None:
         return SysTree(self._root).cpu_list(_ONLINE)

@@ -41,9 +41,12 @@ BLINDED_BY = {
     "seen; switches missing; a control that was missed; threads of pods that the kernel hides from its tracepoints",
     Witness.MASKS: "a thread of the claim that was not read for longer than stated (the observer was stopped or "
     "starved, or could not read /proc); masks that were discarded",
-    Witness.FILES: "control files that were not read, or never stood still while they were",
-    Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts",
-    Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved",
+    Witness.FILES: "control files that were not read, or never stood still while they were; files that changed in a "
+    "life of the claim before its last one in the window",
+    Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts; a life of "
+    "the claim before its last one in the window that was throttled",
+    Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved; a life of the claim "
+    "before its last one in the window that was throttled",
     Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",
     Witness.INTERRUPTS: "interrupt tracepoints that this kernel lacks; softirqs that no tracepoint reported",
     Witness.ACTIONS: "moves and affinity changes that were lost",

@@ -9,6 +9,7 @@ Source: docs/principles.md, "positive control".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from probes.readings import Part, Reading, Readings
 from probes.subjects import Violation
 from toolkit.apply.pinned import pinned
 from toolkit.host import cgroupfs
+from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.task_switches import context_switches
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -27,16 +29,20 @@ from toolkit.model.sandbox import Workload, WorkloadKind
 
 POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
 NAMES = (POSITIVE, CLEAN)
+_STATUS = re.compile(r"^(State|Cpus_allowed_list):\t(\S+)", re.MULTILINE)
+NOT_RUNNING = -1
+"""The planted switches of a canary that did not run from one end of a window to the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryPair:
-    """The two canaries while they run."""
+    """The two canaries while they run. :param places: claim name -> the affinity that it was given."""
 
     cpu: int
     online: CpuSet
     claims: tuple[Claim, Claim]
     hierarchy: cgroupfs.Hierarchy
+    places: Mapping[str, CpuSet]
 
 
 def housekeeping_cpu(claims: ClaimSet, online: CpuSet, cpus: CpuSet | None = None) -> int:
@@ -66,8 +72,9 @@ def canaries(
     elsewhere = online - here  # with one CPU it is empty, and every place is outside of it
     pulse = Workload(kind=WorkloadKind.PULSE)
     with pinned(NAMES, pulse, here, run_id=f"{run_id}-canary", root=root) as live:
-        if escape and elsewhere:
-            live.set_cpus(CLEAN, elsewhere)
+        places = {POSITIVE: here, CLEAN: elsewhere if escape and elsewhere else here}
+        if places[CLEAN] != here:
+            live.set_cpus(CLEAN, places[CLEAN])
         yield CanaryPair(
             cpu=cpu,
             online=online,
@@ -76,27 +83,55 @@ def canaries(
                 Claim(name=CLEAN, cgroup=live.cgroups[CLEAN], cpus=here),
             ),
             hierarchy=live.hierarchy,
+            places=places,
         )
 
 
-def alive(pair: CanaryPair) -> bool:
-    """Return whether both canaries still run."""
-    return all(cgroupfs.pids(pair.hierarchy, claim.cgroup) for claim in pair.claims)
+def fit(pair: CanaryPair, root: Path) -> bool:
+    """Return whether both canaries still run where they were put.
+
+    A CPU that goes offline takes their affinity with it, also when it comes back; and anybody may stop or move a task.
+    """
+    for claim in pair.claims:
+        pids = cgroupfs.pids(pair.hierarchy, claim.cgroup)
+        if not pids or not all(_runs_on(pid, pair.places[claim.name], root) for pid in pids):
+            return False
+    return True
 
 
-def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int]:
-    """Return how often the kernel says that each canary was switched out so far."""
-    return {
-        claim.name: sum(context_switches(pid, root) or 0 for pid in cgroupfs.pids(pair.hierarchy, claim.cgroup))
-        for claim in pair.claims
-    }
+def _runs_on(pid: int, cpus: CpuSet, root: Path) -> bool:
+    status = dict(_STATUS.findall(read_control(root / f"proc/{pid}/status") or ""))
+    # Stopped, traced, dead: proc(5).
+    if status.get("State", "X")[0] in "TtXZ":
+        return False
+    return "Cpus_allowed_list" in status and CpuSet.parse(status["Cpus_allowed_list"]) == cpus
+
+
+def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int | None]:
+    """Return how often the kernel says that each canary was switched out so far; ``None``: it does not run."""
+    found: dict[str, int | None] = {}
+    for claim in pair.claims:
+        counts = [context_switches(pid, root) for pid in cgroupfs.pids(pair.hierarchy, claim.cgroup)]
+        known = [count for count in counts if count is not None]
+        found[claim.name] = sum(known) if known and len(known) == len(counts) else None
+    return found
+
+
+def planted_between(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int]:
+    """Return each canary's switches between two readings; ``NOT_RUNNING``: it did not run at both, or was another."""
+    found = {}
+    for name, count in after.items():
+        first = before.get(name)
+        found[name] = NOT_RUNNING if count is None or first is None or count < first else count - first
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlReading(Reading):
     """The controls as a witness of a window: what was planted by the kernel's own count, beside what was seen of it.
 
-    :param cpu: where both canaries ran. :param planted: claim name -> context switches by /proc during the window.
+    :param cpu: where both canaries ran. :param planted: claim name -> context switches by /proc during the window, or
+        ``NOT_RUNNING``.
     :param seen: what the witnesses make of the canaries' claims.
     :param reported: the first report of the positive one's escape; ``None``: user space learnt of none.
     """

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.model.claims import ClaimSet
+from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 from toolkit.session.composing import Observed
@@ -72,6 +73,10 @@ class Consecutive:
         self._counters = Counters()
         self._last: Result | None = None
         self._over = False
+        self._ending = False
+        """Whether a window is just ending: it is neither open nor among the counters."""
+        self._seen: Evidence | None = None
+        """What somebody saw last of the window that is open, or ending."""
         self._sums = Sums()
 
     def windows(self, progress: Callable[[float], None] = lambda _seconds: None) -> Iterator[Judged]:
@@ -115,17 +120,24 @@ class Consecutive:
         return reread(self._sums.result())
 
     def look(self) -> Look:
-        """Return what is known at this moment: the sums over the windows that have ended, and the open one."""
+        """Return what is known at this moment: the sums over the windows that have ended, and the open one.
+
+        While one ends, which may take until the node has answered, it is as somebody saw it last.
+        """
         with self._lock:
-            open_now = None if self._over else self._opened.snapshot()
-            return Look(counters=self._counters.copy(), open=open_now, last=self._last, window_s=self._window_s)
+            # Nobody saw the ending one yet: either it or the next is shown, and both are more than what was before.
+            if not self._over and (self._seen is None or not self._ending):
+                self._seen = self._opened.snapshot()
+            return Look(counters=self._counters.copy(), open=self._seen, last=self._last, window_s=self._window_s)
 
     def _ended(self, *, last: bool) -> Observed:
-        # Who looks in between must find the window either open or among the sums: counters never go back.
         with self._lock:
-            seen = self._opened.close() if last else self._opened.turn()
-            self._over = last
+            self._ending, self._over = True, last
+        seen = self._opened.close() if last else self._opened.turn()
+        # Who looks finds the window either as it was seen before or among the sums: counters never go back.
+        with self._lock:
             self._counters.add(seen.evidence)
+            self._ending, self._seen = False, None
         return seen
 
     def _end(self, before_s: float, now_s: float) -> float:

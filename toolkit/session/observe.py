@@ -72,7 +72,7 @@ class Observation:
 
     :param word, ask: as in :class:`Window`.
     :param renew: return canaries that fit the machine as it is now, and the machine: called before a window turns over
-        when other CPUs are online than before, a canary is gone, or its CPU has got an owner.
+        when other CPUs are online than before, a canary is gone or not where it was put, or its CPU has got an owner.
     """
 
     def __init__(
@@ -97,6 +97,8 @@ class Observation:
         self._escapes: dict[int, Violation] = {}
         """The first report about the positive canary, by window."""
         self._lock = threading.Lock()
+        self._unfit = ""
+        """Why there are no controls that can be believed, while there are none."""
         self.open()
 
     def open(self) -> None:
@@ -190,7 +192,7 @@ class Observation:
         owned = CpuSet.union(one.cpus for one in self.observer.subjects.values() if one.owns)
         # On a CPU that somebody owns by now the canaries would be the foreign tasks that we look for.
         at_home = self._pair.cpu not in owned or self._pair.online <= owned
-        if self.observer.ledger.online() == self._pair.online and canary.alive(self._pair) and at_home:
+        if self.observer.ledger.online() == self._pair.online and at_home and canary.fit(self._pair, self._root):
             return
         try:
             self._pair, self.observer.environment = self._renew()
@@ -198,15 +200,19 @@ class Observation:
                 if claim.name in self.observer.subjects:
                     self.observer.remove_claim(claim.name)
                 self.observer.add_claim(claim)
-        except PinproofError as error:
-            now_ns = time.monotonic_ns()
-            self.observer.blind(f"no new controls: {error}", *EVERY_WITNESS, start_ns=now_ns, end_ns=now_ns)
+        except (PinproofError, OSError) as error:
+            if not self._unfit:
+                self._unfit = f"no new controls: {error}"
+                self.observer.blind(self._unfit, *EVERY_WITNESS, start_ns=time.monotonic_ns())
+        else:
+            if self._unfit:
+                self.observer.sighted(self._unfit)
+            self._unfit = ""
 
     def _planted_so_far(self) -> dict[str, int]:
         # Read before the window ends, as the first reading comes after it began: the canaries run on while evidence is
         # gathered, and what they do then cannot have been seen.
-        now = canary.planted_switches(self._pair, self._root)
-        return {name: now[name] - self._planted[name] for name in now}
+        return canary.planted_between(self._planted, canary.planted_switches(self._pair, self._root))
 
     def _observed(
         self, readings: Readings, planted: dict[str, int], cpu: int, changes: Sequence[ClaimChange]
@@ -252,7 +258,7 @@ def observation(
         def renew() -> tuple[canary.CanaryPair, Environment]:
             controls.close()
             environment = read_environment(window.root, window.prepared.topology() if window.prepared else None)
-            now = replace(claims, claims=tuple(one.claim for one in watched.values())) if watched else claims
+            now = replace(claims, claims=tuple(one.now for one in watched.values())) if watched else claims
             pair = _canaries(now, environment.cpus_online, window, next(numbers))
             return controls.enter_context(pair), environment
 

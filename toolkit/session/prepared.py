@@ -54,10 +54,11 @@ class Prepared:
     @contextmanager
     def _lent(self, claims: ClaimSet, online: CpuSet, cpus: CpuSet | None) -> Iterator[CanaryPair]:
         cpu = canary.housekeeping_cpu(claims, online, cpus)
-        if self._pair is None or self._pair.cpu != cpu or self._pair.online != online or not canary.alive(self._pair):
+        pair = self._pair
+        if pair is None or (pair.cpu, pair.online) != (cpu, online) or not canary.fit(pair, self._root):
             self.close()
-            self._pair = self._stack.enter_context(self._new(claims, online, cpus=cpus))
-        yield self._pair
+            pair = self._pair = self._stack.enter_context(self._new(claims, online, cpus=cpus))
+        yield pair
 
     def close(self) -> None:
         """End the canaries."""

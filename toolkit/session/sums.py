@@ -1,13 +1,14 @@
 """Many windows, one result: each rule's worst verdict about each subject, summed coverage, the worst windows. Pure.
 
 Windows are added one by one and forgotten: what is kept depends on the number of claims and rules alone, so a day needs
-no more memory than a minute. The same sums are made while a watch goes on and when it is judged again.
+no more memory than a minute. Subjects that no window names any more are summed up (:mod:`toolkit.session.gone`). The
+same sums are made while a watch goes on and when it is judged again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from toolkit.model.blind_spots import BlindSpot, ScanGap
 from toolkit.model.cpuset import CpuSet
@@ -15,6 +16,9 @@ from toolkit.model.evidence import Coverage, Environment, Evidence
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict, rank, worst
 from toolkit.model.windows import ClaimSum, WindowFound, WindowSums
+from toolkit.session import gone
+from toolkit.session.counters import KEPT_WINDOWS
+from toolkit.session.gone import Kept
 
 MAX_WORST = 20
 """Windows that are named one by one."""
@@ -31,16 +35,6 @@ _SUMMED = (
 _LARGEST = ("window_skew_ns", "witness_skew_ns", "file_gap_ns", "file_unwatched_ns")
 
 
-@dataclass(slots=True)
-class _Kept:
-    """One rule about one subject."""
-
-    verdict: Verdict
-    window: int
-    at: str
-    outcomes: Counter[Outcome]
-
-
 class Sums:
     """Add windows in their order with :meth:`add`; :meth:`result` is that of all so far."""
 
@@ -48,8 +42,11 @@ class Sums:
         self.count = 0
         self._outcomes: Counter[Outcome] = Counter()
         self._worst: list[WindowFound] = []
-        self._verdicts: dict[tuple[str, str], _Kept] = {}
+        self._verdicts: dict[tuple[str, str], Kept] = {}
         self._claims: dict[str, ClaimSum] = {}
+        self._named: dict[str, int] = {}
+        """Subject -> how many windows there were when one named it last."""
+        self._gone = gone.Gone()
         self._coverage: Coverage | None = None
         self._environment: Environment | None = None
         self._started_at = ""
@@ -75,28 +72,40 @@ class Sums:
         for verdict in result.verdicts:
             self._keep_worst(verdict, number, result.started_at)
         for row in evidence.cpu_use:
-            old = self._claims.get(row.claim, ClaimSum(claim=row.claim))
-            self._claims[row.claim] = ClaimSum(
+            self._named[row.claim] = self.count
+            one = ClaimSum(
                 claim=row.claim,
-                switches=old.switches + row.switches,
-                run_ns=old.run_ns + row.run_ns,
-                out_of_set_switches=old.out_of_set_switches + row.out_of_set_switches,
-                out_of_set_ns=old.out_of_set_ns + row.out_of_set_ns,
-                out_of_set_longest_ns=max(old.out_of_set_longest_ns, row.out_of_set_longest_ns),
-                transition_ns=old.transition_ns + row.transition_ns,
+                switches=row.switches,
+                run_ns=row.run_ns,
+                out_of_set_switches=row.out_of_set_switches,
+                out_of_set_ns=row.out_of_set_ns,
+                out_of_set_longest_ns=row.out_of_set_longest_ns,
+                transition_ns=row.transition_ns,
             )
+            old = self._claims.get(row.claim)
+            self._claims[row.claim] = one if old is None else gone.added(old, one)
         self._unseen |= result.coverage.cpus_online - result.coverage.cpus_seen
         self._coverage = added(self._coverage, result.coverage)
+        self._named |= dict.fromkeys((gap.claim for gap in result.coverage.scan_gaps), self.count)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Sum up subjects that the last windows did not name."""
+        old = frozenset(subject for subject, window in self._named.items() if window <= self.count - KEPT_WINDOWS)
+        if not old:
+            return
+        self._named = {subject: window for subject, window in self._named.items() if subject not in old}
+        self._gone.verdicts(self._verdicts, old)
+        self._gone.claims(self._claims, old)
+        if self._coverage is not None:
+            self._coverage = replace(self._coverage, scan_gaps=gone.gaps_without(self._coverage.scan_gaps, old))
 
     def _keep_worst(self, verdict: Verdict, number: int, at: str) -> None:
         key = (verdict.rule, verdict.subject)
-        kept = self._verdicts.get(key)
-        if kept is None:
-            self._verdicts[key] = _Kept(verdict, number, at, Counter([verdict.outcome]))
-            return
+        self._named[verdict.subject] = self.count
+        kept = self._verdicts.setdefault(key, Kept(verdict, number, at, Counter()))
         kept.outcomes[verdict.outcome] += 1
-        if rank(verdict.outcome) < rank(kept.verdict.outcome):
-            kept.verdict, kept.window, kept.at = verdict, number, at
+        kept.take(verdict, number, at)
 
     def result(self) -> Result:
         """Return the result of all windows so far; there must be one."""
@@ -106,7 +115,7 @@ class Sums:
             outcome=self.outcome,
             started_at=self._started_at,
             duration_s=self._duration_s,
-            verdicts=tuple(_summed(kept, self.count) for kept in self._verdicts.values()),
+            verdicts=(*(_summed(kept, self.count) for kept in self._verdicts.values()), *self._gone.totals()),
             coverage=replace(self._coverage, cpus_seen=self._coverage.cpus_online - self._unseen),
             environment=self._environment,
             windows=WindowSums(
@@ -116,7 +125,7 @@ class Sums:
                 undecided=self._outcomes[Outcome.UNDECIDED],
                 skipped=self._outcomes[Outcome.SKIPPED],
                 worst=tuple(self._worst),
-                claims=tuple(self._claims.values()),
+                claims=(*self._claims.values(), *self._gone.claim_sums()),
             ),
         )
 
@@ -133,17 +142,13 @@ def _found(number: int, result: Result) -> WindowFound:
     )
 
 
-def _summed(kept: _Kept, count: int) -> Verdict:
+def _summed(kept: Kept, count: int) -> Verdict:
     """The worst verdict of all windows, with how many were as bad; its measures and offenders are that window's."""
     verdict, outcomes = kept.verdict, kept.outcomes
     where = f"window {kept.window} of {count} ({kept.at})"
     many = outcomes[verdict.outcome]
     where += f", and {many - 1} more {verdict.outcome}" if many > 1 else ""
-    measures = {
-        **verdict.measures,
-        "windows_count": sum(outcomes.values()),
-        **{f"windows_{outcome}_count": outcomes[outcome] for outcome in Outcome if outcomes[outcome]},
-    }
+    measures = {**verdict.measures, **kept.measures()}
     if verdict.outcome in (Outcome.PASSED, Outcome.SKIPPED):
         return replace(verdict, measures=measures)
     return replace(verdict, reason=f"{where}: {verdict.reason}", measures=measures)
@@ -188,8 +193,6 @@ def _gaps(total: tuple[ScanGap, ...], more: tuple[ScanGap, ...]) -> tuple[ScanGa
     """Keep the worst of each claim, with the scans of all windows."""
     found = {gap.claim: gap for gap in total}
     for gap in more:
-        old = found.get(gap.claim, gap)
-        scans = gap.scans + (old.scans if gap.claim in found else 0)
-        longer = max(old, gap, key=lambda one: one.longest_ns - one.allowed_ns)
-        found[gap.claim] = replace(longer, scans=scans)
+        old = found.get(gap.claim)
+        found[gap.claim] = gap if old is None else gone.worse_gap(old, gap)
     return tuple(found.values())

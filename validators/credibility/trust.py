@@ -198,6 +198,12 @@ def _controls(evidence: Evidence) -> list[str]:
         found.append("no positive control was planted")
     if not clean:
         found.append("no clean canary ran")
+    # What a control showed until it ended is no proof of the rest of the window.
+    found += [
+        f"the {'positive control' if canary.positive else 'clean canary'} did not run to the end"
+        for canary in evidence.canaries
+        if canary.planted_switches < 0
+    ]
     for canary in positive:
         found += _positive(canary)
     for canary in clean:

@@ -7,7 +7,7 @@ the numbers contradict each other) makes it ``failed``.
 from __future__ import annotations
 
 from toolkit.model.claims import ClaimSet
-from toolkit.model.evidence import Evidence
+from toolkit.model.evidence import Canary, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.credibility.contradictions import contradictions
 from validators.credibility.trust import clean_canary_reported, doubts, summary
@@ -58,7 +58,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
     wrong += [
         f"the canary that kept its claim was reported ({canary.out_of_set_switches} switches on a wrong CPU)"
         for canary in evidence.canaries
-        if clean_canary_reported(canary)
+        if clean_canary_reported(canary) and not _lost_its_cpu(canary, evidence)
     ]
     if wrong:
         return verdict(Outcome.FAILED, summary(wrong))
@@ -70,6 +70,11 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
     hidden = f", {coverage.switches_untraced} not traced by the kernel" if coverage.switches_untraced else ""
     judged = f"{coverage.switches_judged} of {coverage.switches_kernel} switches judged{hidden}"
     return verdict(Outcome.PASSED, f"{judged}, {coverage.lost_events} lost{seen}")
+
+
+def _lost_its_cpu(canary: Canary, evidence: Evidence) -> bool:
+    """Whether the kernel had to move it: nobody can keep a claim on a CPU that goes offline. The doubts say so."""
+    return canary.cpu not in evidence.coverage.cpus_online or any(one.cpu == canary.cpu for one in evidence.hotplug)
 
 
 def control_latency_ms(evidence: Evidence) -> float | None:
@@ -93,8 +98,8 @@ RULE = Rule(
         how=prose("""
             The switches that were judged are compared with the kernel's own count (ctxt in /proc/stat). Events, counts
             and program runs that were lost, CPUs that were never seen, and CPU hotplug are counted. A canary with a
-            deliberately false claim must be reported in time; a canary that keeps its claim must not be reported. Two
-            witnesses of CPU time and of placement are compared for each claim.
+            deliberately false claim must be reported in time; a canary that keeps its claim must not be reported,
+            unless its CPU went offline. Two witnesses of CPU time and of placement are compared for each claim.
 
             Incomplete evidence makes this rule, and every rule that rests on it, undecided. Evidence that is proved
             wrong makes this rule failed.

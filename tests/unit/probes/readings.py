@@ -70,7 +70,7 @@ def counters(at_ns: int, usage_ns: int) -> CounterReading:
 
 
 SWITCHES = SwitchReading(
-    first=SwitchEdge(states=(state(), state(lost_events=2, map_full=3))),
+    first=SwitchEdge(states=(state(), state(lost_events=2, map_full=3)), lost_before=2, full_before=3),
     last=SwitchEdge(
         states=(
             state(closed_window=7, closed_judged=600),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import struct
+import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from probes.actions.decoder import affinity_row, move_row
-from probes.actions.reader import read_hierarchies
+from probes.actions.reader import Actions, read_hierarchies
 from probes.actions.records import Affinity, Move
+from probes.programs import Programs
 from toolkit.model.cpuset import CpuSet
 
 NAMES = {4: "db", 5: "web"}
@@ -43,3 +48,31 @@ def test_hierarchies_are_named_by_their_controllers(tmp_path: Path) -> None:
     (tmp_path / "proc/self/cgroup").write_text("12:cpu,cpuacct:/\n3:name=systemd:/a:b\n0::/\n")
 
     assert read_hierarchies(tmp_path) == {12: "cpu,cpuacct", 3: "name=systemd", 0: "v2"}
+
+
+class _Late(list[Move]):
+    """Records that somebody goes through: when he is done, and before he has put them away, one more is heard."""
+
+    def __init__(self, events: Iterable[Move], actions: Actions) -> None:
+        super().__init__(events)
+        self.listener = threading.Thread(target=actions.hear, args=(moved(8),))
+
+    def __iter__(self) -> Iterator[Move]:
+        yield from super().__iter__()
+        self.listener.start()
+        self.listener.join(0.05)
+
+
+def moved(window: int) -> bytes:
+    """Return a record of a move in a window."""
+    return struct.pack("=2IQ8I16s16s128s", 0, window, 150, 11, 10, 21, 20, 4, 5, 7, 1, b"systemd", b"pg", b"/x")
+
+
+def test_what_is_heard_while_old_windows_are_dropped_is_kept() -> None:
+    """The listener adds to what another thread cuts."""
+    actions = Actions(cast("Programs", SimpleNamespace(table=lambda *_args, **_kind: None)))
+    actions._moves = late = _Late([Move.decode(moved(7)), Move.decode(moved(8))], actions)
+    actions.drop_old(8)
+    late.listener.join()
+    assert [event.window for event in actions.moves(8)] == [8, 8]
+    assert actions.moves(7) == ()

@@ -58,6 +58,30 @@ def test_a_note_belongs_to_the_windows_of_its_time() -> None:
     assert [spot.text for spot in notes.within(0, 400)] == ["never seen"]
 
 
+@pytest.mark.parametrize("again", [(100, 900), (100, 2_200), (100, 3_000), (100, None), (None, 900), (None, None)])
+@pytest.mark.parametrize("old_end", [2_500, None])
+def test_what_is_noted_later_may_have_been_earlier(again: tuple[int | None, int | None], old_end: int | None) -> None:
+    """Threads note in any order: the window of the earlier time keeps its doubt, and so does that of the later one."""
+    notes = Blindness()
+    notes.note("an error", (Witness.FILES,), 2_000, old_end)
+    notes.note("an error", (Witness.FILES,), *again)
+
+    assert notes.within(0, 1_000)
+    assert notes.within(2_000, 3_000)
+
+
+def test_windows_between_two_notes_are_whole() -> None:
+    """Two errors far apart are two, whichever is noted first."""
+    times = (100 * MS, 200 * MS), (9_000 * MS, 9_100 * MS)
+    for order in (times, times[::-1]):
+        notes = Blindness()
+        for start_ns, end_ns in order:
+            notes.note("an error", (Witness.FILES,), start_ns, end_ns)
+        assert notes.within(2_000 * MS, 8_000 * MS) == ()
+        assert notes.within(0, 1_000 * MS)
+        assert notes.within(9_000 * MS, 10_000 * MS)
+
+
 def test_an_error_that_comes_again_and_again_is_one_note() -> None:
     """However long it goes on; and a flood of different ones is bounded, and doubts everything."""
     notes = Blindness()

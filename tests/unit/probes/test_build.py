@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 import pytest
 
 from probes.build import build
+from probes.cgroups.lives import Account
 from probes.node.decoder import CpuReading, OwnEdge, OwnReading
 from probes.node.untraced import Hidden, Untraced
 from probes.readings import Frame, Reading, Readings, Watched
@@ -16,8 +17,10 @@ from probes.switches.decoder import SwitchEdge
 from tests.unit.probes.readings import (
     ACTIONS,
     BANDWIDTH,
+    BEFORE,
     CLAIM,
     DB,
+    END,
     FILES,
     FRAME,
     INTERRUPTS,
@@ -30,6 +33,7 @@ from tests.unit.probes.readings import (
     SWITCHES,
     THREADS,
     but,
+    counters,
     state,
 )
 from toolkit.model import serde
@@ -129,7 +133,7 @@ def test_lost_records_are_counted_by_difference() -> None:
         states=(state(closed_window=7, lost_events=5), state(closed_window=7, lost_events=2, map_full=4)),
         members_lost=6,
     )
-    own = OwnReading(first=OwnEdge(missed=3), last=OwnEdge(missed=5))
+    own = OwnReading(first=OwnEdge(missed_before=3, missed=3), last=OwnEdge(missed=5))
 
     found = built(FRAME, but(replace(SWITCHES, last=last, dropped=10), own)).coverage
 
@@ -240,3 +244,40 @@ def test_transitions_are_the_windows_own() -> None:
     change = Transition(claim="db", what="restart", start_at_ns=1, end_at_ns=2)
 
     assert built(replace(FRAME, transitions=(change,)), QUIET).transitions == (change,)
+
+
+OLD = replace(BEFORE, cgroup="/pods/old")
+WRITTEN = replace(OLD, quota_us=90_000, at_ns=END)
+
+
+def anew(throttled: int | None, **files: object) -> tuple[Witness, ...]:
+    """Let ``db`` begin anew in another cgroup; return what is doubtful about it."""
+    first = Watched(claim=replace(CLAIM, cgroup="/pods/old"), ident=LOST, cpus=ONLINE, present=False)
+    stat = counters(END, 900)
+    account = Account(
+        base=counters(START, 500), last=replace(stat, stat=replace(stat.stat, nr_throttled=throttled)), ledger_ns=900
+    )
+    usual = {"before": {**FILES.before, "/pods/old": OLD}, "after": (*FILES.after, replace(OLD, at_ns=END))}
+    found = built(
+        replace(FRAME, subjects=(first, *FRAME.subjects)),
+        but(
+            replace(FILES, **{**usual, **files}),  # type: ignore[arg-type]
+            replace(BANDWIDTH, accounts={**BANDWIDTH.accounts, "/pods/old": account}),
+        ),
+    )
+    assert all(spot.claim == "db" for spot in found.coverage.blindness)
+    return tuple(witness for spot in found.coverage.blindness for witness in spot.witnesses)
+
+
+def test_the_life_before_is_not_judged_where_something_happened_in_it() -> None:
+    """A container that restarts has its claim's name in another cgroup: what is judged by that name is the last one.
+
+    A quiet life leaves no doubt: its files were judged in the window before and stood still, and nobody held it.
+    """
+    assert anew(0) == ()
+    assert anew(3) == (Witness.BANDWIDTH, Witness.SLOTS)
+    assert anew(None) == (Witness.BANDWIDTH, Witness.SLOTS)
+    assert anew(0, after=(*FILES.after, WRITTEN)) == (Witness.FILES,)
+    assert anew(0, during=(replace(WRITTEN, at_ns=5),)) == (Witness.FILES,)
+    assert anew(0, before={**FILES.before, "/pods/old": replace(OLD, at_ns=START + 1)}) == (Witness.FILES,)
+    assert anew(0, before=FILES.before) == (Witness.FILES,)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -216,3 +218,33 @@ def test_a_cgroup_that_is_gone_has_no_reading_whoever_managed_it() -> None:
     for manager in CgroupManager:
         assert CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager).empty
         assert not CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager, quota_us=-1).empty
+
+
+class _Interrupted(dict[str, Any]):
+    """What is known, through which somebody goes: another thread reads a cgroup meanwhile."""
+
+    def __init__(self, known: KnownFiles, before: dict[str, Any]) -> None:
+        super().__init__(before)
+        self.known = known
+        self.others: list[threading.Thread] = []
+
+    def __iter__(self) -> Iterator[str]:
+        for cgroup in super().__iter__():
+            made = CgroupFiles(cgroup=f"{cgroup}x", at_ns=0)
+            self.others.append(threading.Thread(target=self.known.stood_still, args=(made.cgroup, (), made)))
+            self.others[-1].start()
+            self.others[-1].join(0.05)
+            yield cgroup
+
+
+def test_a_window_ends_while_files_are_read(tree: Tree) -> None:
+    """Forgetting the cgroups that are gone goes through all of them, while the reader's thread adds one."""
+    known = tree.known
+    for cgroup in ("/a", "/b"):
+        known.stood_still(cgroup, (), tree.first)
+    known._known = meant = _Interrupted(known, known._known)
+    known.keep(["/a"])
+    for other in meant.others:
+        other.join()
+    assert known.meaning("/a", (), 1) is not None
+    assert known.meaning("/b", (), 1) is None

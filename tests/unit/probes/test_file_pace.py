@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -194,3 +195,39 @@ def test_what_was_written_between_two_windows_is_read_in_the_next(node: _Node) -
 def test_without_the_witness_of_writes_no_write_is_known(node: _Node) -> None:
     """An observer may be composed without it."""
     assert Files(node.windows)._written() is None
+
+
+@pytest.mark.parametrize("turned", ["while it is read", "before it is known"])
+def test_what_is_read_while_a_window_turns_over_is_read_again(node: _Node, turned: str) -> None:
+    """Written after the edge had read it: the next window begins with the old value, and sees the new one at once.
+
+    By its next sweep somebody may have put the old one back.
+    """
+    node.quiet()
+    known, before = node.files._known, node.files
+    edge = {one: known.read(one) for one in ALL}
+    (node.root / "pods/one/db/cpu.max").write_text("70000 100000\n")
+    node.written = frozenset({"/pods/one/db"})
+    node.reader.round(lambda: False)
+    node.written = frozenset()
+
+    def turn() -> None:
+        before.end(time.monotonic_ns())
+        ended.closed = True
+        node.files = ControlFiles(known, edge, time.monotonic_ns())
+        node.windows.window = cast("Window", SimpleNamespace(closed=False, again=node.again))
+
+    ended = cast("Any", node)
+    real = before.look
+    if turned == "while it is read":
+        before.look = lambda cgroup: (turn(), real(cgroup))  # type: ignore[assignment, func-returns-value]
+        node.reader.round(lambda: False)
+    else:
+        node.reader.round(lambda: False)
+        turn()
+    assert node.seen == ["/pods/one/db"]
+    for _ in range(3):
+        node.reader.round(lambda: False)
+
+    assert [row.quota_us for row in node.files.changes(0)] == [70_000]
+    assert node.files.readings == 0, "the sweep is slow"

@@ -44,7 +44,10 @@ def test_waits_are_of_claims_that_were_read() -> None:
 
 def test_what_we_cost_is_the_difference() -> None:
     """Without the kernel's statistics the programs' time is not known, which is not none."""
-    first, last = OwnEdge(process_ns=10, bpf_ns=7, missed=2), OwnEdge(process_ns=30, bpf_ns=9, missed=2)
+    first, last = (
+        OwnEdge(process_ns=10, bpf_ns=7, missed=2, missed_before=2),
+        OwnEdge(process_ns=30, bpf_ns=9, missed=2),
+    )
     part = OwnReading(first=first, last=last).decode(Readings(FRAME, ()))
     silent = OwnReading(first=first, last=replace(last, bpf_ns=7)).decode(Readings(FRAME, ()))
 

@@ -20,7 +20,8 @@ from tests.unit.validators.evidence_builder import (
 from tests.unit.validators.trust_builder import CLAIMS, LOSSES, by_key, health, healthy
 from toolkit.errors import InputError
 from toolkit.model.blind_spots import BlindSpot
-from toolkit.model.evidence import Canary
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Canary, HotplugEvent
 from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, Verdict, worst
 from validators.credibility.agreement import disagreements
@@ -92,6 +93,35 @@ def test_control_latency_boundary() -> None:
     late = replace(POSITIVE, reported_at_ns=POSITIVE.planted_at_ns + 250_000_000)
 
     assert health(canaries=(late, CLEAN)).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(("cpu", "outcome"), [(0, Outcome.UNDECIDED), (1, Outcome.FAILED)])
+def test_a_clean_canary_whose_cpu_went_offline(cpu: int, outcome: Outcome) -> None:
+    """The kernel moved it: that it was reported outside proves nothing wrong. Another CPU explains nothing."""
+    away = replace(CLEAN, out_of_set_switches=40, out_of_set_ns=9_000_000)
+    found = healthy(canaries=(POSITIVE, away), hotplug=(HotplugEvent(cpu=cpu, online=False, at_ns=5_000_000_000),))
+    assert by_key(judge(CLAIMS, found))[("evidence-health", "node")] is outcome
+
+
+def test_a_clean_canary_on_a_cpu_that_was_offline_already() -> None:
+    """It went just before the window opened, after the canaries had been looked at."""
+    found = healthy(
+        canaries=(POSITIVE, replace(CLEAN, cpu=7, out_of_set_switches=40)),
+        coverage=coverage(cpus_online=CpuSet.parse("0-3")),
+    )
+    assert by_key(judge(CLAIMS, found))[("evidence-health", "node")] is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize("planted", [-1, -1200])
+@pytest.mark.parametrize("positive", [True, False])
+def test_a_control_that_died(planted: int, positive: bool) -> None:
+    """It was seen and reported while it ran: that proves nothing about the rest of the window."""
+    canary = replace(POSITIVE if positive else CLEAN, planted_switches=planted)
+    found = healthy(canaries=(canary, CLEAN) if positive else (POSITIVE, canary))
+    outcomes = by_key(judge(CLAIMS, found))
+
+    assert outcomes[("evidence-health", "node")] is Outcome.UNDECIDED
+    assert outcomes[("cpuset-containment", "db")] is Outcome.UNDECIDED
 
 
 @pytest.mark.parametrize("canary", [{"out_of_set_switches": 1}, {"out_of_set_ns": 1}, {"reported_at_ns": 5}], ids=str)

@@ -10,7 +10,11 @@ from toolkit.model.serde import CpuId, stage_value
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """A control: a cgroup of ours with a claim that is deliberately false (``positive``) or true (``clean``)."""
+    """A control: a cgroup of ours with a claim that is deliberately false (``positive``) or true (``clean``).
+
+    :param planted_switches: by the kernel's own count; negative: it did not run from one end of the window to
+        the other.
+    """
 
     positive: bool
     cpu: CpuId

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.cli.main import INTERRUPTED, NO_READER
+from toolkit.cli.ending import NO_READER
+from toolkit.cli.main import INTERRUPTED
 from toolkit.errors import InputError
 from validators.registry import RULES
 

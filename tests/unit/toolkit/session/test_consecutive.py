@@ -2,76 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.toolkit.session.played import Clock, Opened
 from tests.unit.validators.evidence_builder import claim_set, evidence
-from toolkit.model.evidence import Evidence
 from toolkit.session.composing import Observed
 from toolkit.session.consecutive import Consecutive, Judged
-
-
-class Clock:
-    """Time that passes when somebody waits."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-
-class Opened:
-    """Plays :class:`toolkit.session.observe.Observation`: each window knows its length."""
-
-    def __init__(self, clock: Clock, stopped: list[int], stop_at_s: float | None = None) -> None:
-        self.clock, self.stopped, self.stop_at_s = clock, stopped, stop_at_s
-        self.began_s, self.lengths_s = clock.now_s, []
-        self.stall_s: dict[int, float] = {}
-        self.judging_s = 0.0
-        self.closed = False
-
-    def _pass(self, seconds: float) -> None:
-        self.clock.now_s += max(0.0, seconds)
-
-    def wait(self, seconds: float | None, progress: Callable[[float], None]) -> None:
-        assert seconds is not None
-        if self.stopped:
-            return
-        end_s = self.clock.now_s + max(0.0, seconds) + self.stall_s.pop(len(self.lengths_s) + 1, 0.0)
-        if self.stop_at_s is not None and self.stop_at_s <= end_s:
-            self._pass(self.stop_at_s - self.clock.now_s)
-            self.stopped.append(15)
-        else:
-            self._pass(end_s - self.clock.now_s)
-        progress(0.0)
-
-    def poll(self, timeout_s: float) -> None:
-        self._pass(timeout_s)
-
-    def _observed(self) -> Observed:
-        length_s = self.clock.now_s - self.began_s
-        self.lengths_s.append(round(length_s, 3))
-        self.began_s = self.clock.now_s
-        self._pass(self.judging_s)
-        return Observed(evidence=replace(evidence(), duration_ns=round(length_s * 1e9)), canaries=evidence())
-
-    def turn(self) -> Observed:
-        return self._observed()
-
-    def close(self) -> Observed:
-        assert not self.closed
-        self.closed = True
-        return self._observed()
-
-    def snapshot(self) -> Evidence:
-        assert not self.closed, "there is no window to look at"
-        return evidence()
 
 
 @pytest.fixture
@@ -163,3 +104,40 @@ def test_a_look_counts_on(clock: Clock) -> None:
     assert seen == [one, 2 * one, 3 * one, 3 * one]
     assert session.look().open is None
     assert session.look().last is not None
+
+
+@pytest.mark.parametrize("looked", [False, True])
+@pytest.mark.parametrize("ends", ["turn", "close"])
+def test_who_looks_does_not_wait_for_a_window_that_ends(clock: Clock, ends: str, looked: bool) -> None:
+    """The node is asked once more, and may take seconds. The window is shown as it was seen last, or else as it is."""
+    counts: list[float] = []
+
+    class Asks(Opened):
+        def _observed(self) -> Observed:
+            # In another thread, as a scrape: it must come back while the window ends.
+            other = threading.Thread(target=look, daemon=True)
+            other.start()
+            other.join(20.0)
+            assert not other.is_alive(), "it waits for the window to end"
+            return super()._observed()
+
+    def look() -> None:
+        found = session.look()
+        total = found.counters.copy()
+        if found.open is not None:
+            total.add(found.open)
+        counts.append(total.sums.get(("switches_judged", ()), 0))
+
+    opened = Asks(clock, [])
+    duration_s = 30.0 if ends == "close" else 60.0
+    session = Consecutive(opened, claim_set(), Path("runs/x"), duration_s=duration_s)  # type: ignore[arg-type]
+    windows = session.windows()
+    if looked:
+        look()
+    next(windows)
+    look()
+
+    one = evidence().coverage.switches_judged
+    # One that is the last may be closed already.
+    during = one if looked or ends == "turn" else 0
+    assert counts == [*([one] if looked else []), during, one if ends == "close" else 2 * one]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
+from toolkit import store
 from toolkit.cli.main import cli
 from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
+from toolkit.session import rotation
 from toolkit.session.consecutive import Judged
 from toolkit.session.record import recorded
 from toolkit.session.rotation import Rotation, surplus
@@ -129,6 +134,88 @@ def test_a_link_in_the_place_of_a_window_is_refused(tmp_path: Path) -> None:
     second.rename(tmp_path / "moved")
     run.window(evidence())
     assert list(window_paths(run.path)) == [1, 3]
+
+
+def full(monkeypatch: pytest.MonkeyPatch, path: Path, room: int) -> None:
+    """Let the disk have room for so many windows below a path."""
+    write = store.write_run
+
+    def limited(run: Path, texts: Any) -> Path:
+        if len(window_paths(path)) >= room:
+            raise InputError(str(run), os.strerror(errno.ENOSPC), "a place")
+        return write(run, texts)
+
+    monkeypatch.setattr(store, "write_run", limited)
+
+
+def test_on_a_full_disk_what_says_least_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window that failed is saved in the place of one that passed; one that says no more is not, and nothing goes."""
+    run = Run(tmp_path / "run", 5)
+    for _ in range(3):
+        run.window(evidence())
+    full(monkeypatch, run.path, 3)
+
+    run.window(escaped())
+    assert list(window_paths(run.path)) == [2, 3, 4]
+    sums = load_result(run.path).windows
+    assert sums is not None
+    assert (sums.count, sums.failed) == (4, 1)
+    run.window(escaped())
+    run.window(escaped())
+    assert list(window_paths(run.path)) == [4, 5, 6]
+    with pytest.raises(InputError, match="No space left on device"):
+        run.window(evidence())
+    assert list(window_paths(run.path)) == [4, 5, 6]
+
+
+def test_room_that_does_not_help_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody else fills the disk, what is saved stays but for one window; afterwards it is tried again."""
+    run = Run(tmp_path / "run", 9)
+    for _ in range(4):
+        run.window(evidence())
+    with monkeypatch.context() as disk:
+        full(disk, run.path, 0)
+        for _ in range(3):
+            with pytest.raises(InputError, match="No space left on device"):
+                run.window(escaped())
+    assert list(window_paths(run.path)) == [2, 3, 4]
+    run.window(escaped())
+    full(monkeypatch, run.path, 4)
+    run.window(escaped())
+    assert list(window_paths(run.path)) == [3, 4, 8, 9]
+
+
+def test_no_other_error_removes_a_window(tmp_path: Path) -> None:
+    """One whose place is taken is not saved, whatever else goes."""
+    run = Run(tmp_path / "run", 5)
+    run.window(evidence())
+    (run.path / WINDOW.format(2) / "x").mkdir(parents=True)
+    with pytest.raises(InputError):
+        run.window(escaped())
+    assert list(window_paths(run.path)) == [1, 2]
+
+
+def test_what_could_not_be_removed_is_removed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said once, other windows go all the same, and the disk holds no more than was asked for in the end."""
+    run = Run(tmp_path / "run", 2)
+    for _ in range(2):
+        run.window(evidence())
+    remove = rotation.remove_directory
+
+    def busy(path: Path) -> None:
+        if path.name == WINDOW.format(1):
+            raise InputError(str(path), "Device or resource busy")
+        remove(path)
+
+    monkeypatch.setattr(rotation, "remove_directory", busy)
+    with pytest.raises(InputError, match="busy"):
+        run.window(evidence())
+    run.window(evidence())
+    run.window(evidence())
+    assert list(window_paths(run.path)) == [1, 4, 5]
+    monkeypatch.setattr(rotation, "remove_directory", remove)
+    run.window(evidence())
+    assert list(window_paths(run.path)) == [5, 6]
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x"])

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
-from toolkit.model.blind_spots import BlindSpot, Witness
+from toolkit.model.blind_spots import BlindSpot, ScanGap, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, make_result
-from toolkit.model.verdict import Outcome
+from toolkit.model.verdict import Outcome, worst
 from toolkit.report.table import render_table, render_window
+from toolkit.session.counters import KEPT_WINDOWS
+from toolkit.session.gone import GONE, MAX_FAILED
 from toolkit.session.sums import MAX_SPOTS, MAX_WORST, MORE_SPOTS, Sums
 from toolkit.store import reread
 from validators.registry import judge
@@ -121,3 +123,68 @@ def test_renderings() -> None:
     table = render_table(summed(evidence(), escaped()))
     assert "2 windows: 1 passed, 1 failed" in table
     assert "- window 2, " in table
+
+
+def churned(count: int, failed: range = range(0)) -> tuple[Sums, Result]:
+    """Watch ``db`` beside pods of which each lives for one window. :param failed: the pods that ran outside."""
+    sums, base, bad = Sums(), evidence(), escaped()
+    good, worse = (make_result(found, judge(claim_set(), found)) for found in (base, bad))
+    for number in range(count):
+        found, result = (bad, worse) if number in failed else (base, good)
+        pod = f"ns/pod-{number:06}"
+        theirs = tuple(replace(one, subject=pod) for one in result.verdicts if one.subject == "db")
+        coverage = replace(base.coverage, scan_gaps=(ScanGap(claim=pod, scans=2, longest_ns=5, at_ns=1, allowed_ns=9),))
+        rows = tuple(replace(row, claim=pod) for row in found.cpu_use if row.claim == "db")
+        result = replace(result, verdicts=(*good.verdicts, *theirs), coverage=coverage)
+        sums.add(number + 1, result, replace(base, cpu_use=(*base.cpu_use, *rows)))
+    return sums, reread(sums.result())
+
+
+def test_nothing_grows_with_the_number_of_subjects() -> None:
+    """Of 10,000 pods that came and went no more is kept than of 1,000; what failed is not forgotten."""
+    few, many = churned(1_000), churned(10_000)
+    assert len(repr(many[1])) < len(repr(few[1])) * 1.02
+    assert len(many[0]._named) == len(few[0]._named) < 40
+
+    total = many[1]
+    assert total.outcome is Outcome.PASSED
+    outcome, reason, measures = verdict(total, "cpuset-containment", GONE)
+    assert (outcome, measures["subjects_count"]) == (Outcome.PASSED, 10_000 - KEPT_WINDOWS)
+    assert "9980 that no window named any more, summed up: 9980 passed" in reason
+    assert total.windows is not None
+    (gone,) = [claim for claim in total.windows.claims if claim.claim == GONE]
+    (db,) = [claim for claim in total.windows.claims if claim.claim == "db"]
+    assert gone.switches * 10_000 == db.switches * (10_000 - KEPT_WINDOWS)
+    (gap,) = [gap for gap in total.coverage.scan_gaps if gap.claim == GONE]
+    assert gap.scans == 2 * (10_000 - KEPT_WINDOWS)
+
+
+def test_subjects_that_failed_are_kept_and_more_are_counted() -> None:
+    """The first by their names, the others in the total, which has failed, too: so has the whole."""
+    kept = [f"ns/pod-{number:06}" for number in range(MAX_FAILED + 50)]
+    _, total = churned(len(kept) + 2 * KEPT_WINDOWS, range(len(kept)))
+    failed = [one for one in total.verdicts if one.outcome is Outcome.FAILED and one.subject != GONE]
+    assert len(failed) == MAX_FAILED
+    assert {one.subject for one in failed} < set(kept)
+    assert {one.rule for one in total.verdicts if one.outcome is Outcome.FAILED and one.subject == GONE} == {
+        one.rule for one in failed
+    }
+    outcome, reason, measures = verdict(total, "cpuset-containment", GONE)
+    assert outcome is Outcome.FAILED
+    assert measures["windows_failed_count"] == len(kept) - len(
+        [one for one in failed if one.rule == "cpuset-containment"]
+    )
+    assert "the first failed: ns/pod-" in reason
+    assert total.outcome is worst(one.outcome for one in total.verdicts) is Outcome.FAILED
+
+
+def test_one_that_comes_back_has_a_verdict_of_its_own_again() -> None:
+    """What was said of it before stays in the total."""
+    sums, _ = churned(KEPT_WINDOWS + 5)
+    base = evidence()
+    result = make_result(base, judge(claim_set(), base))
+    again = tuple(replace(one, subject="ns/pod-000000") for one in result.verdicts if one.subject == "db")
+    sums.add(KEPT_WINDOWS + 6, replace(result, verdicts=(*result.verdicts, *again)), base)
+    measures = verdict(reread(sums.result()), "cpuset-containment", "ns/pod-000000")[2]
+    assert measures["windows_count"] == 1
+    assert verdict(reread(sums.result()), "cpuset-containment", GONE)[2]["subjects_count"] == 6
