@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, pod_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
-from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import hugepage_limits
 from toolkit.allocation.promised import Promised, promised
@@ -23,9 +22,10 @@ from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
-from toolkit.model.pod import Container, Pod
+from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
+from toolkit.sources.kubelet.owners import Owners
 from toolkit.sources.kubelet.parents import parent_claims
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, settings
@@ -132,40 +132,37 @@ class _Maker:
         self, reading: NodeReading, known: Settings, cpu: CpuStateFile | None, memory: MemoryStateFile | None
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
-        self.static = known.config.cpu_manager_policy == "static"
-        self.owners_known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
-        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known. A file that
-        says nothing is that of a manager that has not started yet."""
         asked_for = requested(reading)
         self.pods, self.partial = asked_for.pods, asked_for.partial
+        self.owners = Owners(known.config, self.pods, cpu)
         self.node: Node | None = None
         self.unaligned = ""
-        if self.pods and self.static and not known.problem:
+        if self.pods and self.owners.static and not known.problem:
             node = modelled_node(reading, known.config)
             if isinstance(node, Node):
                 self.node = node
             elif known.config.cpu_manager_policy_options or known.config.topology_manager_policy != NONE:
                 self.unaligned = node
-        self.entries = {(entry.pod_uid, entry.container): entry.cpus for entry in (cpu.entries if cpu else ())}
-        self.pod_sets = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
 
     def promise(self, subject: Subject) -> Promise:
         workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
         key = (subject.pod_uid, subject.container)
-        if subject.kind is SubjectKind.EPHEMERAL and (key in self.entries or self._requested(*key)[1] is not None):
+        if subject.kind is SubjectKind.EPHEMERAL and (
+            key in self.owners.entries or self.owners.requested(*key)[1] is not None
+        ):
             # An init container that ends has no allocation either.
             subject = replace(subject, kind=SubjectKind.CONTAINER)
-        in_state = workload and key in self.entries
+        in_state = workload and key in self.owners.entries
         state = None
         if workload and self.cpu is not None and self.cpu.policy == "static":
-            state = parsed(self.entries[key] if in_state else self.cpu.default)
+            state = parsed(self.owners.entries[key] if in_state else self.cpu.default)
         mems = self._mems(key) if workload else None
         return Promise(
             subject=subject,
             claim=self._claim(subject, state, mems, in_state) if not subject.gone else None,
             state=state,
             in_state=in_state,
-            pod_cpus=parsed(self.pod_sets[subject.pod_uid]) if subject.pod_uid in self.pod_sets else None,
+            pod_cpus=parsed(self.owners.pod_sets[subject.pod_uid]) if subject.pod_uid in self.owners.pod_sets else None,
             state_mems=mems,
         )
 
@@ -173,37 +170,10 @@ class _Maker:
         rows = [row for row in (self.memory.entries if self.memory else ()) if (row.pod_uid, row.container) == key]
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
-    def _isolation(self, uid: str, name: str) -> Isolation:
-        if (uid, name) not in self.entries:
-            return Isolation.HOST
-        if uid not in self.pod_sets:
-            return Isolation.CONTAINER
-        pod, container = self._requested(uid, name)
-        if pod is not None and container is not None:
-            return Isolation.CONTAINER if self._asks_for_own(pod, container) else Isolation.POD
-        same = [key for key, cpus in self.entries.items() if key[0] == uid]
-        cpus = self.entries[uid, name]
-        return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER
-
-    def _requested(self, uid: str, name: str) -> tuple[Pod | None, Container | None]:
-        pod = self.pods.get(uid)
-        return pod, next((c for c in pod.containers if c.name == name), None) if pod else None
-
-    def _asks_for_own(self, pod: Pod, container: Container) -> bool:
-        gates = self.known.config.feature_gates
-        return bool(exclusive_cpus(pod, container, pod_level_managers=gates.pod_level_managers))
-
-    def _quota_known(self, uid: str, pod: Pod, container: Container) -> bool:
-        """Whether a quota can be promised: a container that asks for CPUs of its own has none once it has got them,
-        and keeps them when the state file forgets it.
-        """
-        forgotten = self.static and (uid, container.name) not in self.entries and self._asks_for_own(pod, container)
-        return self.owners_known and not forgotten
-
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
-        isolation = self._isolation(subject.pod_uid, subject.container) if in_state else Isolation.HOST
+        isolation = self.owners.isolation(subject.pod_uid, subject.container) if in_state else Isolation.HOST
         values = self._values(subject, isolation)
-        pod, container = self._requested(subject.pod_uid, subject.container)
+        pod, container = self.owners.requested(subject.pod_uid, subject.container)
         asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
         aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
         return replace(
@@ -224,12 +194,12 @@ class _Maker:
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
             return Asked()
-        pod, container = self._requested(subject.pod_uid, subject.container)
+        pod, container = self.owners.requested(subject.pod_uid, subject.container)
         if pod is not None and container is not None and not self.known.problem:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
             values = container_values(pod, container, self.known.config, quota_disabled=disabled)
             return Asked(
-                quota_us=values.quota_us if self._quota_known(subject.pod_uid, pod, container) else None,
+                quota_us=values.quota_us if self.owners.quota_known(subject.pod_uid, pod, container) else None,
                 period_us=values.period_us,
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
@@ -254,7 +224,7 @@ class _Maker:
             if not mine:
                 continue
             values = self._pod_values(place.pod_uid, pod)
-            known = all(self._quota_known(place.pod_uid, pod, one) for one in pod.containers)
+            known = all(self.owners.quota_known(place.pod_uid, pod, one) for one in pod.containers)
             plain = mine[0].subject.pod
             name = pod_claim_name(plain)
             if name in found or all(p.subject.life for p in mine):
@@ -275,7 +245,7 @@ class _Maker:
 
     def _pod_values(self, uid: str, pod: Pod) -> CpuValues:
         """Of all its containers, those too that do not run now: what they own they keep."""
-        isolations = [self._isolation(uid, container.name) for container in pod.containers]
+        isolations = [self.owners.isolation(uid, container.name) for container in pod.containers]
         disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
         return pod_values(pod, self.known.config, quota_disabled=disabled)
 
