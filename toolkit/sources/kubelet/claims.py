@@ -26,7 +26,7 @@ from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.owners import Owners
-from toolkit.sources.kubelet.parents import parent_claims
+from toolkit.sources.kubelet.parents import class_of, parent_claims
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.state_v1 import named
@@ -89,8 +89,10 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     known = with_reserved(settings(reading), reading)
     cpu = None if reading.cpu_state is None else named(cpu_state_file(reading.cpu_state), reading)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
-    maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory)
-    promises = tuple(maker.promise(subject) for subject in subjects(reading))
+    found = subjects(reading)
+    lesser = frozenset(one.pod_uid for one in found if class_of("/".join(one.cgroup.split("/")[:-2])))
+    maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory, lesser)
+    promises = tuple(maker.promise(subject) for subject in found)
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
     paths = [*sorted(merged_tree(reading)), *(promise.subject.cgroup for promise in promises)]
     # Where pods are, if there is one: a driver that was used before may have left its root behind. A node without
@@ -129,12 +131,17 @@ def _problem(file: CpuStateFile | MemoryStateFile | None) -> str:
 
 class _Maker:
     def __init__(
-        self, reading: NodeReading, known: Settings, cpu: CpuStateFile | None, memory: MemoryStateFile | None
+        self,
+        reading: NodeReading,
+        known: Settings,
+        cpu: CpuStateFile | None,
+        memory: MemoryStateFile | None,
+        lesser: frozenset[str],
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
         asked_for = requested(reading)
         self.pods, self.partial = asked_for.pods, asked_for.partial
-        self.owners = Owners(known.config, self.pods, cpu)
+        self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.node: Node | None = None
         self.unaligned = ""
         if self.pods and self.owners.static and not known.problem:

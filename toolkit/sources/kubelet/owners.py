@@ -15,10 +15,16 @@ from toolkit.model.state_files import CpuStateFile
 
 
 class Owners:
-    """:param pods: what is known of them, by UID. :param cpu: ``None``: no state file that a kubelet would take."""
+    """:param pods: what is known of them, by UID. :param cpu: ``None``: no state file that a kubelet would take.
 
-    def __init__(self, config: NodeConfig, pods: Mapping[str, Pod], cpu: CpuStateFile | None) -> None:
-        self.pods = pods
+    :param lesser: UIDs of pods whose cgroup is that of a pod which is not Guaranteed. The kubelet has seen the whole
+        pod; what is known of one here may lack its init containers, whose requests count for its class.
+    """
+
+    def __init__(
+        self, config: NodeConfig, pods: Mapping[str, Pod], cpu: CpuStateFile | None, lesser: frozenset[str]
+    ) -> None:
+        self.pods, self._lesser = pods, lesser
         self.static = config.cpu_manager_policy == "static"
         self._gates = config.feature_gates
         self._known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
@@ -40,7 +46,7 @@ class Owners:
             return Isolation.CONTAINER
         pod, container = self.requested(uid, name)
         if pod is not None and container is not None:
-            return Isolation.CONTAINER if self._asks_for_own(pod, container) else Isolation.POD
+            return Isolation.CONTAINER if self._asks_for_own(uid, pod, container) else Isolation.POD
         same = [key for key, cpus in self.entries.items() if key[0] == uid]
         cpus = self.entries[uid, name]
         return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER
@@ -49,11 +55,14 @@ class Owners:
         """Whether a quota can be promised: a container that asks for CPUs of its own has none once it has got them,
         and keeps them when the state file forgets it.
         """
-        forgotten = self.static and (uid, container.name) not in self.entries and self._asks_for_own(pod, container)
+        forgotten = (
+            self.static and (uid, container.name) not in self.entries and self._asks_for_own(uid, pod, container)
+        )
         return self._known and not forgotten
 
-    def _asks_for_own(self, pod: Pod, container: Container) -> bool:
+    def _asks_for_own(self, uid: str, pod: Pod, container: Container) -> bool:
         managed = self._gates.pod_level_managers
-        if pod.pod_level and not managed:
-            return False  # Nobody looks after a budget then: its containers share the node's pool, with their quotas.
+        # Nobody looks after a budget without the gate: its containers share the node's pool, with their quotas.
+        if uid in self._lesser or (pod.pod_level and not managed):
+            return False
         return bool(exclusive_cpus(pod, container, pod_level_managers=managed))

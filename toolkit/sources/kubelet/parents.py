@@ -20,9 +20,17 @@ from toolkit.model.names import from_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import CPU
 from toolkit.sources.kubelet.modelled import captured_topology
-from toolkit.sources.kubelet.subjects import ROOT, merged_tree
+from toolkit.sources.kubelet.subjects import ROOT, merged_tree, root_of
 
-_CLASS = re.compile(r"(?:.*-)?(burstable|besteffort)(?:\.slice)?")
+BURSTABLE, BEST_EFFORT = "burstable", "besteffort"
+_CLASS = re.compile(rf"(?:.*-)?({BURSTABLE}|{BEST_EFFORT})(?:\.slice)?")
+
+
+def class_of(path: str) -> str:
+    """Return the QoS class whose cgroup a path is; empty: none's. Guaranteed pods are in the cgroup of all pods."""
+    *above, name = path.strip("/").split("/")
+    found = _CLASS.fullmatch(name) if above and ROOT.fullmatch(above[-1]) else None
+    return found[1] if found else ""
 
 
 def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | None) -> tuple[Claim, ...]:
@@ -33,17 +41,15 @@ def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | Non
     below = tuple(cgroups)
     found = []
     for path in sorted(merged_tree(reading)):
-        *above, name = path.strip("/").split("/")
-        qos = _CLASS.fullmatch(name) if above and ROOT.fullmatch(above[-1]) else None
-        root = ROOT.fullmatch(name) is not None and not any(ROOT.fullmatch(part) for part in above)
+        qos, root = class_of(path), root_of(path) == path
         if not (qos or root) or not any(one.startswith(f"{path}/") for one in below):
             continue
-        shares = MIN_SHARES if qos and qos[1] == "besteffort" else None
+        shares = MIN_SHARES if qos == BEST_EFFORT else None
         if root and node is not None and _enforced(reading, node):
             shares = milli_to_shares(node.allocatable[CPU].milli)
         found.append(
             Claim(
-                name=qos_claim_name(qos[1] if qos else "kubepods"),
+                name=qos_claim_name(qos or "kubepods"),
                 cgroup=from_text(path),
                 kind=SubjectKind.QOS,
                 quota_us=NO_QUOTA,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
-from tests.unit.toolkit.sources.edited import Files, asked, capture, configure, failed, place, rows, write_state
+from tests.unit.toolkit.sources.edited import Files, asked, capture, configure, failed, part, place, rows, write_state
 
 MANAGERS = "  PodLevelResourceManagers: true\n"
 PLR = ("plr-node1/main", "plr-node1/(pod)")
@@ -16,6 +17,15 @@ def control(files: Files, path: str, name: str, value: str) -> None:
     """Write a control file of the one cgroup whose path ends so."""
     (found,) = [one for one in files if re.fullmatch(rf"cgroup/.*{path}/{re.escape(name)}", one)]
     files[found] = f"{value}\n".encode()
+
+
+def allocate(files: Files, uid: str, cpu: str, memory: str) -> None:
+    """Let the kubelet have allocated as much to container ``main`` as it may use at most."""
+    resources = {"cpu": cpu, "memory": memory}
+    with part(files, "kubelet/allocated_pods_state") as state:
+        data = json.loads(state["data"])
+        data["entries"][uid]["ContainerResources"]["main"] = {"limits": resources, "requests": resources}
+        state["data"] = json.dumps(data)
 
 
 def unmanaged(gate: str) -> Files:
@@ -45,3 +55,21 @@ def test_a_pod_with_a_budget_that_nobody_manages_keeps_its_quotas(gate: str) -> 
     control(files, f"pod{row['pod_uid']}", "cpu.max", "max 100000")
     found = failed(files)
     assert all("quota" in found["applied", name] for name in PLR)
+
+
+def test_who_is_below_a_lesser_class_owns_nothing() -> None:
+    """Allocations lack init containers, whose missing requests make a pod Burstable; its cgroup shows that it is."""
+    files = capture("D-4")
+    files = {name: data for name, data in files.items() if name != "pods.json" and "/manifests/" not in name}
+    row = rows(files)["bu-node1/main"]
+    allocate(files, row["pod_uid"], "1", "64Mi")
+    with part(files, "cgroup.json") as tree:
+        for path, controls in tree["cpu"].items():
+            if path.endswith(row["id"]):
+                controls |= {"cpu.cfs_quota_us": "100000", "cpu.shares": "1024"}
+    assert rows(files)["bu-node1/main"]["quota_us"] == 100_000
+    assert failed(files) == {}
+
+    with part(files, "cgroup.json") as tree:
+        next(own for path, own in tree["cpu"].items() if path.endswith(row["id"]))["cpu.cfs_quota_us"] = "-1"
+    assert "quota" in failed(files)["applied", "bu-node1/main"]
