@@ -17,7 +17,7 @@ from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
+from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import from_text, printable
@@ -178,7 +178,10 @@ class _Maker:
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
-        isolation = self.owners.isolation(subject.pod_uid, subject.container) if in_state else Isolation.HOST
+        asked = _asked(subject)
+        isolation = Isolation.HOST
+        if in_state:
+            isolation = self.owners.isolation(subject.pod_uid, subject.container, asked.quota_us)
         values = self._values(subject, isolation)
         pod, container = self.owners.requested(subject.pod_uid, subject.container)
         asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
@@ -211,7 +214,10 @@ class _Maker:
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
             )
-        return _taken((subject.runtime.asked if subject.runtime else None) or Asked())
+        asked = _taken(_asked(subject))
+        # An owner has no quota, whatever was asked for it.
+        owner = not self.known.problem and container_quota_disabled(isolation, self.known.config.feature_gates)
+        return replace(asked, quota_us=NO_QUOTA) if owner else asked
 
     def parent_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
@@ -255,6 +261,10 @@ class _Maker:
         isolations = [self.owners.isolation(uid, container.name) for container in pod.containers]
         disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
         return pod_values(pod, self.known.config, quota_disabled=disabled)
+
+
+def _asked(subject: Subject) -> Asked:
+    return (subject.runtime.asked if subject.runtime else None) or Asked()
 
 
 def _taken(asked: Asked) -> Asked:

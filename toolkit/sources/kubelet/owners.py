@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.model.claims import Isolation
+from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile
@@ -38,8 +39,12 @@ class Owners:
         pod = self.pods.get(uid)
         return pod, pod.container(name) if pod else None
 
-    def isolation(self, uid: str, name: str) -> Isolation:
-        """Return who shares the CPUs of a container."""
+    def isolation(self, uid: str, name: str, asked_quota_us: int | None = None) -> Isolation:
+        """Return who shares the CPUs of a container.
+
+        :param asked_quota_us: by the runtime's word. In a pod with CPUs of its own whose requests are not known it is
+            the containers that share which are asked a quota for, and owners for none.
+        """
         if (uid, name) not in self.entries:
             return Isolation.HOST
         if uid not in self.pod_sets:
@@ -47,6 +52,8 @@ class Owners:
         pod, container = self.requested(uid, name)
         if pod is not None and container is not None:
             return Isolation.CONTAINER if self._asks_for_own(uid, pod, container) else Isolation.POD
+        if self._gates[NO_QUOTA_WITH_EXCLUSIVE_CPUS] and asked_quota_us:
+            return Isolation.POD if asked_quota_us > 0 else Isolation.CONTAINER
         same = [key for key, cpus in self.entries.items() if key[0] == uid]
         cpus = self.entries[uid, name]
         return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER

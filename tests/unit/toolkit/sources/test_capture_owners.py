@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.sources.edited import Files, asked, capture, configure, failed, part, place, rows, write_state
+from tests.unit.toolkit.sources.edited import (
+    STATE,
+    Files,
+    asked,
+    capture,
+    configure,
+    failed,
+    part,
+    place,
+    rows,
+    write_state,
+)
+from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.cpu.state import CpuState
+from toolkit.model.cpuset import CpuSet
 
 MANAGERS = "  PodLevelResourceManagers: true\n"
 PLR = ("plr-node1/main", "plr-node1/(pod)")
@@ -26,6 +41,12 @@ def allocate(files: Files, uid: str, cpu: str, memory: str) -> None:
         data = json.loads(state["data"])
         data["entries"][uid]["ContainerResources"]["main"] = {"limits": resources, "requests": resources}
         state["data"] = json.dumps(data)
+
+
+def asked_quota(files: Files, row: dict[str, Any], quota_us: int) -> None:
+    """Let the runtime say that the kubelet asked for another quota."""
+    with part(files, "containers.json") as listed:
+        listed[row["id"]]["resources"]["cpu"]["quota"] = quota_us
 
 
 def unmanaged(gate: str) -> Files:
@@ -73,3 +94,39 @@ def test_who_is_below_a_lesser_class_owns_nothing() -> None:
     with part(files, "cgroup.json") as tree:
         next(own for path, own in tree["cpu"].items() if path.endswith(row["id"]))["cpu.cfs_quota_us"] = "-1"
     assert "quota" in failed(files)["applied", "bu-node1/main"]
+
+
+def test_an_owner_has_no_quota_whatever_was_asked_for_it() -> None:
+    """A kubelet that asks the runtime for one (F56) makes no promise of it, where requests are not known either."""
+    files = capture("A-3")
+    files = {name: data for name, data in files.items() if name != "pods.json" and "/pods/" not in name}
+    row = rows(files)["g1-node1/main"]
+    asked_quota(files, row, 100_000)
+    control(files, row["id"], "cpu.cfs_quota_us", "100000")
+    assert rows(files)["g1-node1/main"]["quota_us"] == -1
+    assert "quota" in failed(files)["applied", "g1-node1/main"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "level"),
+    [
+        ({"main": "4-5", "helper": "6-7"}, {"main": "container", "helper": "pod"}),
+        ({"setup": "4-5", "main": "4-5", "helper": "6-7", "side": "6-7"}, {"main": "container", "helper": "pod"}),
+    ],
+)
+def test_a_quota_marks_who_shares_the_cpus_of_his_pod(entries: dict[str, str], level: dict[str, str]) -> None:
+    """Equal sets do not: one may share alone, and an owner may have the CPUs of an init container that has ended."""
+    files = capture("B2-2")
+    files = {name: data for name, data in files.items() if name != "pods.json" and "/pods/" not in name}
+    uid = rows(files)[PLR[0]]["pod_uid"]
+    state = CpuState(
+        policy_name="static",
+        default=CpuSet.parse("2-3"),
+        entries={uid: {name: CpuSet.parse(cpus) for name, cpus in entries.items()}},
+        pods={uid: CpuSet.parse("4-7")},
+    )
+    files[STATE] = write_cpu_checkpoint(state, pod_level=True).encode()
+    found = rows(files)
+    assert {name: found[f"plr-node1/{name}"]["isolation"] for name in level} == level
+    assert [found[f"plr-node1/{name}"]["quota_us"] for name in ("main", "helper")] == [-1, 400_000]
+    assert not [key for key in failed(files) if key[0] == "applied"]
