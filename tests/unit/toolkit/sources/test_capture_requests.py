@@ -135,3 +135,21 @@ def test_a_resize_that_waits_is_not_promised(*, allocated: bool) -> None:
         del files[ALLOCATED]
     assert promises(files) == before
     assert failed(files) == {}
+
+
+OVERHEAD = {"cpu.max": "75000 100000", "cpu.weight": "18", "memory.max": str(224 << 20)}
+
+
+@pytest.mark.parametrize("plain", [None, *OVERHEAD])
+def test_the_overhead_of_a_runtime_class_is_the_pods(plain: str | None) -> None:
+    """The kubelet adds it to the requests and to the limits of the pod's cgroup; its containers have theirs."""
+    files = capture("B1-3")
+    own = rows(files)["bu-node1/(pod)"]
+    with part(files, "pods.json") as pods:
+        spec = next(pod["spec"] for pod in pods["items"] if pod["metadata"]["name"] == "bu-node1")
+        spec["overhead"] = {"cpu": "250m", "memory": "160Mi"}
+    for name, value in OVERHEAD.items():
+        if name != plain:
+            files[f"cgroup{own['cgroup']}/{name}"] = value.encode()
+    wrong = {subject for rule, subject in failed(files) if rule == "applied"}
+    assert wrong == ({"bu-node1/(pod)"} if plain else set())
