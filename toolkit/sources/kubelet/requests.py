@@ -2,12 +2,15 @@
 that waits is not in; else from the allocations alone, else from the manifests of static pods.
 
 ``allocated_pods_state`` holds resources by pod UID and container, and not the containers' roles; a manifest has these,
-and no UID: the runtime's names join them (a static pod is called ``NAME-NODE``).
-Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``), ``pkg/kubelet/config`` (names of static pods).
+and mostly no UID: the runtime's names join them (a static pod is called ``NAME-NODE``), of pods whose UID is the hash
+that the kubelet makes for a manifest without one.
+Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``), ``pkg/kubelet/config`` (``applyDefaults``: names
+and UIDs of static pods).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +24,7 @@ from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.subjects import pod_documents
 
 _LISTS = ("initContainers", "containers")
+_HASH = re.compile(r"[0-9a-f]{32}")
 _STATUSES = ("initContainerStatuses", "containerStatuses")
 
 
@@ -122,12 +126,19 @@ def _manifests(reading: NodeReading, allocated: dict[str, frozenset[str]]) -> di
             if space == namespace
             and stem
             and name.startswith(f"{stem}-")
+            and _is_made_of(uid, document)
             and allocated.get(uid, names[uid]) <= _names(document)
         ]
         if len(fitting) == 1:
             metadata = {**mapping(fitting[0].get("metadata")), "uid": uid}
             found[uid] = {**fitting[0], "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     return found
+
+
+def _is_made_of(uid: str, manifest: dict[str, Any]) -> bool:
+    """Whether a static pod of this manifest may go by a UID; a pod of the API server has a UUID, whatever its name."""
+    given = text(mapping(manifest.get("metadata")).get("uid"))
+    return uid == given if given else _HASH.fullmatch(uid) is not None
 
 
 def _names(document: dict[str, Any]) -> set[str]:

@@ -153,3 +153,31 @@ def test_the_overhead_of_a_runtime_class_is_the_pods(plain: str | None) -> None:
             files[f"cgroup{own['cgroup']}/{name}"] = value.encode()
     wrong = {subject for rule, subject in failed(files) if rule == "applied"}
     assert wrong == ({"bu-node1/(pod)"} if plain else set())
+
+
+MANIFEST = """apiVersion: v1
+kind: Pod
+metadata: {name: bu, namespace: default}
+spec:
+  containers:
+  - name: main
+    resources: {limits: {cpu: 300m, memory: 64Mi}, requests: {cpu: "0", memory: 32Mi}}
+  - name: helper
+    resources: {limits: {cpu: 700m, memory: 64Mi}, requests: {cpu: 200m, memory: 32Mi}}
+"""
+HASH, OWN = "f754fadd9fb70c85b5a90565f5025c0e", "f754fadd-9fb7-4c85-b5a9-0565f5025c0e"
+
+
+@pytest.mark.parametrize(("uid", "own"), [(OWN, ""), (OWN, OWN), (HASH, "")])
+def test_a_manifest_is_that_of_a_static_pod_alone(uid: str, own: str) -> None:
+    """A static pod goes by the manifest's own UID or by a hash; one of the API server may begin with the same name."""
+    files = capture("D-4")
+    del files["pods.json"]
+    for name in ("node.json", "cgroup.json", "threads.json", ALLOCATED):
+        files[name] = files[name].replace(b"bu-node1", b"bu-7c9d-x2").replace(HASH.encode(), uid.encode())
+    given = f", uid: {own}" if own else ""
+    files["kubelet/manifests/bu.yaml"] = MANIFEST.replace("{name: bu", f"{{name: bu{given}").encode()
+    static = bool(own) or uid == HASH
+    assert ("bu-7c9d-x2/(pod)" in rows(files)) == static
+    assert rows(files)["bu-7c9d-x2/main"]["quota_us"] == 30_000
+    assert (("applied", "bu-7c9d-x2/(pod)") in failed(files)) == static  # It runs one container of two.
