@@ -6,6 +6,7 @@ Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
@@ -17,10 +18,14 @@ FILE = "allocated_pods_state"
 
 def allocations(reading: NodeReading) -> dict[str, dict[str, Any]]:
     """Return the kubelet's entries by UID: ``ContainerResources`` and ``PodLevelResources``."""
-    if reading.allocated_pods is None:
-        return {}
+    return {} if reading.allocated_pods is None else _entries(reading.allocated_pods)
+
+
+@lru_cache(4)
+def _entries(state: str) -> dict[str, dict[str, Any]]:
+    """Read a file once for all who ask for it, and for all readings in which it says the same: nobody changes it."""
     try:
-        outer = mapping(load(reading.allocated_pods.encode("utf-8", "replace"), FILE))
+        outer = mapping(load(state.encode("utf-8", "replace"), FILE))
         data = load(text(outer.get("data")).encode(), FILE) if "data" in outer else outer
     except InputError:
         return {}

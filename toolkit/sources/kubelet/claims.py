@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, pod_values
+from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import hugepage_limits
@@ -18,12 +18,12 @@ from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
-from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet.asked import asked_of, taken
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.owners import Owners
 from toolkit.sources.kubelet.parents import class_of, parent_claims
@@ -45,6 +45,7 @@ COSTS = {
     "threads": "thread masks are not known",
     "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
     "alignments": "what the options promise about cores and NUMA nodes is not known",
+    "parents": "nothing is promised about the cgroups of pods and QoS classes",
 }
 
 
@@ -113,7 +114,8 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         ("reserved_cpus", known.reserved_problem),
-        ("alignments", maker.unaligned),
+        ("alignments", maker.unaligned or maker.unasked(promises)),
+        ("parents", "" if maker.pods or known.problem or not own else "no request of a pod is known"),
         ("cpu_state", _problem(cpu)),
         ("memory_state", _problem(memory)),
     ):
@@ -148,8 +150,22 @@ class _Maker:
             node = modelled_node(reading, known.config)
             if isinstance(node, Node):
                 self.node = node
-            elif known.config.cpu_manager_policy_options or known.config.topology_manager_policy != NONE:
+            elif self._options:
                 self.unaligned = node
+
+    @property
+    def _options(self) -> bool:
+        """Whether the configuration may promise where CPUs lie."""
+        config = self.known.config
+        return bool(config.cpu_manager_policy_options) or config.topology_manager_policy != NONE
+
+    def unasked(self, promises: tuple[Promise, ...]) -> str:
+        """Say of how many owners of CPUs the requests are not known: the options may promise them something."""
+        if self.known.problem or not self._options:
+            return ""
+        owners = [p.subject for p in promises if p.in_state and p.claim is not None]
+        count = sum(self.owners.requested(one.pod_uid, one.container)[1] is None for one in owners)
+        return f"the requests of {count} containers with CPUs of their own are not known" if count else ""
 
     def promise(self, subject: Subject) -> Promise:
         workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
@@ -178,13 +194,17 @@ class _Maker:
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
-        asked = _asked(subject)
+        asked = asked_of(subject)
         isolation = Isolation.HOST
         if in_state:
             isolation = self.owners.isolation(subject.pod_uid, subject.container, asked.quota_us)
         values = self._values(subject, isolation)
         pod, container = self.owners.requested(subject.pod_uid, subject.container)
         asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
+        pod_quota_us = None
+        if pod is not None and pod.pod_level and isolation is Isolation.CONTAINER and not self.known.problem:
+            # Whoever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
+            pod_quota_us = self._pod_values(subject.pod_uid, pod).quota_us
         aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
         return replace(
             bare_claim(subject),
@@ -193,6 +213,7 @@ class _Maker:
             mems=mems,
             quota_us=values.quota_us,
             period_us=values.period_us or 100_000,
+            pod_quota_us=pod_quota_us,
             shares=values.shares,
             memory_bytes=values.memory_bytes,
             hugepages=hugepage_limits(container) if container is not None else (),
@@ -214,7 +235,7 @@ class _Maker:
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
             )
-        asked = _taken(_asked(subject))
+        asked = taken(asked_of(subject))
         # An owner has no quota, whatever was asked for it.
         owner = not self.known.problem and container_quota_disabled(isolation, self.known.config.feature_gates)
         return replace(asked, quota_us=NO_QUOTA) if owner else asked
@@ -261,21 +282,6 @@ class _Maker:
         isolations = [self.owners.isolation(uid, container.name) for container in pod.containers]
         disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
         return pod_values(pod, self.known.config, quota_disabled=disabled)
-
-
-def _asked(subject: Subject) -> Asked:
-    return (subject.runtime.asked if subject.runtime else None) or Asked()
-
-
-def _taken(asked: Asked) -> Asked:
-    """Return of what the runtime was asked for what a kernel takes: of the rest nothing was promised."""
-    quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
-    period = asked.period_us if asked.period_us and asked.period_us > 0 else None
-    if quota is not None and quota != -1 and not (quota >= MIN_QUOTA_US and 1000 <= (period or 100_000) <= 1_000_000):
-        quota = None
-    shares = asked.shares if asked.shares is not None and MIN_SHARES <= asked.shares <= MAX_SHARES else None
-    memory = asked.memory_bytes if asked.memory_bytes is not None and asked.memory_bytes > 0 else None
-    return Asked(quota_us=quota, period_us=period, shares=shares, memory_bytes=memory)
 
 
 def parsed(cpus: str) -> CpuSet | None:

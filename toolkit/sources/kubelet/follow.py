@@ -27,12 +27,13 @@ from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
+from toolkit.sources.kubelet.followed_claims import claims_above, followed
 from toolkit.sources.kubelet.followed_words import states, views
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
-from toolkit.sources.kubelet.modelled import reserves_an_amount
+from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
 from toolkit.sources.kubelet.settings import settings
 from toolkit.sources.kubelet.still import asked_of
@@ -90,7 +91,8 @@ class KubeletSource:
         """Exclusive CPUs of containers that were seen to run."""
         self._signs: tuple[Path, ...] = ()
         self._sysfs: str | None = None
-        """The machine, read once where it says which CPUs are reserved."""
+        self._online: str | None = None
+        """The machine, which says what the options promise; read again when other CPUs are online."""
 
     def read(self) -> SourceReading:
         """Read state files, configuration, runtime and cgroups; not the threads."""
@@ -108,7 +110,8 @@ class KubeletSource:
         self._signs = self._places_to_watch(node.kubelet_root, reading)
         known = settings(reading)
         wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
-        if self._sysfs is None and reserves_an_amount(known):
+        if known.config.cpu_manager_policy == STATIC and self._online != reading.online:
+            self._online = reading.online
             self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
         reading = replace(
             reading,
@@ -129,7 +132,7 @@ class KubeletSource:
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
-        beside = [claim for claim in found.claims.claims if not claim.kind.carries_tasks]
+        beside = claims_above(found.claims, claims)
         self._remember(node, running)
         self._late = {name: late for name, late in self._late.items() if any(name == one.name for one in claims)}
         return SourceReading(
@@ -197,8 +200,7 @@ class KubeletSource:
         self, promise: Promise, claim: Claim, freed: CpuSet, found: NodeClaims, now_ns: int
     ) -> tuple[Claim, CpuSet]:
         """Return what holds now, and what of it must be given back."""
-        # Nobody says that the pods of a node compete all the time. Limits that a resize changes are known too late.
-        claim = replace(claim, contended=False, memory_bytes=None, hugepages=())
+        claim = followed(claim)
         state, asked = promise.state, asked_of(promise)
         if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
             return claim, CpuSet()

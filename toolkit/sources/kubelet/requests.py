@@ -10,8 +10,10 @@ and UIDs of static pods).
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
@@ -38,18 +40,20 @@ class Requested:
 
 def requested(reading: NodeReading) -> Requested:
     """Return what is known of the pods' requests; a document that cannot be read is left out."""
-    pods: dict[str, Pod] = {}
+    pods: dict[str, Pod | None] = {}
     allocated = allocations(reading)
     for uid, document in pod_documents(reading).items():
-        _add(pods, uid, _with(document, allocated.get(uid) or _in_force(document)))
+        pods[uid] = _pod(_with(document, allocated.get(uid) or _in_force(document)))
     named = _manifests(reading, allocated_names(reading))
     partial = set()
-    for uid in (allocated.keys() | named.keys()) - pods.keys():
+    for uid in (allocated.keys() | named.keys()) - {uid for uid, pod in pods.items() if pod is not None}:
         manifest = named.get(uid)
-        _add(pods, uid, _with(manifest, allocated.get(uid)) if manifest else _bare(uid, allocated[uid]))
-        if manifest is None:
+        if manifest is not None:
+            pods[uid] = _pod(_with(manifest, allocated.get(uid)))
+        else:
+            pods[uid] = _bare(uid, json.dumps(allocated[uid]))
             partial.add(uid)
-    return Requested(pods=pods, partial=frozenset(partial))
+    return Requested(pods={uid: pod for uid, pod in pods.items() if pod is not None}, partial=frozenset(partial))
 
 
 def _in_force(document: dict[str, Any]) -> dict[str, Any] | None:
@@ -66,17 +70,20 @@ def _in_force(document: dict[str, Any]) -> dict[str, Any] | None:
     return {"ContainerResources": resources, "PodLevelResources": status.get("resources")}
 
 
-def _add(pods: dict[str, Pod], uid: str, document: dict[str, Any]) -> None:
+def _pod(document: dict[str, Any]) -> Pod | None:
     try:
-        pods[uid] = read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
+        return read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
     except InputError:
-        return  # Its claims come from what the runtime was asked for.
+        return None  # Its claims come from what the runtime was asked for.
 
 
-def _bare(uid: str, entry: dict[str, Any]) -> dict[str, Any]:
+@lru_cache(4096)
+def _bare(uid: str, allocated: str) -> Pod | None:
+    """Read a pod of which the allocation alone is known: each one once, of the hundreds of a node that is followed."""
+    entry = mapping(json.loads(allocated))
     resources = mapping(entry.get("ContainerResources"))
     containers = [{"name": name, "resources": own} for name, own in sorted(resources.items())]
-    return {"metadata": {"name": "pod", "uid": uid}, "spec": _budget({"containers": containers}, entry)}
+    return _pod({"metadata": {"name": "pod", "uid": uid}, "spec": _budget({"containers": containers}, entry)})
 
 
 def _budget(spec: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +115,7 @@ def _manifests(reading: NodeReading, allocated: dict[str, frozenset[str]]) -> di
     documents: dict[tuple[str, str], dict[str, Any]] = {}
     for file in reading.static_pods:
         try:
-            document = mapping(parse_document(file.text, file.name)) if len(file.text) <= MAX_BYTES else {}
+            document = _parsed(file.text, file.name) if len(file.text) <= MAX_BYTES else {}
         except InputError:
             continue
         metadata = mapping(document.get("metadata"))
@@ -133,6 +140,12 @@ def _manifests(reading: NodeReading, allocated: dict[str, frozenset[str]]) -> di
             metadata = {**mapping(fitting[0].get("metadata")), "uid": uid}
             found[uid] = {**fitting[0], "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     return found
+
+
+@lru_cache(256)
+def _parsed(manifest: str, where: str) -> dict[str, Any]:
+    """Return a manifest, which nobody may change."""
+    return mapping(parse_document(manifest, where))
 
 
 def _is_made_of(uid: str, manifest: dict[str, Any]) -> bool:
