@@ -120,6 +120,7 @@ class NodeReading:
     :param containers: containers and sandboxes of the runtime.
     :param pods: pod documents (``kind: Pod`` with status), as the kubelet's ``/pods`` lists them.
     :param allocated_pods: text of ``allocated_pods_state``: resources that the kubelet has allocated to containers.
+    :param actuated_pods: text of ``actuated_pods_state``: those that the kubelet has put into force.
     :param log_names: container id to (pod uid, pod namespace, pod name, container name), by the kubelet's log symlinks.
     :param sysfs: lines ``PATH: VALUE``. :param online: the kernel's list of CPUs that are online.
     :param read_at_s: wall-clock second at which a part was read, where that is known.
@@ -133,6 +134,7 @@ class NodeReading:
     pods: tuple[dict[str, object], ...] | None = None
     static_pods: tuple[NamedText, ...] = ()
     allocated_pods: str | None = None
+    actuated_pods: str | None = None
     pod_resources: tuple[PodResourcesContainer, ...] | None = None
     allocatable_cpus: tuple[int, ...] | None = None
     cgroups: CgroupHierarchies | None = None

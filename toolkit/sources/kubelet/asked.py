@@ -1,11 +1,11 @@
-"""What the kubelet asked the runtime for, as a promise: where nothing is known of what the pod asks for.
+"""Values that are promised to a cgroup: of its request; where none is known, what the kubelet asked the runtime for.
 
 Source: Kubernetes CRI API v1, ``LinuxContainerResources``; docs/facts.md K-quota, K-shares.
 """
 
 from __future__ import annotations
 
-from toolkit.allocation.cgroup_values import MIN_QUOTA_US
+from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.node_reading import Asked
 from toolkit.sources.kubelet.subjects import Subject
@@ -14,6 +14,19 @@ from toolkit.sources.kubelet.subjects import Subject
 def asked_of(subject: Subject) -> Asked:
     """Return the runtime's word; of a container that it does not list nothing."""
     return (subject.runtime.asked if subject.runtime else None) or Asked()
+
+
+def agreed(values: CpuValues, before: CpuValues | None) -> Asked:
+    """Return the values of a request. :param before: those in force before a resize that is under way: what differs is
+    not promised, since the one or the other may be in the cgroup.
+    """
+    other = values if before is None else before
+    return Asked(
+        quota_us=values.quota_us if values.quota_us == other.quota_us else None,
+        period_us=values.period_us,
+        shares=values.shares if values.shares == other.shares else None,
+        memory_bytes=values.memory_bytes if values.memory_bytes == other.memory_bytes else None,
+    )
 
 
 def taken(asked: Asked) -> Asked:

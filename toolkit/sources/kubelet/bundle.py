@@ -84,6 +84,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         pods=None if pods is None else tuple(mapping(item) for item in items(mapping(pods).get("items"))),
         static_pods=_texts_below(files, ("kubelet/pods/", "kubelet/manifests/")),
         allocated_pods=_text(files, "kubelet/allocated_pods_state"),
+        actuated_pods=_text(files, "kubelet/actuated_pods_state"),
         pod_resources=None if listed is None else runtime_json.pod_resources(listed),
         allocatable_cpus=None if allocatable is None else runtime_json.cpu_ids(allocatable),
         cgroups=groups,

@@ -23,7 +23,7 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
-from toolkit.sources.kubelet.asked import asked_of, taken
+from toolkit.sources.kubelet.asked import agreed, asked_of, taken
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.owners import Owners
 from toolkit.sources.kubelet.parents import class_of, parent_claims
@@ -142,7 +142,7 @@ class _Maker:
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
         asked_for = requested(reading)
-        self.pods, self.partial = asked_for.pods, asked_for.partial
+        self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.node: Node | None = None
         self.unaligned = ""
@@ -228,13 +228,14 @@ class _Maker:
         pod, container = self.owners.requested(subject.pod_uid, subject.container)
         if pod is not None and container is not None and not self.known.problem:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
-            values = container_values(pod, container, self.known.config, quota_disabled=disabled)
-            return Asked(
-                quota_us=values.quota_us if self.owners.quota_known(subject.pod_uid, pod, container) else None,
-                period_us=values.period_us,
-                shares=values.shares,
-                memory_bytes=values.memory_bytes,
+            before = self.in_force.get(subject.pod_uid)
+            old = before.container(container.name) if before is not None else None
+            values = agreed(
+                container_values(pod, container, self.known.config, quota_disabled=disabled),
+                container_values(before, old, self.known.config, quota_disabled=disabled) if before and old else None,
             )
+            known = self.owners.quota_known(subject.pod_uid, pod, container)
+            return values if known else replace(values, quota_us=None)
         asked = taken(asked_of(subject))
         # An owner has no quota, whatever was asked for it.
         owner = not self.known.problem and container_quota_disabled(isolation, self.known.config.feature_gates)
@@ -257,7 +258,9 @@ class _Maker:
             mine = [p for p in promises if p.subject.pod_uid == place.pod_uid and p.claim is not None]
             if not mine:
                 continue
-            values = self._pod_values(place.pod_uid, pod)
+            before = self.in_force.get(place.pod_uid)
+            old = None if before is None else self._pod_values(place.pod_uid, before)
+            values = agreed(self._pod_values(place.pod_uid, pod), old)
             known = all(self.owners.quota_known(place.pod_uid, pod, one) for one in pod.containers)
             plain = mine[0].subject.pod
             name = pod_claim_name(plain)
@@ -271,7 +274,7 @@ class _Maker:
                 container="(pod)",
                 kind=SubjectKind.POD,
                 quota_us=values.quota_us if known else None,
-                period_us=values.period_us,
+                period_us=values.period_us or 100_000,
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
             )

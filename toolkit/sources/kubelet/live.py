@@ -123,11 +123,15 @@ class LiveNode:
         return data
 
     def _allocated(self) -> None:
-        """Take what the kubelet has allocated to containers; older ones have no such file."""
-        path, name = self.kubelet_root / allocated.FILE, f"kubelet/{allocated.FILE}"
-        data, _ = live_files.read_bytes(self.places.target(path))
-        if data is not None:
-            self.files[name], self.paths[name] = data, self.places.of_node(path)
+        """Take what the kubelet has allocated to containers, and what of it is in force; older ones have no such files.
+
+        In this order: what is allocated between the two readings is in force in neither.
+        """
+        for file in (allocated.ACTUATED, allocated.FILE):
+            path, name = self.kubelet_root / file, f"kubelet/{file}"
+            data, _ = live_files.read_bytes(self.places.target(path))
+            if data is not None:
+                self.files[name], self.paths[name] = data, self.places.of_node(path)
 
     def _metrics(self) -> None:
         """Take the kubelet's own gauges right after the state file was read: the two are compared."""

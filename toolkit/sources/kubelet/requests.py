@@ -21,7 +21,7 @@ from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
-from toolkit.sources.kubelet.allocated import allocated_names, allocations
+from toolkit.sources.kubelet.allocated import actuated, allocated_names, allocations
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.subjects import pod_documents
 
@@ -32,28 +32,49 @@ _STATUSES = ("initContainerStatuses", "containerStatuses")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
-    """Pods by every UID that they go by. :param partial: UIDs of pods whose containers' roles are not known."""
+    """Pods by every UID that they go by. :param partial: UIDs of pods whose containers' roles are not known.
+
+    :param in_force: those whose resize is under way, with what they had before it, as far as nothing else is in force.
+    """
 
     pods: dict[str, Pod] = field(default_factory=dict)
+    in_force: dict[str, Pod] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
 
 
 def requested(reading: NodeReading) -> Requested:
     """Return what is known of the pods' requests; a document that cannot be read is left out."""
-    pods: dict[str, Pod | None] = {}
-    allocated = allocations(reading)
-    for uid, document in pod_documents(reading).items():
-        pods[uid] = _pod(_with(document, allocated.get(uid) or _in_force(document)))
-    named = _manifests(reading, allocated_names(reading))
-    partial = set()
-    for uid in (allocated.keys() | named.keys()) - {uid for uid, pod in pods.items() if pod is not None}:
-        manifest = named.get(uid)
-        if manifest is not None:
-            pods[uid] = _pod(_with(manifest, allocated.get(uid)))
-        else:
-            pods[uid] = _bare(uid, json.dumps(allocated[uid]))
+    allocated, now = allocations(reading), actuated(reading)
+    listed, named = pod_documents(reading), _manifests(reading, allocated_names(reading))
+    pods, in_force, partial = {}, {}, set()
+    for uid in listed.keys() | named.keys() | allocated.keys():
+        own, waiting = allocated.get(uid), _in_force(listed[uid]) if uid in listed else None
+        pod = _pod(_with(listed[uid], own or waiting)) if uid in listed else None
+        manifest = listed[uid] if pod is not None else named.get(uid)
+        if pod is None and manifest is not None:
+            pod = _pod(_with(manifest, own))
+        elif pod is None and own is not None:
+            pod = _bare(uid, json.dumps(own))
             partial.add(uid)
-    return Requested(pods={uid: pod for uid, pod in pods.items() if pod is not None}, partial=frozenset(partial))
+        if pod is None:
+            continue
+        pods[uid] = pod
+        before = _before(own, now.get(uid) or waiting)
+        old = None if before is None else _pod(_with(manifest, before)) if manifest else _bare(uid, json.dumps(before))
+        if old is not None:
+            in_force[uid] = old
+    return Requested(pods=pods, in_force=in_force, partial=frozenset(partial))
+
+
+def _before(allocated: dict[str, Any] | None, now: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return an allocation with what is in force instead, where that differs."""
+    if allocated is None or now is None:
+        return None
+    own, other = mapping(allocated.get("ContainerResources")), mapping(now.get("ContainerResources"))
+    containers = {name: other.get(name, resources) for name, resources in own.items()}
+    whole = mapping(now.get("PodLevelResources")) or allocated.get("PodLevelResources")
+    found = {**allocated, "ContainerResources": containers, "PodLevelResources": whole}
+    return None if found == allocated else found
 
 
 def _in_force(document: dict[str, Any]) -> dict[str, Any] | None:

@@ -35,12 +35,13 @@ def control(files: Files, path: str, name: str, value: str) -> None:
 
 
 def allocate(files: Files, uid: str, cpu: str, memory: str) -> None:
-    """Let the kubelet have allocated as much to container ``main`` as it may use at most."""
+    """Let the kubelet have allocated as much to container ``main`` as it may use at most, and put it into force."""
     resources = {"cpu": cpu, "memory": memory}
     with part(files, "kubelet/allocated_pods_state") as state:
         data = json.loads(state["data"])
         data["entries"][uid]["ContainerResources"]["main"] = {"limits": resources, "requests": resources}
         state["data"] = json.dumps(data)
+    files["kubelet/actuated_pods_state"] = files["kubelet/allocated_pods_state"]
 
 
 def asked_quota(files: Files, row: dict[str, Any], quota_us: int) -> None:

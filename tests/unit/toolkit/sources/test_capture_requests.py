@@ -15,7 +15,7 @@ from toolkit.cli.claims import command as claims_command
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 
-ALLOCATED = "kubelet/allocated_pods_state"
+ALLOCATED, ACTUATED = "kubelet/allocated_pods_state", "kubelet/actuated_pods_state"
 DEBUG = "de" * 32
 PROMISES = ("kind", "quota_us", "period_us", "shares", "memory_bytes", "isolation")
 
@@ -60,6 +60,7 @@ def test_an_allocation_wins_over_a_manifest() -> None:
                 if resources.get("limits", {}).get("cpu") == "300m":
                     resources["limits"]["cpu"] = "200m"
         state["data"] = json.dumps(data)
+    files[ACTUATED] = files[ALLOCATED]
     assert rows(files)["bu-node1/main"]["quota_us"] == 20_000
 
 
@@ -104,13 +105,15 @@ def test_a_damaged_allocation_is_none(text: str) -> None:
 
 
 def test_a_live_node_says_what_it_has_allocated(tmp_path: Path) -> None:
-    """It is read, and so captured."""
+    """And what of it is in force: both are read, and so captured."""
     root = tmp_path / "root"
     files_of(root, "unix:///nowhere")
     data = {"entries": {"u-1": {"ContainerResources": {"main": {"limits": {"cpu": "2"}}}}}}
     write(root, "var/lib/own/allocated_pods_state", json.dumps({"data": json.dumps(data), "checksum": 1}))
+    write(root, "var/lib/own/actuated_pods_state", "{}")
     reading = read_live(Places(root=root))
     assert reading.allocated_pods is not None
+    assert reading.actuated_pods == "{}"
     assert json.loads(json.loads(reading.allocated_pods)["data"]) == data
 
 
@@ -153,6 +156,33 @@ def test_the_overhead_of_a_runtime_class_is_the_pods(plain: str | None) -> None:
             files[f"cgroup{own['cgroup']}/{name}"] = value.encode()
     wrong = {subject for rule, subject in failed(files) if rule == "applied"}
     assert wrong == ({"bu-node1/(pod)"} if plain else set())
+
+
+@pytest.mark.parametrize("said", ["actuated", "status", "nowhere"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_resize_under_way_promises_neither_value(said: str, *, listed: bool) -> None:
+    """What is allocated is not in force yet; what does not change is promised as before."""
+    if said == "status" and not listed:
+        return
+    files = capture("D-4")
+    with part(files, ALLOCATED) as state:
+        state["data"] = state["data"].replace(
+            '"memory":"64Mi"},"requests":{"cpu":"0"', '"memory":"32Mi"},"requests":{"cpu":"0"'
+        )
+    if said != "actuated":
+        del files[ACTUATED]
+    if said == "status":
+        with part(files, "pods.json") as pods:
+            pod = next(one for one in pods["items"] if one["metadata"]["name"] == "bu-node1")
+            pod["status"]["conditions"].append({"type": "PodResizeInProgress", "status": "True", "reason": "Error"})
+    if not listed:
+        del files["pods.json"]
+    found = rows(files)
+    names = ("bu-node1/main", "bu-node1/(pod)")
+    assert [found[name]["quota_us"] for name in names] == [30_000] * 2
+    known = said != "nowhere"
+    assert [found[name]["memory_bytes"] for name in names] == [None if known else 32 << 20] * 2
+    assert (("applied", names[0]) in failed(files)) == (not known)
 
 
 MANIFEST = """apiVersion: v1

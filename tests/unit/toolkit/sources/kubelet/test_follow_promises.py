@@ -19,6 +19,7 @@ from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 
+STATES = "var/lib/kubelet"
 API, HELPER = "dd" * 32, "ee" * 32
 OPTIONS = """cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 topologyManagerPolicy: single-numa-node
@@ -67,7 +68,7 @@ def allocates(node: Node, pods: Mapping[str, Mapping[str, object]], **budgets: o
         for uid, own in pods.items()
     }
     text = json.dumps({"data": json.dumps({"entries": entries}), "checksum": 1})
-    write(node.root, "var/lib/kubelet/allocated_pods_state", text)
+    write(node.root, f"{STATES}/allocated_pods_state", text)
 
 
 def promise(one: Claim) -> list[Any]:
@@ -90,7 +91,7 @@ def test_a_followed_node_promises_what_a_whole_reading_does(node: Node) -> None:
 
 def test_what_cannot_be_promised_is_named(node: Node) -> None:
     """A kubelet that writes no allocations says nothing of requests; a pod that has ended is above nothing."""
-    (node.root / "var/lib/kubelet/allocated_pods_state").unlink()
+    (node.root / f"{STATES}/allocated_pods_state").unlink()
     (node.root / "etc/manifests/api.yaml").unlink()
     missing = {row.part: row.reason for row in node.read().missing}
     assert "requests of 1 containers" in missing["alignments"]
@@ -133,3 +134,17 @@ def test_an_owner_below_the_quota_of_a_pod_with_a_budget(node: Node, *, pod_set:
     owner, sharer = claim(reading, "db/main"), claim(reading, "db/helper")
     assert [owner.isolation, owner.quota_us, owner.pod_quota_us] == [Isolation.CONTAINER, -1, 300_000]
     assert [sharer.isolation, sharer.quota_us] == [Isolation.POD if pod_set else Isolation.HOST, 300_000]
+
+
+def test_a_resize_under_way_promises_neither_quota(node: Node) -> None:
+    """From the moment at which it is allocated until the kubelet says that it is in force."""
+    more = {"limits": {"cpu": "700m", "memory": "64Mi"}, "requests": SHARER["requests"]}
+    quotas = []
+    for now, then in ((SHARER, SHARER), (SHARER, more), (more, more)):
+        allocates(node, {"u-web": {"app": now}})
+        (node.root / STATES / "allocated_pods_state").rename(node.root / STATES / "actuated_pods_state")
+        allocates(node, {"u-web": {"app": then}})
+        found = claim(node.read(), "web/app")
+        quotas.append(found.quota_us)
+        assert found.shares == 204
+    assert quotas == [50_000, None, 70_000]
