@@ -122,6 +122,7 @@ class NodeReading:
     :param allocated_pods: text of ``allocated_pods_state``: resources that the kubelet has allocated to containers.
     :param actuated_pods: text of ``actuated_pods_state``: those that the kubelet has put into force.
     :param log_names: container id to (pod uid, pod namespace, pod name, container name), by the kubelet's log symlinks.
+    :param kubelet_version: ``v1.36.2``; empty: not said.
     :param sysfs: lines ``PATH: VALUE``. :param online: the kernel's list of CPUs that are online.
     :param read_at_s: wall-clock second at which a part was read, where that is known.
     """
@@ -144,6 +145,7 @@ class NodeReading:
     online: str | None = None
     node_bytes: dict[int, int] | None = None
     metrics: str | None = None
+    kubelet_version: str = ""
     runtime_name: str = ""
     runtime_version: str = ""
     read_at_s: dict[str, float] = field(default_factory=dict)

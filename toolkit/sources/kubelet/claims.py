@@ -28,7 +28,7 @@ from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.owners import Owners
 from toolkit.sources.kubelet.parents import class_of, parent_claims
 from toolkit.sources.kubelet.requests import requested
-from toolkit.sources.kubelet.settings import Settings, settings
+from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, merged_tree, place_of, root_of, subjects
 
@@ -45,6 +45,7 @@ COSTS = {
     "threads": "thread masks are not known",
     "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
     "alignments": "what the options promise about cores and NUMA nodes is not known",
+    "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
     "parents": "nothing is promised about the cgroups of pods and QoS classes",
 }
 
@@ -113,6 +114,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     ]
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
+        ("version", other_version(reading.kubelet_version)),
         ("reserved_cpus", known.reserved_problem),
         ("alignments", maker.unaligned or maker.unasked(promises)),
         ("parents", "" if maker.pods or known.problem or not own else "no request of a pod is known"),

@@ -90,6 +90,8 @@ class KubeletSource:
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run."""
         self._signs: tuple[Path, ...] = ()
+        self._version = ""
+        """The kubelet's, by its metrics, which are not read each time."""
         self._sysfs: str | None = None
         self._online: str | None = None
         """The machine, which says what the options promise; read again when other CPUs are online."""
@@ -108,6 +110,8 @@ class KubeletSource:
         node = LiveNode(self._places, light=True, metrics=due, known=self._statuses)
         reading = self._reading_of(node.files_of_all(DEADLINE_S))
         self._signs = self._places_to_watch(node.kubelet_root, reading)
+        self._version = reading.kubelet_version or self._version
+        reading = replace(reading, kubelet_version=self._version)
         known = settings(reading)
         wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
         if known.config.cpu_manager_policy == STATIC and self._online != reading.online:

@@ -14,6 +14,7 @@ from tests.unit.toolkit.sources.edited import (
     asked,
     capture,
     configure,
+    document,
     failed,
     part,
     place,
@@ -131,3 +132,21 @@ def test_a_quota_marks_who_shares_the_cpus_of_his_pod(entries: dict[str, str], l
     assert {name: found[f"plr-node1/{name}"]["isolation"] for name in level} == level
     assert [found[f"plr-node1/{name}"]["quota_us"] for name in ("main", "helper")] == [-1, 400_000]
     assert not [key for key in failed(files) if key[0] == "applied"]
+
+
+@pytest.mark.parametrize(
+    ("version", "exempt"), [("v1.32.2", False), ("v1.33.0", True), ("v1.36.2", True), ("v0.0.0-master+abc", True)]
+)
+def test_kubelets_before_v1_33_give_owners_a_quota(version: str, *, exempt: bool) -> None:
+    """They do not know the gate DisableCPUQuotaWithExclusiveCPUs, which later ones have on by default."""
+    files = capture("A-3")
+    files["metrics_managers.txt"] += f'kubernetes_build_info{{git_version="{version}",minor="x"}} 1\n'.encode()
+    row = rows(files)["g1-node1/main"]
+    asked_quota(files, row, 100_000)
+    names = ("g1-node1/main", "g1-node1/(pod)")
+    for path in (row["id"], f"pod{row['pod_uid']}"):
+        control(files, path, "cpu.cfs_quota_us", "100000")
+    assert {rows(files)[name]["quota_us"] for name in names} == {-1 if exempt else 100_000}
+    assert {subject for rule, subject in failed(files) if rule == "applied"} == (set(names) if exempt else set())
+    named = [row for row in document(files)["missing"] if row["part"] == "version"]
+    assert bool(named) == (version != "v1.36.2")

@@ -16,6 +16,7 @@ from toolkit.model.claims import Alignment, Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet import modelled
 from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 
@@ -148,3 +149,11 @@ def test_a_resize_under_way_promises_neither_quota(node: Node) -> None:
         quotas.append(found.quota_us)
         assert found.shares == 204
     assert quotas == [50_000, None, 70_000]
+
+
+def test_the_version_is_remembered_between_two_readings_of_the_metrics(node: Node) -> None:
+    """A kubelet of v1.32 gives an owner the quota that he asks for: at readings without its metrics, too."""
+    write(node.root, "metrics.txt", 'kubernetes_build_info{git_version="v1.32.2"} 1\n')
+    places = Places(root=node.root, cri=f"unix://{node.root}/c.sock", metrics=str(node.root / "metrics.txt"))
+    node.source = KubeletSource(places)
+    assert [claim(node.read(), "db/main").quota_us for _ in range(2)] == [200_000, 200_000]
