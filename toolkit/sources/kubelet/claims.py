@@ -19,6 +19,7 @@ from toolkit.allocation.topology.manager import NONE
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
@@ -143,7 +144,7 @@ class _Maker:
         lesser: frozenset[str],
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
-        asked_for = requested(reading)
+        asked_for = requested(reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES])
         self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.node: Node | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -42,8 +42,11 @@ class Requested:
     partial: frozenset[str] = frozenset()
 
 
-def requested(reading: NodeReading) -> Requested:
-    """Return what is known of the pods' requests; a document that cannot be read is left out."""
+def requested(reading: NodeReading, *, budgets: bool = True) -> Requested:
+    """Return what is known of the pods' requests; a document that cannot be read is left out.
+
+    :param budgets: feature gate ``PodLevelResources``. A kubelet without it does not look at a pod's own resources.
+    """
     allocated, now = allocations(reading), actuated(reading)
     listed, named = pod_documents(reading), _manifests(reading, allocated_names(reading))
     pods, in_force, partial = {}, {}, set()
@@ -63,7 +66,13 @@ def requested(reading: NodeReading) -> Requested:
         old = None if before is None else _pod(_with(manifest, before)) if manifest else _bare(uid, json.dumps(before))
         if old is not None:
             in_force[uid] = old
+    if not budgets:
+        pods, in_force = _without_budgets(pods), _without_budgets(in_force)
     return Requested(pods=pods, in_force=in_force, partial=frozenset(partial))
+
+
+def _without_budgets(pods: dict[str, Pod]) -> dict[str, Pod]:
+    return {uid: replace(pod, resources=None) for uid, pod in pods.items()}
 
 
 def _before(allocated: dict[str, Any] | None, now: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -80,6 +80,18 @@ def test_a_pod_with_a_budget_that_nobody_manages_keeps_its_quotas(gate: str) -> 
     assert all("quota" in found["applied", name] for name in PLR)
 
 
+def test_without_its_gate_a_budget_is_not_looked_at() -> None:
+    """A kubelet without PodLevelResources limits containers by their own resources, and a pod by these."""
+    files = capture("B2-3")
+    names = [f"plr-shared-node1/{name}" for name in ("a", "b", "(pod)")]
+    assert {rows(files)[name]["quota_us"] for name in names} == {200_000}
+    off = "  PodLevelResources: false\n  InPlacePodLevelResourcesVerticalScaling: false\n"
+    configure(files, "  PodLevelResources: true\n", off)
+    configure(files, MANAGERS, "")
+    assert {rows(files)[name]["quota_us"] for name in names} == {-1}
+    assert [rows(files)[name]["shares"] for name in names] == [2, 102, 102]
+
+
 def test_who_is_below_a_lesser_class_owns_nothing() -> None:
     """Allocations lack init containers, whose missing requests make a pod Burstable; its cgroup shows that it is."""
     files = capture("D-4")
