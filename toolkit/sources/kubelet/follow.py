@@ -27,7 +27,6 @@ from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
-from toolkit.sources.kubelet.followed_claims import claims_above, followed
 from toolkit.sources.kubelet.followed_words import states, views
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
@@ -136,7 +135,7 @@ class KubeletSource:
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
-        beside = claims_above(found.claims, claims)
+        beside = [_followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks]
         self._remember(node, running)
         self._late = {name: late for name, late in self._late.items() if any(name == one.name for one in claims)}
         return SourceReading(
@@ -204,7 +203,7 @@ class KubeletSource:
         self, promise: Promise, claim: Claim, freed: CpuSet, found: NodeClaims, now_ns: int
     ) -> tuple[Claim, CpuSet]:
         """Return what holds now, and what of it must be given back."""
-        claim = followed(claim)
+        claim = _followed(claim)
         state, asked = promise.state, asked_of(promise)
         if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
             return claim, CpuSet()
@@ -273,6 +272,11 @@ def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
         replace(promise, claim=replace(promise.claim, name=name)) if promise.claim and count[name] == 1 else promise
         for promise, name in zip(running, plain, strict=True)
     )
+
+
+def _followed(claim: Claim) -> Claim:
+    """Nobody says that the pods of a node compete all the time. Limits that a resize changes are known too late."""
+    return replace(claim, contended=False, memory_bytes=None, hugepages=())
 
 
 def _key(promise: Promise) -> tuple[str, str]:
