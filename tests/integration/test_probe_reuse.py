@@ -28,7 +28,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome
 from toolkit.session import observe
-from toolkit.session.canary import alive
+from toolkit.session.canary import fit
 from toolkit.session.engine import watched
 from toolkit.session.prepared import prepared
 from validators.credibility.trust import PLANTED_SKEW_RATIO, PLANTED_SKEW_SWITCHES
@@ -254,7 +254,7 @@ def test_a_dead_canary_is_replaced() -> None:
             assert same is first
         for pid in pids:
             os.kill(pid, 9)
-        wait_for(lambda: not alive(first), "both are gone")
+        wait_for(lambda: not fit(first, Path("/")), "both are gone")
         with kept.canaries(claims, ONLINE, escape=False) as second:
             assert second is not first
-            assert alive(second)
+            assert fit(second, Path("/"))

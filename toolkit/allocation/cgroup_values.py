@@ -1,7 +1,7 @@
 """CPU requests and limits as cgroup values: what the kubelet computes.
 
 Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. What drivers and runtimes make of them is
-:mod:`toolkit.model.cpu_units`. Source: ``docs/facts.md`` (K-quota, K-shares, K-pod).
+:mod:`toolkit.model.cpu_units`. Source: ``docs/facts.md`` (K-quota, K-shares, K-pod, K-overhead).
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def container_values(pod: Pod, container: Container, config: NodeConfig, *, quot
 def pod_values(pod: Pod, config: NodeConfig, *, quota_disabled: bool) -> CpuValues:
     """Return the values of the pod's cgroup.
 
-    A Burstable pod is limited only if every container is, or its budget says so.
+    A Burstable pod is limited only if every container is, or its budget says so. A RuntimeClass's overhead comes on top
+    of what is requested, and of a limit, but is none by itself.
     """
     requests, limits = aggregate(pod), aggregate(pod, limits=True)
     declared = {name: all(c.limit(name) for c in pod.containers) for name in (CPU, MEMORY)}
@@ -68,6 +69,8 @@ def pod_values(pod: Pod, config: NodeConfig, *, quota_disabled: bool) -> CpuValu
         requests = {**requests, **pod.resources.requests}
         limits = {**limits, **pod.resources.limits}
         declared = {name: declared[name] or bool(pod.resources.limits.get(name)) for name in declared}
+    requests = {**requests, **{name: requests.get(name, ZERO) + amount for name, amount in pod.overhead.items()}}
+    limits = {name: amount + pod.overhead.get(name, ZERO) if amount else amount for name, amount in limits.items()}
     if pod.qos_class is QosClass.BEST_EFFORT:
         return CpuValues(
             quota_us=NO_QUOTA, period_us=config.cpu_cfs_quota_period_us, shares=MIN_SHARES, memory_bytes=None

@@ -122,7 +122,9 @@ class NodeReading:
     :param containers: containers and sandboxes of the runtime.
     :param pods: pod documents (``kind: Pod`` with status), as the kubelet's ``/pods`` lists them.
     :param allocated_pods: text of ``allocated_pods_state``: resources that the kubelet has allocated to containers.
+    :param actuated_pods: text of ``actuated_pods_state``: those that the kubelet has put into force.
     :param log_names: container id to (pod uid, pod namespace, pod name, container name), by the kubelet's log symlinks.
+    :param kubelet_version: ``v1.36.2``; empty: not said.
     :param sysfs: lines ``PATH: VALUE``. :param online: the kernel's list of CPUs that are online.
     :param read_at_s: wall-clock second at which a part was read, where that is known.
     """
@@ -135,6 +137,7 @@ class NodeReading:
     pods: tuple[dict[str, object], ...] | None = None
     static_pods: tuple[NamedText, ...] = ()
     allocated_pods: str | None = None
+    actuated_pods: str | None = None
     pod_resources: tuple[PodResourcesContainer, ...] | None = None
     allocatable_cpus: tuple[int, ...] | None = None
     cgroups: CgroupHierarchies | None = None
@@ -144,6 +147,7 @@ class NodeReading:
     online: str | None = None
     node_bytes: dict[int, int] | None = None
     metrics: str | None = None
+    kubelet_version: str = ""
     runtime_name: str = ""
     runtime_version: str = ""
     read_at_s: dict[str, float] = field(default_factory=dict)

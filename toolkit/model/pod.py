@@ -2,7 +2,7 @@
 
 Not a whole v1.Pod: of a manifest everything that no resource manager looks at is skipped by the reader
 (:mod:`toolkit.model.pod_reader`). Source: ``docs/specification.md`` ("Policies for assigning CPUs to Pods"), KEP-753
-(sidecars), KEP-2837 (pod-level resources), KEP-5526 ("Guaranteed Container").
+(sidecars), KEP-688 (overhead), KEP-2837 (pod-level resources), KEP-5526 ("Guaranteed Container").
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class Pod:
     the order in which the kubelet allocates.
 
     :param resources: the pod-level budget, where the manifest has one.
+    :param overhead: what its RuntimeClass needs beside the containers; it changes nobody's QoS class.
     :param invalid: why the API server would not take the pod; empty if it would, or if nobody asked.
     """
 
@@ -98,6 +99,7 @@ class Pod:
     containers: tuple[Container, ...]
     namespace: str = "default"
     resources: Resources | None = None
+    overhead: ResourceList = field(default_factory=dict)
     invalid: str = ""
     qos_class: QosClass = field(init=False)
     pod_level: bool = field(init=False)

@@ -132,6 +132,7 @@ class _Spec(Part):
     init_containers: _Containers = Field(default_factory=list)
     containers: Annotated[_Containers, AfterValidator(_some)] = needed()
     resources: _Budget = None
+    overhead: Amounts = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_once(self) -> _Spec:
@@ -150,6 +151,7 @@ class _Spec(Part):
                 *(container.container(ContainerRole.APP) for container in self.containers),
             ),
             resources=None if self.resources is None else self.resources.resources(),
+            overhead=self.overhead,
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
+from probes.cgroups.bandwidth import lineage
 from probes.readings import Frame
 from toolkit.errors import InputError, PinproofError
 from toolkit.model.claims import Claim, ClaimSet
@@ -107,7 +108,9 @@ class Follower:
         return self._now
 
     def _publish(self) -> None:
-        self._now = replace(self._base, claims=(*self._present.values(), *self._beside))
+        above = {level for claim in self._present.values() for level in lineage(claim.cgroup)}  # all that is read
+        beside = (claim for claim in self._beside if claim.cgroup in above)
+        self._now = replace(self._base, claims=(*self._present.values(), *beside))
 
     def word(self, frame: Frame) -> NodeWord:
         """Return what the source said during a window. May be called by any thread."""

@@ -1,26 +1,37 @@
-"""``allocated_pods_state``: the resources that the kubelet has allocated to the containers of each pod.
+"""``allocated_pods_state``: the resources that the kubelet has allocated to the containers of each pod, and of the same
+form ``actuated_pods_state``: those that it has put into force. Between the two is a resize that is under way.
 
 It makes none for ephemeral containers, nor for init containers that end.
-Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``).
+Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``, ``SetActuatedResources``).
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.json_parts import load, mapping, text
 
-FILE = "allocated_pods_state"
+FILE, ACTUATED = "allocated_pods_state", "actuated_pods_state"
 
 
 def allocations(reading: NodeReading) -> dict[str, dict[str, Any]]:
     """Return the kubelet's entries by UID: ``ContainerResources`` and ``PodLevelResources``."""
-    if reading.allocated_pods is None:
-        return {}
+    return {} if reading.allocated_pods is None else _entries(reading.allocated_pods)
+
+
+def actuated(reading: NodeReading) -> dict[str, dict[str, Any]]:
+    """Return the same of what is in force; a container that was never started has none."""
+    return {} if reading.actuated_pods is None else _entries(reading.actuated_pods)
+
+
+@lru_cache(4)
+def _entries(state: str) -> dict[str, dict[str, Any]]:
+    """Read a file once for all who ask for it, and for all readings in which it says the same: nobody changes it."""
     try:
-        outer = mapping(load(reading.allocated_pods.encode("utf-8", "replace"), FILE))
+        outer = mapping(load(state.encode("utf-8", "replace"), FILE))
         data = load(text(outer.get("data")).encode(), FILE) if "data" in outer else outer
     except InputError:
         return {}

@@ -20,6 +20,7 @@ from toolkit.sources.kubelet import runtime_json
 from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
 from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.json_parts import items, load, mapping, number, text, texts
+from toolkit.sources.kubelet.metrics_text import kubelet_version
 
 _NODE_TOTAL = re.compile(
     r"^/sys/devices/system/node/node(\d{1,4})/meminfo: Node \d{1,4} MemTotal: +(\d{1,15}) kB(?: \||$)", re.MULTILINE
@@ -75,6 +76,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         runtime, problem = runtime_json.listed(containers), ""
     if problem:
         missing.append(MissingPart(part="containers", reason=problem))
+    metrics = _text(files, "metrics_managers.txt")
     reading = NodeReading(
         config=_config(files, texts(about.get("paths"))),
         kubelet_flags=_flags(files),
@@ -84,6 +86,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         pods=None if pods is None else tuple(mapping(item) for item in items(mapping(pods).get("items"))),
         static_pods=_texts_below(files, ("kubelet/pods/", "kubelet/manifests/")),
         allocated_pods=_text(files, "kubelet/allocated_pods_state"),
+        actuated_pods=_text(files, "kubelet/actuated_pods_state"),
         pod_resources=None if listed is None else runtime_json.pod_resources(listed),
         allocatable_cpus=None if allocatable is None else runtime_json.cpu_ids(allocatable),
         cgroups=groups,
@@ -92,7 +95,8 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         sysfs=sysfs,
         node_bytes=_node_bytes(sysfs),
         online=_sysfs_value(sysfs, "/sys/devices/system/cpu/online"),
-        metrics=_text(files, "metrics_managers.txt"),
+        metrics=metrics,
+        kubelet_version=kubelet_version(metrics),
         runtime_name=text(version.get("runtimeName")),
         runtime_version=text(version.get("runtimeVersion")),
         read_at_s={k: float(v) for k, v in mapping(times).items() if isinstance(v, int | float)},

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, pod_values
+from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
-from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import hugepage_limits
 from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
-from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
+from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
-from toolkit.model.pod import Container, Pod
+from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet.asked import agreed, asked_of, taken
 from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
-from toolkit.sources.kubelet.parents import parent_claims
+from toolkit.sources.kubelet.owners import Owners
+from toolkit.sources.kubelet.parents import class_of, parent_claims
 from toolkit.sources.kubelet.pod_paths import place_of, pods_root
 from toolkit.sources.kubelet.requests import requested
-from toolkit.sources.kubelet.settings import Settings, settings
+from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, merged_tree, subjects
 
@@ -47,6 +48,8 @@ COSTS = {
     "threads": "thread masks are not known",
     "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
     "alignments": "what the options promise about cores and NUMA nodes is not known",
+    "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
+    "parents": "nothing is promised about the cgroups of pods and QoS classes",
 }
 
 
@@ -91,8 +94,10 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     known = with_reserved(settings(reading), reading)
     cpu = None if reading.cpu_state is None else named(cpu_state_file(reading.cpu_state), reading)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
-    maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory)
-    promises = tuple(maker.promise(subject) for subject in subjects(reading))
+    found = subjects(reading)
+    lesser = frozenset(one.pod_uid for one in found if class_of("/".join(one.cgroup.split("/")[:-2])))
+    maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory, lesser)
+    promises = tuple(maker.promise(subject) for subject in found)
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
     paths = [*sorted(merged_tree(reading)), *(promise.subject.cgroup for promise in promises)]
     root = pods_root(paths)
@@ -110,8 +115,10 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     missing += lasting(reading, [promise.subject for promise in promises])
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
+        ("version", other_version(reading.kubelet_version)),
         ("reserved_cpus", known.reserved_problem),
-        ("alignments", maker.unaligned),
+        ("alignments", maker.unaligned or maker.unasked(promises)),
+        ("parents", "" if maker.pods or known.problem or not own else "no request of a pod is known"),
         ("cpu_state", _problem(cpu)),
         ("memory_state", _problem(memory)),
     ):
@@ -129,43 +136,59 @@ def _problem(file: CpuStateFile | MemoryStateFile | None) -> str:
 
 class _Maker:
     def __init__(
-        self, reading: NodeReading, known: Settings, cpu: CpuStateFile | None, memory: MemoryStateFile | None
+        self,
+        reading: NodeReading,
+        known: Settings,
+        cpu: CpuStateFile | None,
+        memory: MemoryStateFile | None,
+        lesser: frozenset[str],
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
-        self.static = known.config.cpu_manager_policy == "static"
-        self.owners_known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
-        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known. A file that
-        says nothing is that of a manager that has not started yet."""
-        asked_for = requested(reading)
-        self.pods, self.partial = asked_for.pods, asked_for.partial
+        asked_for = requested(reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES])
+        self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
+        self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.node: Node | None = None
         self.unaligned = ""
-        if self.pods and self.static and not known.problem:
+        if self.pods and self.owners.static and not known.problem:
             node = modelled_node(reading, known.config)
             if isinstance(node, Node):
                 self.node = node
-            elif known.config.cpu_manager_policy_options or known.config.topology_manager_policy != NONE:
+            elif self._options:
                 self.unaligned = node
-        self.entries = {(entry.pod_uid, entry.container): entry.cpus for entry in (cpu.entries if cpu else ())}
-        self.pod_sets = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
+
+    @property
+    def _options(self) -> bool:
+        """Whether the configuration may promise where CPUs lie."""
+        config = self.known.config
+        return bool(config.cpu_manager_policy_options) or config.topology_manager_policy != NONE
+
+    def unasked(self, promises: tuple[Promise, ...]) -> str:
+        """Say of how many owners of CPUs the requests are not known: the options may promise them something."""
+        if self.known.problem or not self._options:
+            return ""
+        owners = [p.subject for p in promises if p.in_state and p.claim is not None]
+        count = sum(self.owners.requested(one.pod_uid, one.container)[1] is None for one in owners)
+        return f"the requests of {count} containers with CPUs of their own are not known" if count else ""
 
     def promise(self, subject: Subject) -> Promise:
         workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
         key = (subject.pod_uid, subject.container)
-        if subject.kind is SubjectKind.EPHEMERAL and (key in self.entries or self._requested(*key)[1] is not None):
+        if subject.kind is SubjectKind.EPHEMERAL and (
+            key in self.owners.entries or self.owners.requested(*key)[1] is not None
+        ):
             # An init container that ends has no allocation either.
             subject = replace(subject, kind=SubjectKind.CONTAINER)
-        in_state = workload and key in self.entries
+        in_state = workload and key in self.owners.entries
         state = None
         if workload and self.cpu is not None and self.cpu.policy == "static":
-            state = parsed(self.entries[key] if in_state else self.cpu.default)
+            state = parsed(self.owners.entries[key] if in_state else self.cpu.default)
         mems = self._mems(key) if workload else None
         return Promise(
             subject=subject,
             claim=self._claim(subject, state, mems, in_state) if not subject.gone else None,
             state=state,
             in_state=in_state,
-            pod_cpus=parsed(self.pod_sets[subject.pod_uid]) if subject.pod_uid in self.pod_sets else None,
+            pod_cpus=parsed(self.owners.pod_sets[subject.pod_uid]) if subject.pod_uid in self.owners.pod_sets else None,
             state_mems=mems,
         )
 
@@ -173,38 +196,18 @@ class _Maker:
         rows = [row for row in (self.memory.entries if self.memory else ()) if (row.pod_uid, row.container) == key]
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
-    def _isolation(self, uid: str, name: str) -> Isolation:
-        if (uid, name) not in self.entries:
-            return Isolation.HOST
-        if uid not in self.pod_sets:
-            return Isolation.CONTAINER
-        pod, container = self._requested(uid, name)
-        if pod is not None and container is not None:
-            return Isolation.CONTAINER if self._asks_for_own(pod, container) else Isolation.POD
-        same = [key for key, cpus in self.entries.items() if key[0] == uid]
-        cpus = self.entries[uid, name]
-        return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER
-
-    def _requested(self, uid: str, name: str) -> tuple[Pod | None, Container | None]:
-        pod = self.pods.get(uid)
-        return pod, next((c for c in pod.containers if c.name == name), None) if pod else None
-
-    def _asks_for_own(self, pod: Pod, container: Container) -> bool:
-        gates = self.known.config.feature_gates
-        return bool(exclusive_cpus(pod, container, pod_level_managers=gates.pod_level_managers))
-
-    def _quota_known(self, uid: str, pod: Pod, container: Container) -> bool:
-        """Whether a quota can be promised: a container that asks for CPUs of its own has none once it has got them,
-        and keeps them when the state file forgets it.
-        """
-        forgotten = self.static and (uid, container.name) not in self.entries and self._asks_for_own(pod, container)
-        return self.owners_known and not forgotten
-
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
-        isolation = self._isolation(subject.pod_uid, subject.container) if in_state else Isolation.HOST
+        asked = asked_of(subject)
+        isolation = Isolation.HOST
+        if in_state:
+            isolation = self.owners.isolation(subject.pod_uid, subject.container, asked.quota_us)
         values = self._values(subject, isolation)
-        pod, container = self._requested(subject.pod_uid, subject.container)
+        pod, container = self.owners.requested(subject.pod_uid, subject.container)
         asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
+        pod_quota_us = None
+        if pod is not None and pod.pod_level and isolation is Isolation.CONTAINER and not self.known.problem:
+            # Whoever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
+            pod_quota_us = self._pod_values(subject.pod_uid, pod).quota_us
         aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
         return replace(
             bare_claim(subject),
@@ -213,6 +216,7 @@ class _Maker:
             mems=mems,
             quota_us=values.quota_us,
             period_us=values.period_us or 100_000,
+            pod_quota_us=pod_quota_us,
             shares=values.shares,
             memory_bytes=values.memory_bytes,
             hugepages=hugepage_limits(container) if container is not None else (),
@@ -224,17 +228,21 @@ class _Maker:
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
             return Asked()
-        pod, container = self._requested(subject.pod_uid, subject.container)
+        pod, container = self.owners.requested(subject.pod_uid, subject.container)
         if pod is not None and container is not None and not self.known.problem:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
-            values = container_values(pod, container, self.known.config, quota_disabled=disabled)
-            return Asked(
-                quota_us=values.quota_us if self._quota_known(subject.pod_uid, pod, container) else None,
-                period_us=values.period_us,
-                shares=values.shares,
-                memory_bytes=values.memory_bytes,
+            before = self.in_force.get(subject.pod_uid)
+            old = before.container(container.name) if before is not None else None
+            values = agreed(
+                container_values(pod, container, self.known.config, quota_disabled=disabled),
+                container_values(before, old, self.known.config, quota_disabled=disabled) if before and old else None,
             )
-        return _taken((subject.runtime.asked if subject.runtime else None) or Asked())
+            known = self.owners.quota_known(subject.pod_uid, pod, container)
+            return values if known else replace(values, quota_us=None)
+        asked = taken(asked_of(subject))
+        # An owner has no quota, whatever was asked for it.
+        owner = not self.known.problem and container_quota_disabled(isolation, self.known.config.feature_gates)
+        return replace(asked, quota_us=NO_QUOTA) if owner else asked
 
     def parent_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
@@ -253,8 +261,10 @@ class _Maker:
             mine = [p for p in promises if p.subject.pod_uid == place.pod_uid and p.claim is not None]
             if not mine:
                 continue
-            values = self._pod_values(place.pod_uid, pod)
-            known = all(self._quota_known(place.pod_uid, pod, one) for one in pod.containers)
+            before = self.in_force.get(place.pod_uid)
+            old = None if before is None else self._pod_values(place.pod_uid, before)
+            values = agreed(self._pod_values(place.pod_uid, pod), old)
+            known = all(self.owners.quota_known(place.pod_uid, pod, one) for one in pod.containers)
             plain = mine[0].subject.pod
             name = pod_claim_name(plain)
             if name in found or all(p.subject.life for p in mine):
@@ -267,7 +277,7 @@ class _Maker:
                 container="(pod)",
                 kind=SubjectKind.POD,
                 quota_us=values.quota_us if known else None,
-                period_us=values.period_us,
+                period_us=values.period_us or 100_000,
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
             )
@@ -275,20 +285,9 @@ class _Maker:
 
     def _pod_values(self, uid: str, pod: Pod) -> CpuValues:
         """Of all its containers, those too that do not run now: what they own they keep."""
-        isolations = [self._isolation(uid, container.name) for container in pod.containers]
+        isolations = [self.owners.isolation(uid, container.name) for container in pod.containers]
         disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
         return pod_values(pod, self.known.config, quota_disabled=disabled)
-
-
-def _taken(asked: Asked) -> Asked:
-    """Return of what the runtime was asked for what a kernel takes: of the rest nothing was promised."""
-    quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
-    period = asked.period_us if asked.period_us and asked.period_us > 0 else None
-    if quota is not None and quota != -1 and not (quota >= MIN_QUOTA_US and 1000 <= (period or 100_000) <= 1_000_000):
-        quota = None
-    shares = asked.shares if asked.shares is not None and MIN_SHARES <= asked.shares <= MAX_SHARES else None
-    memory = asked.memory_bytes if asked.memory_bytes is not None and asked.memory_bytes > 0 else None
-    return Asked(quota_us=quota, period_us=period, shares=shares, memory_bytes=memory)
 
 
 def parsed(cpus: str) -> CpuSet | None:

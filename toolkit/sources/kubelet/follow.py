@@ -33,7 +33,7 @@ from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
 from toolkit.sources.kubelet.lost import Lost, lost
-from toolkit.sources.kubelet.modelled import reserves_an_amount
+from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.settings import settings
@@ -90,8 +90,11 @@ class KubeletSource:
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run."""
         self._signs: tuple[Path, ...] = ()
+        self._version = ""
+        """The kubelet's, by its metrics, which are not read each time."""
         self._sysfs: str | None = None
-        """The machine, read once where it says which CPUs are reserved."""
+        self._online: str | None = None
+        """The machine, which says what the options promise; read again when other CPUs are online."""
 
     def read(self) -> SourceReading:
         """Read state files, configuration, runtime and cgroups; not the threads."""
@@ -107,9 +110,12 @@ class KubeletSource:
         node = LiveNode(self._places, light=True, metrics=due, known=self._statuses)
         reading = self._reading_of(node.files_of_all(DEADLINE_S))
         self._signs = self._places_to_watch(node.kubelet_root, reading)
+        self._version = reading.kubelet_version or self._version
+        reading = replace(reading, kubelet_version=self._version)
         known = settings(reading)
         wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
-        if self._sysfs is None and reserves_an_amount(known):
+        if known.config.cpu_manager_policy == STATIC and self._online != reading.online:
+            self._online = reading.online
             self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
         reading = replace(
             reading,
@@ -131,7 +137,7 @@ class KubeletSource:
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
-        beside = [claim for claim in found.claims.claims if not claim.kind.carries_tasks]
+        beside = [_followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks]
         self._remember(node, running)
         self._late = {name: late for name, late in self._late.items() if any(name == one.name for one in claims)}
         return SourceReading(
@@ -193,8 +199,7 @@ class KubeletSource:
         self, promise: Promise, claim: Claim, freed: CpuSet, found: NodeClaims, now_ns: int
     ) -> tuple[Claim, CpuSet]:
         """Return what holds now, and what of it must be given back."""
-        # Nobody says that the pods of a node compete all the time. Limits that a resize changes are known too late.
-        claim = replace(claim, contended=False, memory_bytes=None, hugepages=())
+        claim = _followed(claim)
         state, asked = promise.state, asked_of(promise)
         if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
             return claim, CpuSet()
@@ -263,6 +268,11 @@ def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
         replace(promise, claim=replace(promise.claim, name=name)) if promise.claim and count[name] == 1 else promise
         for promise, name in zip(running, plain, strict=True)
     )
+
+
+def _followed(claim: Claim) -> Claim:
+    """Nobody says that the pods of a node compete all the time. Limits that a resize changes are known too late."""
+    return replace(claim, contended=False, memory_bytes=None, hugepages=())
 
 
 def _key(promise: Promise) -> tuple[str, str]:

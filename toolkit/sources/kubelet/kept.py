@@ -6,6 +6,7 @@ Source: Kubernetes API reference, Pod v1; KubeletConfiguration v1beta1, ``static
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -73,8 +74,9 @@ def _long(value: object) -> bool:
     return isinstance(value, str) and len(value) > MAX_TEXT
 
 
+@lru_cache(256)
 def manifest(data: bytes, where: str) -> str:
-    """Keep of a static pod names and resources.
+    """Keep of a static pod names and resources. Who follows a node reads the same files again and again.
 
     :raises InputError: it is no such document; the message quotes nothing of it.
     """

@@ -50,8 +50,8 @@ def node_files(places: Places, deadline_s: float = DEADLINE_S) -> dict[str, byte
 class LiveNode:
     """One reading in the making: files, where they were, when they were read, what is missing.
 
-    :param light: leave out what claims that are followed do not need: threads and static pods, control files but those
-        of cpusets, and of the machine everything but which CPUs are online.
+    :param light: leave out what claims that are followed do not need: threads, control files but those of cpusets, and
+        of the machine everything but which CPUs are online.
     :param metrics: whether the kubelet's own metrics are read, where it is known how.
     :param known: by container id: the runtime's statuses of before, which are not asked for again.
     """
@@ -84,8 +84,7 @@ class LiveNode:
             name = f"{part}_manager_state"
             self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
         self._metrics()
-        if not self.light:
-            self._allocated()
+        self._allocated()
         self._at("cgroup_read")
         root = places.cgroup_root or places.below(CGROUP_ROOT)
         cgroups = live_files.cgroup_files(root, only_cpusets=self.light)
@@ -100,8 +99,7 @@ class LiveNode:
             self._miss("cgroups", reason)
             self._miss("threads", reason)
         self._configuration()
-        if not self.light:
-            self._manifests()
+        self._manifests()
         self._at("sockets_read")
         self._sockets(deadline_s)
         self._miss("pods", "the kubelet's /pods was not read")
@@ -127,11 +125,15 @@ class LiveNode:
         return data
 
     def _allocated(self) -> None:
-        """Take what the kubelet has allocated to containers; older ones have no such file."""
-        path, name = self.kubelet_root / allocated.FILE, f"kubelet/{allocated.FILE}"
-        data, _ = live_files.read_bytes(self.places.target(path))
-        if data is not None:
-            self.files[name], self.paths[name] = data, self.places.of_node(path)
+        """Take what the kubelet has allocated to containers, and what of it is in force; older ones have no such files.
+
+        In this order: what is allocated between the two readings is in force in neither.
+        """
+        for file in (allocated.ACTUATED, allocated.FILE):
+            path, name = self.kubelet_root / file, f"kubelet/{file}"
+            data, _ = live_files.read_bytes(self.places.target(path))
+            if data is not None:
+                self.files[name], self.paths[name] = data, self.places.of_node(path)
 
     def _metrics(self) -> None:
         """Take the kubelet's own gauges right after the state file was read: the two are compared."""

@@ -19,8 +19,17 @@ from toolkit.model.names import from_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import CPU
 from toolkit.sources.kubelet.modelled import captured_topology
-from toolkit.sources.kubelet.pod_paths import QOS, place_of
+from toolkit.sources.kubelet.pod_paths import QOS, place_of, root_of
 from toolkit.sources.kubelet.subjects import merged_tree
+
+BURSTABLE, BEST_EFFORT = "burstable", "besteffort"
+
+
+def class_of(path: str) -> str:
+    """Return the QoS class whose cgroup a path is; empty: none's. Guaranteed pods are in the cgroup of all pods."""
+    above, _, name = path.rstrip("/").rpartition("/")
+    found = QOS.fullmatch(name) if above and root_of(path) == above else None
+    return found[1] if found else ""
 
 
 def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | None) -> tuple[Claim, ...]:
@@ -32,17 +41,15 @@ def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | Non
     roots = {place.root for place in map(place_of, below) if place is not None}
     found = []
     for path in sorted(merged_tree(reading)):
-        *above, name = path.strip("/").split("/")
-        qos = QOS.fullmatch(name) if "/" + "/".join(above) in roots else None
-        root = path in roots
+        qos, root = class_of(path), path in roots
         if not (qos or root) or not any(one.startswith(f"{path}/") for one in below):
             continue
-        shares = MIN_SHARES if qos and qos[1] == "besteffort" else None
+        shares = MIN_SHARES if qos == BEST_EFFORT else None
         if root and node is not None and _enforced(reading, node):
             shares = milli_to_shares(node.allocatable[CPU].milli)
         found.append(
             Claim(
-                name=qos_claim_name(qos[1] if qos else "kubepods"),
+                name=qos_claim_name(qos or "kubepods"),
                 cgroup=from_text(path),
                 kind=SubjectKind.QOS,
                 quota_us=NO_QUOTA,

@@ -2,13 +2,18 @@
 that waits is not in; else from the allocations alone, else from the manifests of static pods.
 
 ``allocated_pods_state`` holds resources by pod UID and container, and not the containers' roles; a manifest has these,
-and no UID: the runtime's names join them (a static pod is called ``NAME-NODE``).
-Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``), ``pkg/kubelet/config`` (names of static pods).
+and mostly no UID: the runtime's names join them (a static pod is called ``NAME-NODE``), of pods whose UID is the hash
+that the kubelet makes for a manifest without one.
+Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``), ``pkg/kubelet/config`` (``applyDefaults``: names
+and UIDs of static pods).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import re
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
@@ -16,36 +21,69 @@ from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
-from toolkit.sources.kubelet.allocated import allocated_names, allocations
+from toolkit.sources.kubelet.allocated import actuated, allocated_names, allocations
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.subjects import pod_documents
 
 _LISTS = ("initContainers", "containers")
+_HASH = re.compile(r"[0-9a-f]{32}")
 _STATUSES = ("initContainerStatuses", "containerStatuses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
-    """Pods by every UID that they go by. :param partial: UIDs of pods whose containers' roles are not known."""
+    """Pods by every UID that they go by. :param partial: UIDs of pods whose containers' roles are not known.
+
+    :param in_force: those whose resize is under way, with what they had before it, as far as nothing else is in force.
+    """
 
     pods: dict[str, Pod] = field(default_factory=dict)
+    in_force: dict[str, Pod] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
 
 
-def requested(reading: NodeReading) -> Requested:
-    """Return what is known of the pods' requests; a document that cannot be read is left out."""
-    pods: dict[str, Pod] = {}
-    allocated = allocations(reading)
-    for uid, document in pod_documents(reading).items():
-        _add(pods, uid, _with(document, allocated.get(uid) or _in_force(document)))
-    named = _manifests(reading, allocated_names(reading))
-    partial = set()
-    for uid in (allocated.keys() | named.keys()) - pods.keys():
-        manifest = named.get(uid)
-        _add(pods, uid, _with(manifest, allocated.get(uid)) if manifest else _bare(uid, allocated[uid]))
-        if manifest is None:
+def requested(reading: NodeReading, *, budgets: bool = True) -> Requested:
+    """Return what is known of the pods' requests; a document that cannot be read is left out.
+
+    :param budgets: feature gate ``PodLevelResources``. A kubelet without it does not look at a pod's own resources.
+    """
+    allocated, now = allocations(reading), actuated(reading)
+    listed, named = pod_documents(reading), _manifests(reading, allocated_names(reading))
+    pods, in_force, partial = {}, {}, set()
+    for uid in listed.keys() | named.keys() | allocated.keys():
+        own, waiting = allocated.get(uid), _in_force(listed[uid]) if uid in listed else None
+        pod = _pod(_with(listed[uid], own or waiting)) if uid in listed else None
+        manifest = listed[uid] if pod is not None else named.get(uid)
+        if pod is None and manifest is not None:
+            pod = _pod(_with(manifest, own))
+        elif pod is None and own is not None:
+            pod = _bare(uid, json.dumps(own))
             partial.add(uid)
-    return Requested(pods=pods, partial=frozenset(partial))
+        if pod is None:
+            continue
+        pods[uid] = pod
+        before = _before(own, now.get(uid) or waiting)
+        old = None if before is None else _pod(_with(manifest, before)) if manifest else _bare(uid, json.dumps(before))
+        if old is not None:
+            in_force[uid] = old
+    if not budgets:
+        pods, in_force = _without_budgets(pods), _without_budgets(in_force)
+    return Requested(pods=pods, in_force=in_force, partial=frozenset(partial))
+
+
+def _without_budgets(pods: dict[str, Pod]) -> dict[str, Pod]:
+    return {uid: replace(pod, resources=None) for uid, pod in pods.items()}
+
+
+def _before(allocated: dict[str, Any] | None, now: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return an allocation with what is in force instead, where that differs."""
+    if allocated is None or now is None:
+        return None
+    own, other = mapping(allocated.get("ContainerResources")), mapping(now.get("ContainerResources"))
+    containers = {name: other.get(name, resources) for name, resources in own.items()}
+    whole = mapping(now.get("PodLevelResources")) or allocated.get("PodLevelResources")
+    found = {**allocated, "ContainerResources": containers, "PodLevelResources": whole}
+    return None if found == allocated else found
 
 
 def _in_force(document: dict[str, Any]) -> dict[str, Any] | None:
@@ -62,17 +100,20 @@ def _in_force(document: dict[str, Any]) -> dict[str, Any] | None:
     return {"ContainerResources": resources, "PodLevelResources": status.get("resources")}
 
 
-def _add(pods: dict[str, Pod], uid: str, document: dict[str, Any]) -> None:
+def _pod(document: dict[str, Any]) -> Pod | None:
     try:
-        pods[uid] = read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
+        return read_pod({"apiVersion": "v1", "kind": "Pod", **document}, "pods")
     except InputError:
-        return  # Its claims come from what the runtime was asked for.
+        return None  # Its claims come from what the runtime was asked for.
 
 
-def _bare(uid: str, entry: dict[str, Any]) -> dict[str, Any]:
+@lru_cache(4096)
+def _bare(uid: str, allocated: str) -> Pod | None:
+    """Read a pod of which the allocation alone is known: each one once, of the hundreds of a node that is followed."""
+    entry = mapping(json.loads(allocated))
     resources = mapping(entry.get("ContainerResources"))
     containers = [{"name": name, "resources": own} for name, own in sorted(resources.items())]
-    return {"metadata": {"name": "pod", "uid": uid}, "spec": _budget({"containers": containers}, entry)}
+    return _pod({"metadata": {"name": "pod", "uid": uid}, "spec": _budget({"containers": containers}, entry)})
 
 
 def _budget(spec: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +145,7 @@ def _manifests(reading: NodeReading, allocated: dict[str, frozenset[str]]) -> di
     documents: dict[tuple[str, str], dict[str, Any]] = {}
     for file in reading.static_pods:
         try:
-            document = mapping(parse_document(file.text, file.name)) if len(file.text) <= MAX_BYTES else {}
+            document = _parsed(file.text, file.name) if len(file.text) <= MAX_BYTES else {}
         except InputError:
             continue
         metadata = mapping(document.get("metadata"))
@@ -122,12 +163,25 @@ def _manifests(reading: NodeReading, allocated: dict[str, frozenset[str]]) -> di
             if space == namespace
             and stem
             and name.startswith(f"{stem}-")
+            and _is_made_of(uid, document)
             and allocated.get(uid, names[uid]) <= _names(document)
         ]
         if len(fitting) == 1:
             metadata = {**mapping(fitting[0].get("metadata")), "uid": uid}
             found[uid] = {**fitting[0], "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     return found
+
+
+@lru_cache(256)
+def _parsed(manifest: str, where: str) -> dict[str, Any]:
+    """Return a manifest, which nobody may change."""
+    return mapping(parse_document(manifest, where))
+
+
+def _is_made_of(uid: str, manifest: dict[str, Any]) -> bool:
+    """Whether a static pod of this manifest may go by a UID; a pod of the API server has a UUID, whatever its name."""
+    given = text(mapping(manifest.get("metadata")).get("uid"))
+    return uid == given if given else _HASH.fullmatch(uid) is not None
 
 
 def _names(document: dict[str, Any]) -> set[str]:

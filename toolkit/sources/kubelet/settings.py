@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolkit.allocation.cpu.options import strict_cpu_reservation
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.feature_gates import FeatureGates
 from toolkit.model.go_text import GoError, parse_bool
+from toolkit.model.kubelet_version import is_modelled, series_of, warning
 from toolkit.model.names import printable
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.node_reading import NodeReading
@@ -59,4 +61,23 @@ def settings(reading: NodeReading) -> Settings:
         strict = parse_bool(found.node.cpu_manager_policy_options.get(strict_cpu_reservation.OPTION.name, "false"))
     except GoError:
         strict = False  # No kubelet starts with it.
-    return Settings(config=found.node, reserved=reserved, strict=strict, reconcile_s=found.reconcile_period_s)
+    config = replace(found.node, feature_gates=_gates(found.node.feature_gates, reading.kubelet_version))
+    return Settings(config=config, reserved=reserved, strict=strict, reconcile_s=found.reconcile_period_s)
+
+
+def _gates(given: FeatureGates, version: str) -> FeatureGates:
+    """Return the gates in force: which ones are on by default depends on the version, where that is known."""
+    try:
+        series = series_of(version, "kubelet_version")
+    except InputError:
+        return given
+    # What is built from no release calls itself v0.0.0.
+    return given.of_series(series) if series[0] else given
+
+
+def other_version(version: str) -> str:
+    """Say that the model is of another version than the kubelet; nothing where it is not, or not known."""
+    try:
+        return "" if is_modelled(version, "kubelet_version") else warning(version, ())
+    except InputError:
+        return ""

@@ -10,7 +10,7 @@ import pytest
 
 from probes.options import MAX_LEVEL
 from tests.unit.toolkit.session.followed import FOR_EVER, ROOM, Node
-from toolkit.model.claims import Claim, Isolation
+from toolkit.model.claims import Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import MissingPart
 
@@ -37,6 +37,16 @@ def test_one_that_restarts_in_another_cgroup_is_the_same_subject(node: Node) -> 
     node.say(replace(node.claim("a2"), name="a"))
     assert node.observer.subjects["a"].claim.cgroup == "/a2"
     assert "a ended" not in node.lines
+
+
+def test_a_pod_in_which_nothing_is_watched_is_promised_nothing(node: Node) -> None:
+    """Its files are read as those above a claim: not where its containers are gone, or none could be watched."""
+    pod = Claim(name="p/(pod)", cgroup="/p", kind=SubjectKind.POD)
+    node.say(node.claim("a"), node.claim("p/main"), pod)
+    assert pod in node.follower.claims().claims
+    node.observer.subjects["p/main"].gone = True
+    node.say(node.claim("a"), pod)
+    assert [claim.name for claim in node.follower.claims().claims] == ["a"]
 
 
 def test_what_a_source_does_not_list_while_it_cannot_be_asked_goes_on(node: Node) -> None:

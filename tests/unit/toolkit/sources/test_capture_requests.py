@@ -15,7 +15,7 @@ from toolkit.cli.claims import command as claims_command
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 
-ALLOCATED = "kubelet/allocated_pods_state"
+ALLOCATED, ACTUATED = "kubelet/allocated_pods_state", "kubelet/actuated_pods_state"
 DEBUG = "de" * 32
 PROMISES = ("kind", "quota_us", "period_us", "shares", "memory_bytes", "isolation")
 
@@ -60,6 +60,7 @@ def test_an_allocation_wins_over_a_manifest() -> None:
                 if resources.get("limits", {}).get("cpu") == "300m":
                     resources["limits"]["cpu"] = "200m"
         state["data"] = json.dumps(data)
+    files[ACTUATED] = files[ALLOCATED]
     assert rows(files)["bu-node1/main"]["quota_us"] == 20_000
 
 
@@ -104,13 +105,15 @@ def test_a_damaged_allocation_is_none(text: str) -> None:
 
 
 def test_a_live_node_says_what_it_has_allocated(tmp_path: Path) -> None:
-    """It is read, and so captured."""
+    """And what of it is in force: both are read, and so captured."""
     root = tmp_path / "root"
     files_of(root, "unix:///nowhere")
     data = {"entries": {"u-1": {"ContainerResources": {"main": {"limits": {"cpu": "2"}}}}}}
     write(root, "var/lib/own/allocated_pods_state", json.dumps({"data": json.dumps(data), "checksum": 1}))
+    write(root, "var/lib/own/actuated_pods_state", "{}")
     reading = read_live(Places(root=root))
     assert reading.allocated_pods is not None
+    assert reading.actuated_pods == "{}"
     assert json.loads(json.loads(reading.allocated_pods)["data"]) == data
 
 
@@ -135,3 +138,76 @@ def test_a_resize_that_waits_is_not_promised(*, allocated: bool) -> None:
         del files[ALLOCATED]
     assert promises(files) == before
     assert failed(files) == {}
+
+
+OVERHEAD = {"cpu.max": "75000 100000", "cpu.weight": "18", "memory.max": str(224 << 20)}
+
+
+@pytest.mark.parametrize("plain", [None, *OVERHEAD])
+def test_the_overhead_of_a_runtime_class_is_the_pods(plain: str | None) -> None:
+    """The kubelet adds it to the requests and to the limits of the pod's cgroup; its containers have theirs."""
+    files = capture("B1-3")
+    own = rows(files)["bu-node1/(pod)"]
+    with part(files, "pods.json") as pods:
+        spec = next(pod["spec"] for pod in pods["items"] if pod["metadata"]["name"] == "bu-node1")
+        spec["overhead"] = {"cpu": "250m", "memory": "160Mi"}
+    for name, value in OVERHEAD.items():
+        if name != plain:
+            files[f"cgroup{own['cgroup']}/{name}"] = value.encode()
+    wrong = {subject for rule, subject in failed(files) if rule == "applied"}
+    assert wrong == ({"bu-node1/(pod)"} if plain else set())
+
+
+@pytest.mark.parametrize("said", ["actuated", "status", "nowhere"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_resize_under_way_promises_neither_value(said: str, *, listed: bool) -> None:
+    """What is allocated is not in force yet; what does not change is promised as before."""
+    if said == "status" and not listed:
+        return
+    files = capture("D-4")
+    with part(files, ALLOCATED) as state:
+        state["data"] = state["data"].replace(
+            '"memory":"64Mi"},"requests":{"cpu":"0"', '"memory":"32Mi"},"requests":{"cpu":"0"'
+        )
+    if said != "actuated":
+        del files[ACTUATED]
+    if said == "status":
+        with part(files, "pods.json") as pods:
+            pod = next(one for one in pods["items"] if one["metadata"]["name"] == "bu-node1")
+            pod["status"]["conditions"].append({"type": "PodResizeInProgress", "status": "True", "reason": "Error"})
+    if not listed:
+        del files["pods.json"]
+    found = rows(files)
+    names = ("bu-node1/main", "bu-node1/(pod)")
+    assert [found[name]["quota_us"] for name in names] == [30_000] * 2
+    known = said != "nowhere"
+    assert [found[name]["memory_bytes"] for name in names] == [None if known else 32 << 20] * 2
+    assert (("applied", names[0]) in failed(files)) == (not known)
+
+
+MANIFEST = """apiVersion: v1
+kind: Pod
+metadata: {name: bu, namespace: default}
+spec:
+  containers:
+  - name: main
+    resources: {limits: {cpu: 300m, memory: 64Mi}, requests: {cpu: "0", memory: 32Mi}}
+  - name: helper
+    resources: {limits: {cpu: 700m, memory: 64Mi}, requests: {cpu: 200m, memory: 32Mi}}
+"""
+HASH, OWN = "f754fadd9fb70c85b5a90565f5025c0e", "f754fadd-9fb7-4c85-b5a9-0565f5025c0e"
+
+
+@pytest.mark.parametrize(("uid", "own"), [(OWN, ""), (OWN, OWN), (HASH, "")])
+def test_a_manifest_is_that_of_a_static_pod_alone(uid: str, own: str) -> None:
+    """A static pod goes by the manifest's own UID or by a hash; one of the API server may begin with the same name."""
+    files = capture("D-4")
+    del files["pods.json"]
+    for name in ("node.json", "cgroup.json", "threads.json", ALLOCATED):
+        files[name] = files[name].replace(b"bu-node1", b"bu-7c9d-x2").replace(HASH.encode(), uid.encode())
+    given = f", uid: {own}" if own else ""
+    files["kubelet/manifests/bu.yaml"] = MANIFEST.replace("{name: bu", f"{{name: bu{given}").encode()
+    static = bool(own) or uid == HASH
+    assert ("bu-7c9d-x2/(pod)" in rows(files)) == static
+    assert rows(files)["bu-7c9d-x2/main"]["quota_us"] == 30_000
+    assert (("applied", "bu-7c9d-x2/(pod)") in failed(files)) == static  # It runs one container of two.

@@ -63,6 +63,10 @@ class Node:
         write(self.root, f"{KUBEPODS}/podu-{pod}/{one}/cpuset.cpus", f"{cpus if cgroup is None else cgroup}\n")
         write(self.root, f"{KUBEPODS}/podu-{pod}/{one}/cgroup.procs", "77\n")
 
+    def asks(self, one: str, pod: str, cpus: str = "2-3", *, quota_us: int) -> None:
+        """Let the runtime say that the kubelet asked for this quota."""
+        self._said[one] = status(one, f"/kubepods/podu-{pod}/{one}", cpus, quota=quota_us)
+
     def ends(self, one: str) -> None:
         """Let a container be gone for the runtime."""
         del self._listed[one], self._said[one]

@@ -214,3 +214,13 @@ def test_a_machine_without_a_kubelet_is_refused_once(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="a kubelet's node"):
         source.read()
+
+
+def test_an_owner_has_no_quota_whatever_was_asked_for_it(node: Node) -> None:
+    """Of what the kubelet asked the runtime for, a quota of an exclusive container is no promise (F56)."""
+    node.asks(DB, "db", quota_us=200_000)
+    node.asks(WEB, "web", quota_us=50_000, cpus="0-1")
+    reading = node.read()
+
+    assert claim(reading, "db/main").quota_us == -1
+    assert claim(reading, "web/app").quota_us == 50_000

@@ -1,0 +1,75 @@
+"""Which containers own CPUs, and for whom a quota can be promised: by the state file and by what the pods ask for.
+
+Source: docs/facts.md K-quota, K-pod, K-kubelet-4; KEP-5526 "ResourceIsolationLevel".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from toolkit.allocation.cpu.requests import exclusive_cpus
+from toolkit.model.claims import Isolation
+from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS
+from toolkit.model.node_config import NodeConfig
+from toolkit.model.pod import Container, Pod
+from toolkit.model.state_files import CpuStateFile
+
+
+class Owners:
+    """:param pods: what is known of them, by UID. :param cpu: ``None``: no state file that a kubelet would take.
+
+    :param lesser: UIDs of pods whose cgroup is that of a pod which is not Guaranteed. The kubelet has seen the whole
+        pod; what is known of one here may lack its init containers, whose requests count for its class.
+    """
+
+    def __init__(
+        self, config: NodeConfig, pods: Mapping[str, Pod], cpu: CpuStateFile | None, lesser: frozenset[str]
+    ) -> None:
+        self.pods, self._lesser = pods, lesser
+        self.static = config.cpu_manager_policy == "static"
+        self._gates = config.feature_gates
+        self._known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
+        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known. A file that
+        says nothing is that of a manager that has not started yet."""
+        self.entries = {(entry.pod_uid, entry.container): entry.cpus for entry in (cpu.entries if cpu else ())}
+        self.pod_sets = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
+
+    def requested(self, uid: str, name: str) -> tuple[Pod | None, Container | None]:
+        """Return a pod and its container as they were asked for, as far as they are known."""
+        pod = self.pods.get(uid)
+        return pod, pod.container(name) if pod else None
+
+    def isolation(self, uid: str, name: str, asked_quota_us: int | None = None) -> Isolation:
+        """Return who shares the CPUs of a container.
+
+        :param asked_quota_us: by the runtime's word. In a pod with CPUs of its own whose requests are not known it is
+            the containers that share which are asked a quota for, and owners for none.
+        """
+        if (uid, name) not in self.entries:
+            return Isolation.HOST
+        if uid not in self.pod_sets:
+            return Isolation.CONTAINER
+        pod, container = self.requested(uid, name)
+        if pod is not None and container is not None:
+            return Isolation.CONTAINER if self._asks_for_own(uid, pod, container) else Isolation.POD
+        if self._gates[NO_QUOTA_WITH_EXCLUSIVE_CPUS] and asked_quota_us:
+            return Isolation.POD if asked_quota_us > 0 else Isolation.CONTAINER
+        same = [key for key, cpus in self.entries.items() if key[0] == uid]
+        cpus = self.entries[uid, name]
+        return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER
+
+    def quota_known(self, uid: str, pod: Pod, container: Container) -> bool:
+        """Whether a quota can be promised: a container that asks for CPUs of its own has none once it has got them,
+        and keeps them when the state file forgets it.
+        """
+        forgotten = (
+            self.static and (uid, container.name) not in self.entries and self._asks_for_own(uid, pod, container)
+        )
+        return self._known and not forgotten
+
+    def _asks_for_own(self, uid: str, pod: Pod, container: Container) -> bool:
+        managed = self._gates.pod_level_managers
+        # Nobody looks after a budget without the gate: its containers share the node's pool, with their quotas.
+        if uid in self._lesser or (pod.pod_level and not managed):
+            return False
+        return bool(exclusive_cpus(pod, container, pod_level_managers=managed))
