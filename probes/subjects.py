@@ -78,6 +78,8 @@ class Subject:
     """When its cgroup was last looked at and was the known one."""
     cause: str = "host"
     """Who makes and deletes its cgroup at present."""
+    made_ns: int = 0
+    """When its cgroup was made anew last."""
 
     @property
     def name(self) -> str:

@@ -31,6 +31,9 @@ W = TypeVar("W", bound="Watch[Any]")
 class OpenWindow(Protocol):
     """What a watch may know of its window."""
 
+    transitions: list[Transition]
+    """Changes of claims, in the order in which they were noted."""
+
     @property
     def number(self) -> int:
         """The programs' number of it."""

@@ -15,10 +15,11 @@ from probes.cgroups.followed import Follower
 from probes.cgroups.pods_root import PodsFollower
 from probes.subjects import PodsRoot, Subject
 from probes.windows import Windows
-from probes.witness import Witness
+from probes.witness import OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 from toolkit.model import blind_spots
 from toolkit.model.evidence import Transition
+from toolkit.model.runtimes import SETUP_NS
 
 GONE, MADE = "cgroup-gone", "cgroup-made"
 
@@ -67,11 +68,26 @@ class ClaimFollower(Follower[Subject]):
             windows.window.cgroup_changed(one)
 
     def _note(self, one: Subject, what: str, at_ns: int) -> None:
-        window = self._windows.window
-        if window is None or window.closed or at_ns < window.start_ns:
-            return
-        at = at_ns - window.start_ns
-        window.transitions.append(Transition(claim=one.name, what=what, start_at_ns=at, end_at_ns=at, cause=one.cause))
+        """Note it in the window in which it happened, which may be the one that has just ended; and a cgroup that is
+        still being set up when the next one opens in that, too, before its begin.
+        """
+        if what == MADE:
+            one.made_ns = at_ns
+        for window in self._windows.live():
+            ended = window.closed and at_ns > window.end_ns
+            if not ended and (at_ns >= window.start_ns or in_setup(one, window.start_ns)):
+                noted(window, one, what, at_ns)
+
+
+def in_setup(one: Subject, at_ns: int) -> bool:
+    """Return whether the claim's cgroup was made so short a time before that its runtime may still be at work."""
+    return 0 < at_ns - one.made_ns <= SETUP_NS and not one.gone
+
+
+def noted(window: OpenWindow, one: Subject, what: str, at_ns: int) -> None:
+    """Write it into a window; before its begin the time is negative."""
+    at = at_ns - window.start_ns
+    window.transitions.append(Transition(claim=one.name, what=what, start_at_ns=at, end_at_ns=at, cause=one.cause))
 
 
 class Identities(Witness[None]):
@@ -85,6 +101,13 @@ class Identities(Witness[None]):
         self._claims = ClaimFollower(windows, self._names)
         self._pods = PodsFollower(windows, self._names)
         self._count = 0
+
+    def begin(self, window: OpenWindow, first: None) -> Watch[None]:
+        """Let a window know of cgroups that are being set up when it opens."""
+        for subject in self._windows.subjects.values():
+            if in_setup(subject, window.start_ns):
+                noted(window, subject, MADE, subject.made_ns)
+        return super().begin(window, first)
 
     def claiming(self, subject: Subject) -> None:
         """Let a new cgroup of its name be the claim's at once."""

@@ -56,6 +56,9 @@ workload may call itself by the beginning of one. docs/facts.md "Normal on a hea
 PINNED_NS = 12_000_000_000
 """The longest time that a runtime was seen to sit there before it had pinned itself, waiting for a CPU included."""
 
+SETUP_NS = 2_000_000_000
+"""Within this a runtime has written the files of a cgroup that it made: two readings of them."""
+
 
 def find_runtime(name: str) -> RuntimeKind:
     """Return the runtime of this name.

@@ -16,6 +16,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.evidence.following import GivingBack
 from toolkit.model.layers import Layer, LayerView
+from toolkit.model.runtimes import SETUP_NS
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import metrics
 from validators.queries import file_history, hotplug, view, writers
@@ -64,7 +65,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
             state=_runs(mine, Layer.CHECKPOINT),
             api=_runs(mine, Layer.POD_RESOURCES),
             asked=_runs(mine, Layer.RUNTIME),
-            cgroup=_granted(claim, evidence, [end_ns + file_history.SETUP_NS for end_ns in _made(claim, evidence)]),
+            cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in _made(claim, evidence)]),
             making=_granted(claim, evidence, ()),
             masks=_present(claim, evidence, masks.get(claim.name, [])),
         )

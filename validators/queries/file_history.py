@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from toolkit.model.runtimes import SETUP_NS
 from validators.queries import view
 
-SETUP_NS = 2 * view.NANOSECONDS
-"""Within this a runtime has written the files of a cgroup that it made: two readings."""
 GAP_LIMIT_NS = 3 * view.NANOSECONDS
 """Control files are read once a second, or when they are written to; where nobody looked for three times as long, a
 change may have been put back unseen."""

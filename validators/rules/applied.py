@@ -11,6 +11,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from toolkit.model.runtimes import SETUP_NS
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, hotplug, view, writers
 from validators.quota import bandwidth
@@ -132,7 +133,7 @@ def _promised_at(at_ns: int, promised: tuple[ClaimChange, ...]) -> tuple[Claim, 
     return tuple(
         one.claim
         for one, end in zip(promised, ends, strict=True)
-        if one.at_ns - UNREAD_NS <= at_ns and (end is None or at_ns < end + file_history.SETUP_NS)
+        if one.at_ns - UNREAD_NS <= at_ns and (end is None or at_ns < end + SETUP_NS)
     )
 
 
