@@ -8,17 +8,14 @@ by what each said within :data:`GUARD_NS` of the other. Source: docs/facts.md K-
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence, ThreadMask
+from toolkit.model.evidence import Evidence
 from toolkit.model.evidence.following import GivingBack
-from toolkit.model.layers import Layer, LayerView
-from toolkit.model.runtimes import SETUP_NS
+from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import metrics
+from validators.layers.said import Run, Said, said_of
 from validators.queries import file_history, hotplug, view, writers
 from validators.wording import seconds
 
@@ -30,28 +27,6 @@ CONFIRM_NS = view.NANOSECONDS
 Finding = tuple[Outcome, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """The same value from one reading to another."""
-
-    cpus: CpuSet
-    first_ns: int
-    last_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
-    """What each layer said about one claim, in its order."""
-
-    state: list[_Run]
-    api: list[_Run]
-    asked: list[_Run]
-    cgroup: list[_Run]
-    making: list[_Run]
-    """The cgroup's CPUs while it was being made, too: a thread may have held them as long."""
-    masks: list[ThreadMask]
-
-
 def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every workload of which a layer speaks."""
     rows, masks = view.by_claim(evidence.layers), view.by_claim(evidence.thread_masks)
@@ -61,14 +36,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
         mine = rows.get(claim.name, [])
         if not view.is_workload(claim) or not any(row.cpus is not None for row in mine):
             continue
-        said = _Said(
-            state=_runs(mine, Layer.CHECKPOINT),
-            api=_runs(mine, Layer.POD_RESOURCES),
-            asked=_runs(mine, Layer.RUNTIME),
-            cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in _made(claim, evidence)]),
-            making=_granted(claim, evidence, ()),
-            masks=_present(claim, evidence, masks.get(claim.name, [])),
-        )
+        said = said_of(claim, evidence, mine, masks.get(claim.name, []))
         verdicts.append(_judge(rule, claim, claims, evidence, said, back.get(claim.name, [])))
     verdicts += metrics.check_live(rule, evidence)
     if verdicts:
@@ -78,7 +46,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
 
 
 def _judge(
-    rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, said: _Said, back: list[GivingBack]
+    rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, said: Said, back: list[GivingBack]
 ) -> Verdict:
     slack_ns = evidence.following.slack_ns if evidence.following else 0
     limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + slack_ns
@@ -116,51 +84,6 @@ def _judge(
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)
 
 
-def _runs(rows: list[LayerView], layer: Layer) -> list[_Run]:
-    found: list[_Run] = []
-    for row in sorted((row for row in rows if row.layer is layer), key=lambda row: row.at_ns):
-        if row.cpus is None:
-            continue
-        if found and found[-1].cpus == row.cpus:
-            found[-1] = _Run(cpus=row.cpus, first_ns=found[-1].first_ns, last_ns=row.at_ns)
-        else:
-            found.append(_Run(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns))
-    return found
-
-
-def _present(claim: Claim, evidence: Evidence, masks: list[ThreadMask]) -> list[ThreadMask]:
-    """Leave out the threads of a cgroup before this one: what they held says nothing about the present one."""
-    begun_ns = max(_made(claim, evidence), default=0)
-    return [mask for mask in masks if mask.first_at_ns >= begun_ns]
-
-
-def _made(claim: Claim, evidence: Evidence) -> list[int]:
-    """Return when a cgroup of the claim was ready."""
-    return [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS]
-
-
-def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[_Run]:
-    """The cgroup's CPUs as the kernel grants them; readings while it was being made are left out.
-
-    :param made: when it was ready, for each time that it was made.
-    """
-    readings = [
-        (at_ns, files.cpus if files.cpus_effective is None else files.cpus_effective)
-        for at_ns, files in file_history.readings(evidence, claim.cgroup)
-        if all(not at_ns <= end_ns for end_ns in made)
-    ]
-    known = [(at_ns, cpus) for at_ns, cpus in readings if cpus is not None]
-    found: list[_Run] = []
-    for index, (at_ns, cpus) in enumerate(known):
-        # Only readings that differ are kept: what was read last holds until the next.
-        until_ns = known[index + 1][0] if index + 1 < len(known) else evidence.duration_ns
-        if found and found[-1].cpus == cpus:
-            found[-1] = _Run(cpus=cpus, first_ns=found[-1].first_ns, last_ns=until_ns)
-        else:
-            found.append(_Run(cpus=cpus, first_ns=at_ns, last_ns=until_ns))
-    return found
-
-
 def _overlap(back: list[GivingBack], evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:
     """CPUs of others that it still had: measured, and failed beyond the bound."""
     found: list[Finding] = []
@@ -181,7 +104,7 @@ def _overlap(back: list[GivingBack], evidence: Evidence, measures: dict[str, Mea
 
 
 def _lag(
-    said: _Said, lower: Layer, claim: Claim, limit_ns: int, bound: str, measures: dict[str, Measure]
+    said: Said, lower: Layer, claim: Claim, limit_ns: int, bound: str, measures: dict[str, Measure]
 ) -> list[Finding]:
     """What the state file promised against what carries it out at the end of a period, at any time of the window."""
     carries = {Layer.RUNTIME: said.asked, Layer.POD_RESOURCES: said.api, Layer.CGROUP: said.cgroup}[lower]
@@ -208,14 +131,14 @@ def _lag(
     return found
 
 
-def _unread(claim: Claim, evidence: Evidence, said: _Said) -> list[Finding]:
+def _unread(claim: Claim, evidence: Evidence, said: Said) -> list[Finding]:
     """Nothing is known of what the cgroup has; one that came or went may have been gone before it was read."""
     if said.cgroup or view.passing(claim, evidence) or not (said.state or said.asked):
         return []
     return [(Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} was not read")]
 
 
-def _drift(claim: Claim, evidence: Evidence, said: _Said, measures: dict[str, Measure]) -> list[Finding]:
+def _drift(claim: Claim, evidence: Evidence, said: Said, measures: dict[str, Measure]) -> list[Finding]:
     """What was asked for against what is: a difference is another program's write, or the kernel's."""
     for number, run in enumerate(said.cgroup):
         online = _online(evidence, run.first_ns)
@@ -238,7 +161,7 @@ def _drift(claim: Claim, evidence: Evidence, said: _Said, measures: dict[str, Me
     return []
 
 
-def _apart(run: _Run, one: _Run, *, last: bool) -> Finding:
+def _apart(run: Run, one: Run, *, last: bool) -> Finding:
     """Judge a cgroup's value beside another one that the runtime was asked for; passed: the one followed the other.
 
     :param last: both are the last that is known of them, and the cgroup's holds to the end of the window.
@@ -260,7 +183,7 @@ def _apart(run: _Run, one: _Run, *, last: bool) -> Finding:
     return Outcome.PASSED, ""
 
 
-def _held(said: _Said) -> list[Finding]:
+def _held(said: Said) -> list[Finding]:
     """What is against what threads hold: the kernel moves them when the file is written."""
     if not said.cgroup:
         return []
@@ -295,7 +218,7 @@ def _online(evidence: Evidence, at_ns: int) -> CpuSet:
     return cpus
 
 
-def _when(run: _Run, evidence: Evidence) -> str:
+def _when(run: Run, evidence: Evidence) -> str:
     if run.last_ns >= evidence.duration_ns:
         return f"from {seconds(run.first_ns)} on" if run.first_ns > 0 else "in the whole window"
     return f"from {seconds(run.first_ns)} to {seconds(run.last_ns)}"

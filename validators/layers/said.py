@@ -1,0 +1,96 @@
+"""What the layers of a node said of a claim through a window: runs of readings with the same CPUs, in order of time.
+
+Source: docs/facts.md K-kubelet-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, ThreadMask
+from toolkit.model.layers import Layer, LayerView
+from toolkit.model.runtimes import SETUP_NS
+from validators.queries import file_history
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The same value from one reading to another."""
+
+    cpus: CpuSet
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What each layer said about one claim, in its order."""
+
+    state: list[Run]
+    api: list[Run]
+    asked: list[Run]
+    cgroup: list[Run]
+    making: list[Run]
+    """The cgroup's CPUs while it was being made, too: a thread may have held them as long."""
+    masks: list[ThreadMask]
+
+
+def said_of(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> Said:
+    """Put together what was said of a claim. :param rows: the layers' of it. :param masks: of its threads."""
+    made = _made(claim, evidence)
+    return Said(
+        state=_runs(rows, Layer.CHECKPOINT),
+        api=_runs(rows, Layer.POD_RESOURCES),
+        asked=_runs(rows, Layer.RUNTIME),
+        cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in made]),
+        making=_granted(claim, evidence, ()),
+        masks=_present(made, masks),
+    )
+
+
+def _runs(rows: list[LayerView], layer: Layer) -> list[Run]:
+    found: list[Run] = []
+    for row in sorted((row for row in rows if row.layer is layer), key=lambda row: row.at_ns):
+        if row.cpus is None:
+            continue
+        if found and found[-1].cpus == row.cpus:
+            found[-1] = Run(cpus=row.cpus, first_ns=found[-1].first_ns, last_ns=row.at_ns)
+        else:
+            found.append(Run(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns))
+    return found
+
+
+def _present(made: list[int], masks: list[ThreadMask]) -> list[ThreadMask]:
+    """Leave out the threads of a cgroup before this one: what they held says nothing about the present one."""
+    begun_ns = max(made, default=0)
+    return [mask for mask in masks if mask.first_at_ns >= begun_ns]
+
+
+def _made(claim: Claim, evidence: Evidence) -> list[int]:
+    """Return when a cgroup of the claim was ready."""
+    return [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS]
+
+
+def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[Run]:
+    """The cgroup's CPUs as the kernel grants them; readings while it was being made are left out.
+
+    :param made: when it was ready, for each time that it was made.
+    """
+    readings = [
+        (at_ns, files.cpus if files.cpus_effective is None else files.cpus_effective)
+        for at_ns, files in file_history.readings(evidence, claim.cgroup)
+        if all(not at_ns <= end_ns for end_ns in made)
+    ]
+    known = [(at_ns, cpus) for at_ns, cpus in readings if cpus is not None]
+    found: list[Run] = []
+    for index, (at_ns, cpus) in enumerate(known):
+        # Only readings that differ are kept: what was read last holds until the next.
+        until_ns = known[index + 1][0] if index + 1 < len(known) else evidence.duration_ns
+        if found and found[-1].cpus == cpus:
+            found[-1] = Run(cpus=cpus, first_ns=found[-1].first_ns, last_ns=until_ns)
+        else:
+            found.append(Run(cpus=cpus, first_ns=at_ns, last_ns=until_ns))
+    return found
