@@ -70,9 +70,14 @@ class FileReading(Reading):
                 yield BlindSpot(text=text, witnesses=(Witness.FILES,), claim=claim)
 
     def _moved(self, cgroup: str, start_ns: int) -> bool:
-        """Whether a cgroup's files were not all the time what they were when the window before was judged."""
+        """Whether a cgroup's files were not all the time what they were when the window before was judged.
+
+        One that began in this window, too, is a container that came and went in it: of those nothing is judged.
+        """
         before = self.before.get(cgroup)
-        if before is None or before.at_ns > start_ns or any(found.cgroup == cgroup for found in self.during):
+        if before is None or before.at_ns > start_ns:
+            return False
+        if any(found.cgroup == cgroup for found in self.during):
             return True
         return any(replace(found, at_ns=before.at_ns) != before for found in self.after if found.cgroup == cgroup)
 

@@ -11,17 +11,14 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
-from toolkit.model.runtimes import SETUP_NS
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators.queries import file_history, hotplug, view, writers
+from validators.queries import file_history, hotplug, in_time, view, writers
 from validators.quota import bandwidth
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "applied"
 _EVER_NS = -(1 << 62)
-UNREAD_NS = 15 * view.NANOSECONDS
-"""So long a node may go unread before what it promises now is known."""
 PAGE_BYTES = 65_536
 """The largest page size in use: the kernel rounds memory limits down to whole pages."""
 _FILES = {
@@ -63,14 +60,16 @@ def _judge(
         ("after", evidence.files_after, len(changes)),
     ):
         found = view.files_of(files, claim.cgroup)
-        at_ns = 0 if when == "before" else evidence.duration_ns
-        if file_history.explained(at_ns, transitions, changes) or (found is None and _made_later(at_ns, transitions)):
+        at_ns = in_time.read_at(found, evidence) if when == "before" else evidence.duration_ns
+        if file_history.explained(at_ns, transitions, changes) or (
+            found is None and in_time.made_later(at_ns, transitions)
+        ):
             in_setup = f"its cgroup was being made or changed {when} the window"
             continue
         if found is None:
             reading.unread.append(f"the files of {claim.cgroup} were not read {when} the window")
             continue
-        good = _promised_at(at_ns, promised)
+        good = in_time.promised_at(at_ns, promised)
         cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
         _compare(reading, good, found, cpus, when)
     reading.measures["files_compared_count"] = reading.compared
@@ -92,8 +91,10 @@ def _judge(
         return verdict(Outcome.FAILED, reading.wrong[0] + more + lives + _writer(reading, claim, evidence, drifts))
     if reading.unread:
         return verdict(Outcome.UNDECIDED, reading.unread[0])
-    if in_setup and not reading.compared:
-        return verdict(Outcome.UNDECIDED, f"{in_setup}, and nothing was read at its other end")
+    if in_setup and not reading.compared and _promises(claim, evidence):
+        # One that came with the last moments of a window is judged in the next one.
+        outcome = Outcome.SKIPPED if view.passing(claim, evidence) else Outcome.UNDECIDED
+        return verdict(outcome, f"{in_setup}, and nothing was read at its other end")
     if not reading.compared:
         return verdict(Outcome.SKIPPED, "nothing that a control file holds was promised")
     times = evidence.coverage.file_readings
@@ -101,9 +102,11 @@ def _judge(
     return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before{between} and after{lives}")
 
 
-def _made_later(at_ns: int, transitions: list[Transition]) -> bool:
-    """Return whether the cgroup came after that moment: it was not there to be read."""
-    return any(change.what == "cgroup-made" and change.start_at_ns >= at_ns for change in transitions)
+def _promises(claim: Claim, evidence: Evidence) -> bool:
+    """Return whether a control file holds anything of what was promised."""
+    nothing = CgroupFiles(cgroup=claim.cgroup, at_ns=0)
+    cpus = None if view.layered(claim, evidence) else claim.cpus
+    return any(True for _ in _problems(_Reading(), (claim,), nothing, cpus))
 
 
 def _before_offline(
@@ -124,19 +127,6 @@ def _writer(reading: _Reading, claim: Claim, evidence: Evidence, drifts: tuple[f
     return writers.of(claim, evidence, files, reading.measures, seen_ns=seen_ns, after_ns=after_ns)
 
 
-def _promised_at(at_ns: int, promised: tuple[ClaimChange, ...]) -> tuple[Claim, ...]:
-    """Return what a value read then may be by: the version in force, and one that was just being replaced by the next.
-
-    Whoever resizes writes the file some time before the new promise is known here, or a moment after it.
-    """
-    ends = [*(one.at_ns for one in promised[1:]), None]
-    return tuple(
-        one.claim
-        for one, end in zip(promised, ends, strict=True)
-        if one.at_ns - UNREAD_NS <= at_ns and (end is None or at_ns < end + SETUP_NS)
-    )
-
-
 def _drifts(
     reading: _Reading, claim: Claim, evidence: Evidence, promised: tuple[ClaimChange, ...]
 ) -> tuple[file_history.Deviation, ...]:
@@ -146,7 +136,7 @@ def _drifts(
     def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
         cpus = None if layered else cpus
         at_ns = 0 if files in evidence.files_before else files.at_ns
-        problems = _problems(reading, _promised_at(at_ns, promised), files, cpus)
+        problems = _problems(reading, in_time.promised_at(at_ns, promised), files, cpus)
         wrong = [(name, what) for name, what in problems if what]
         reading.names += [name for name, _ in wrong]
         found = [f"{name} was {what}" for name, what in wrong]

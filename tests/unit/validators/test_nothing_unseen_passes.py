@@ -255,3 +255,22 @@ def test_a_count_that_may_be_off_by_itself_is_no_witness() -> None:
     seen = healthy(coverage=replace(healthy().coverage, switches_judged=1, switches_skew=1_204_330))
 
     assert verdict("evidence-health", "node", CLAIMS, seen).outcome == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("what", "promised", "outcome"),
+    [
+        ("claim-added", True, "skipped"),
+        ("claim-added", False, "skipped"),
+        ("cgroup-made", True, "undecided"),
+        ("cgroup-made", False, "skipped"),
+    ],
+)
+def test_what_comes_with_the_last_moments_is_judged_in_the_next_window(what: str, promised: bool, outcome: str) -> None:
+    """A container of a followed node is; of another claim, of which nothing was read either, nothing is known."""
+    came = Transition(claim="db", what=what, start_at_ns=9 * SECOND, end_at_ns=9 * SECOND + 1, cpus_after=cpus("2-3"))
+    claims = NODE if promised else replace(NODE, claims=(claim_db(cpus=None, quota_us=None), WEB))
+    base = healthy()
+    ends = {"files_before": base.files_before[1:], "files_after": base.files_after}
+
+    assert verdict("applied", "db", claims, followed(STATE, transitions=(came,), **ends)).outcome == outcome
