@@ -54,7 +54,7 @@ class Disagreement:
 def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, ...]:
     """Return the disagreements of every claim, in the order of the claims."""
     use = view.by_claim(evidence.cpu_use)
-    below = _below(claims, use)
+    below = view.nested(claims)
     masks = view.by_claim(evidence.thread_masks)
     bandwidth = view.by_claim(evidence.bandwidth)
     found: list[Disagreement] = []
@@ -63,7 +63,8 @@ def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, .
         own = view.level(bandwidth.get(claim.name, []), 0)
         if own is None and not claim.kind.carries_tasks:
             continue  # The ledger counts nothing for it: its files and counters are the kernel's word alone.
-        everything = rows + below.get(claim.name, [])
+        # Its cgroup, and the ledger's sum, count what ran below it, too.
+        everything = rows + [row for name in below.get(claim.name, ()) for row in use.get(name, [])]
         text = _cpu_time(evidence, everything, own) or _rows(everything, own)
         if text:
             found.append(_of(claim, text, Witness.SWITCHES, Witness.BANDWIDTH))
@@ -73,19 +74,6 @@ def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, .
             if text:
                 found.append(_of(claim, text, Witness.SWITCHES, Witness.MASKS))
     return tuple(found)
-
-
-def _below(claims: ClaimSet, use: dict[str, list[CpuUse]]) -> dict[str, list[CpuUse]]:
-    """Return for each claim the rows of claims in cgroups below its own: its cgroup and the ledger's sum count them."""
-    owner = {claim.cgroup.rstrip("/"): claim.name for claim in claims.claims}
-    found: dict[str, list[CpuUse]] = {}
-    for claim in claims.claims:
-        above = claim.cgroup.rstrip("/")
-        while above:
-            above = above.rpartition("/")[0]
-            if above in owner:
-                found.setdefault(owner[above], []).extend(use.get(claim.name, []))
-    return found
 
 
 def _of(claim: Claim, text: str, *witnesses: Witness) -> Disagreement:

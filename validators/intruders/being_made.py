@@ -27,6 +27,7 @@ class Starts:
 
     def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
         self._claims, self._evidence = claims, evidence
+        self._known = ClaimSet(claims=(*claims.claims, *evidence.later))
         self._spent_ns: dict[tuple[str, int], int] = {}
         """By container and CPU: time of all foreign pods' tasks together; one start has that much."""
         if evidence.following is not None:
@@ -37,8 +38,7 @@ class Starts:
 
     def _container(self, cgroup: str) -> str:
         """Return the cgroup of the container, which may have others below it; one that nobody knows is its own."""
-        known = ClaimSet(claims=(*self._claims.claims, *self._evidence.later))
-        claim = view.claim_of_cgroup(known, cgroup)
+        claim = view.claim_of_cgroup(self._known, cgroup)
         if claim is not None and claim.kind.carries_tasks:
             return claim.cgroup
         return next((one.cgroup for one in self._evidence.making if view.at_or_below(cgroup, one.cgroup)), cgroup)
@@ -48,11 +48,13 @@ class Starts:
 
         Both are empty for a task that is no runtime at work.
         """
-        spent_ns = self._spent_ns.get((self._container(intruder.cgroup), intruder.cpu))
+        if intruder.owner is not OwnerClass.FOREIGN_POD:
+            return "", ""
         later = self._later(intruder)
         if later is not None and self._is_next_life(later, intruder.cpu):
             return later.name, ""
-        if intruder.owner is not OwnerClass.FOREIGN_POD or spent_ns is None or spent_ns > INIT_NS:
+        spent_ns = self._spent_ns.get((self._container(intruder.cgroup), intruder.cpu))
+        if spent_ns is None or spent_ns > INIT_NS:
             return "", ""
         claim = view.claim_of_cgroup(self._claims, intruder.cgroup)
         if claim is not None and claim.kind.carries_tasks:
@@ -77,7 +79,7 @@ class Starts:
         as one that begins in the window, it must do so soon enough.
         """
         end_ns = self._evidence.duration_ns
-        if intruder.owner is not OwnerClass.FOREIGN_POD or end_ns - intruder.first_at_ns > PATIENCE_NS:
+        if end_ns - intruder.first_at_ns > PATIENCE_NS:
             return None
         found = view.claim_of_cgroup(ClaimSet(claims=self._evidence.later), intruder.cgroup)
         return found if found is not None and found.kind.carries_tasks else None

@@ -141,11 +141,11 @@ def levels_of(claim: Claim, evidence: Evidence) -> list[BandwidthUse]:
 
 def covered(claim: Claim, claims: ClaimSet) -> frozenset[str]:
     """Return the names of the claims whose tasks are in the claim's cgroup or below it: its own first of all."""
-    return frozenset({claim.name, *_nested(claims).get(claim.name, ())})
+    return frozenset({claim.name, *nested(claims).get(claim.name, ())})
 
 
 @asked_often
-def _nested(claims: ClaimSet) -> dict[str, list[str]]:
+def nested(claims: ClaimSet) -> dict[str, list[str]]:
     """Return the names of the claims in cgroups below each claim's own."""
     owners: dict[str, list[str]] = {}
     for claim in claims.claims:
