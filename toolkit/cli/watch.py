@@ -186,7 +186,9 @@ def _watch(
     windows, judged = None, None
     try:
         with (
-            session(claims, window, lines := LiveLines(shown.lines_every_s)) as open_session,
+            session(
+                claims, window, lines := LiveLines(shown.lines_every_s, follower.knows if follower else None)
+            ) as open_session,
             follower or nullcontext(),
         ):
             opened, now = open_session.opened, None if follower is None else follower.claims
