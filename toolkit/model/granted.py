@@ -4,7 +4,7 @@ A node at work is read again and again. CPUs that the next reading gives to a cl
 reading before it; that a task of it ran there meanwhile shows nothing.
 
 Source: pkg/kubelet/cm/cpumanager/cpu_manager.go, ``reconcileState`` (ended containers are removed from the state, and
-the others are updated, in one pass); docs/facts.md K-kubelet-2a.
+the others are updated, in one pass); docs/facts.md K-kubelet-11.
 """
 
 from __future__ import annotations
