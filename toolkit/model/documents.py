@@ -85,8 +85,13 @@ def head(data: object, api_version: str, kind: str, what: str) -> object:
     :param what: the document that is expected, in words.
     """
     if isinstance(data, dict) and (data.get("apiVersion") != api_version or data.get("kind") != kind):
-        raise refusal(f"apiVersion {data.get('apiVersion')!r}, kind {data.get('kind')!r}", what)
+        raise refusal(f"{_named(data, 'apiVersion')}, {_named(data, 'kind')}", what)
     return data
+
+
+def _named(data: dict[str, Any], key: str) -> str:
+    value = data.get(key)
+    return f"no {key}" if value is None else f"{key} {shown(value)}"
 
 
 def quantity(text: str) -> Quantity:
