@@ -11,6 +11,7 @@ import pytest
 from tests.unit.toolkit.cli.command_line import pinproof
 from toolkit.cli import plan as plan_verb
 
+RUN = Path(__file__).parents[3] / "data/runs/three-classes"
 CAPTURE = Path(__file__).parents[3] / "data/captures/B1-3-g2-reconciled.tar.gz"
 
 
@@ -67,6 +68,13 @@ def test_admission_has_a_page() -> None:
     assert "Witnesses" not in page.stdout
     assert json.loads(pinproof("explain", "admission", "--json").stdout)["undecided_when"] == {}
     assert "`admission`" in pinproof("rules").stdout
+
+
+def test_one_cpu_is_no_plural() -> None:
+    """In the reasons of verdicts, as in the sentence at a report's end."""
+    hosted = [row for row in pinproof("judge", RUN, "--verbose").stdout.splitlines() if "hosted only" in row]
+    assert hosted
+    assert not [row for row in hosted if "CPUs 1 hosted" in row]
 
 
 def test_a_plan_keeps_to_the_width() -> None:
