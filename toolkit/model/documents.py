@@ -94,6 +94,17 @@ def _named(data: dict[str, Any], key: str) -> str:
     return f"no {key}" if value is None else f"{key} {shown(value)}"
 
 
+def check_kind(data: object, kind: str, where: str, what: str) -> None:
+    """Refuse what is no mapping, and a document of another kind before each of its fields is refused.
+
+    :raises InputError: one line. :param what: the document that is expected, in words.
+    """
+    if not isinstance(data, dict):
+        raise InputError(where, f"a {type(data).__name__}", what)
+    if data.get("kind") not in (None, kind):
+        raise InputError(where, f"kind {shown(data['kind'])}", what)
+
+
 def quantity(text: str) -> Quantity:
     """Read an amount for a validator."""
     try:

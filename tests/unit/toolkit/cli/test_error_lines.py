@@ -26,6 +26,16 @@ CAPTURE = Path(__file__).parents[3] / "data/captures/B1-3-g2-reconciled.tar.gz"
         (("claims", "--slurm"), "", "nothing; expected what `scontrol show job -d` prints"),
         (("simulate",), "{}", "no format; expected kubelet-resource-manager-vectors/1"),
         (
+            ("plan",),
+            "kind: Claims",
+            "kind 'Claims'; expected a scenario file (apiVersion: pinproof/v1, kind: Scenario)",
+        ),
+        (
+            ("watch", "--claims"),
+            "kind: Scenario",
+            "kind 'Scenario'; expected a claims file (apiVersion: pinproof/v1, kind: Claims)",
+        ),
+        (
             ("plan", "--kubelet-config"),
             "{}",
             "no apiVersion, no kind; expected a KubeletConfiguration (apiVersion: kubelet.config.k8s.io/v1beta1)",
