@@ -16,6 +16,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank
+from toolkit.model.wording import cpus_text
 from validators.layers import metrics, rejections, unseen
 from validators.placement import groups
 from validators.queries import view
@@ -105,7 +106,7 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         finding
         for finding in (
             _drift(claim, words, still),
-            _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims),
+            _state(claim, words, still, f"{cpus_text(overlap)}, exclusive to {owners}" if overlap else "", claims),
             _api(claim, words, evidence),
             _observed(words),
             _mems(words),
@@ -144,7 +145,7 @@ def _drift(claim: Claim, words: _Words, still: Picture) -> Finding | None:
     found = _is(words)
     if not words.asked or found is None or found == words.asked:
         return None
-    text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: CPUs {words.asked} against {found or 'none'}: drift"
+    text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: {cpus_text(words.asked)} against {found or 'none'}: drift"
     if claim.name in still.behind:
         return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (all shared containers differ so)"
     late = claim.isolation == "host" and words.state == words.asked
@@ -161,7 +162,8 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
     lower, layer = (words.asked, Layer.RUNTIME) if words.asked else (found, Layer.CGROUP)
     if words.state is None or lower is None:
         return None
-    text = f"{Layer.CHECKPOINT} and {layer} differ: CPUs {words.state or 'none'} against {lower or 'none'}"
+    state = cpus_text(words.state) if words.state else "no CPU"
+    text = f"{Layer.CHECKPOINT} and {layer} differ: {state} against {lower or 'none'}"
     if claim.name in still.ended:
         if overlap:
             return Outcome.FAILED, f"{text}; its pod has ended for the kubelet but it still runs, on {overlap}"
@@ -169,14 +171,17 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
     if not words.state:
         if overlap:
             reserved = (_is(words) or CpuSet()) & claims.reserved_cpus if claims.strict_reservation else CpuSet()
-            more = f", and on reserved CPUs {reserved}" if reserved else ""
-            return Outcome.FAILED, f"{text}; the shared pool is empty, no reconcile repairs it, on {overlap}{more}"
+            more = f", and on reserved {cpus_text(reserved)}" if reserved else ""
+            return (
+                Outcome.FAILED,
+                f"{text}; the shared pool is empty, no reconcile repairs it; it may run on {overlap}{more}",
+            )
         return Outcome.UNDECIDED, f"{text}; the shared pool is empty: the manager may not have started yet"
     if words.state == lower:
         return None
     if claim.isolation != "host" and layer is Layer.CGROUP:
         return Outcome.FAILED, f"{text}; an exclusive set is right from its first sight"
-    doubt = f"; {overlap}" if overlap else ""
+    doubt = f"; it may run on {overlap}" if overlap else ""
     if not still.runtime_read:
         doubt += "; what the kubelet asked for was not read, so drift cannot be distinguished from lag"
     return (

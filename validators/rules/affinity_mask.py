@@ -7,6 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.granted import granted_at
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from toolkit.model.wording import count, cpus_text
 from validators.queries import hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
@@ -54,7 +55,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         wide_count = len({(mask.pid, mask.tid) for mask, _ in wide})
         return verdict(
             Outcome.FAILED,
-            f"thread {worst.tid} ({worst.comm}) may run on {worst.cpus_allowed}, promised is {promised}"
+            f"thread {worst.tid} ({worst.comm}) may run on {cpus_text(worst.cpus_allowed)}, promised is {promised}"
             + (f"; {wide_count} threads in all" if wide_count > 1 else ""),
         )
     if not masks and view.passing(claim, evidence):
@@ -64,11 +65,11 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
     blank = next((mask for mask in masks if not mask.cpus_allowed), None)
     if blank is not None:
         return verdict(Outcome.UNDECIDED, f"the CPUs that thread {blank.tid} ({blank.comm}) may use were not read")
-    count = f"{len(threads)} thread{'' if len(threads) == 1 else 's'}"
+    counted = count(len(threads), "thread")
     narrowed = f", {measures['narrowed_threads_count']} with a narrower mask" if narrow else ""
     allowed = view.ever_allowed(claim, changes)
     before = f" ({allowed} before a change)" if allowed != claim.cpus else ""
-    return verdict(Outcome.PASSED, f"{count} within {claim.cpus}{before}{narrowed}")
+    return verdict(Outcome.PASSED, f"{counted} within {cpus_text(claim.cpus)}{before}{narrowed}")
 
 
 def _offender(claim: Claim, mask: ThreadMask, promised: CpuSet) -> Offender:
