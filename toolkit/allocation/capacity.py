@@ -20,7 +20,7 @@ def exceeds_node(pod: Pod, allocatable: Mapping[str, Quantity]) -> str:
     over = [
         f"{name}, requested: {_number(name, asked)}, allocatable: {_number(name, allocatable)}"
         for name in (CPU, MEMORY)
-        if name in asked and asked[name].nano > allocatable[name].nano
+        if name in asked and name in allocatable and asked[name].nano > allocatable[name].nano
     ]
     return f"node didn't have enough allocatable resources: {'; '.join(over)}" if over else ""
 
@@ -33,7 +33,8 @@ def lacks_room(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quanti
     """
     asked = effective_requests(pod, pod_level=pod_level)
     theirs = [effective_requests(other, pod_level=pod_level) for other in others]
-    for name in (CPU, MEMORY, *sorted(name for name in asked if name.startswith(HUGEPAGES_PREFIX))):
+    known = [name for name in (CPU, MEMORY) if name in allocatable]
+    for name in (*known, *sorted(name for name in asked if name.startswith(HUGEPAGES_PREFIX))):
         wanted, capacity = _number(name, asked), _number(name, allocatable)
         used = sum(_number(name, requests) for requests in theirs)
         # Who asks for nothing of it fits even where it is overcommitted.

@@ -99,6 +99,15 @@ def test_nothing_asked_for_fits_where_everything_is_taken() -> None:
     assert resize(node, pod("web", {"requests": {"memory": "2Gi"}})).status is ResizeStatus.DONE
 
 
+def test_memory_that_no_recording_tells_is_not_compared() -> None:
+    """A machine that was recorded without its memory refuses nobody because of it."""
+    shape = Machine.from_vector({"cpus": [[0, 0, 0, 0, 0], [1, 1, 0, 0, 0]], "numa": [{"id": 0}]})
+    node = running(pod("web", some("100m")), on=shape, reservedSystemCPUs="0")
+
+    assert resize(node, pod("web", some("1", "2Gi"))).status is ResizeStatus.DONE
+    assert resize(node, pod("web", some("2", "2Gi"))).status is ResizeStatus.FORBIDDEN
+
+
 def given(cpu: str, containers: tuple[dict[str, Any], ...], name: str = "db") -> Pod:
     """A pod with a budget of CPU and 8 GiB as the vectors give it: nobody has filled in the budget's huge pages."""
     rows = [{"name": f"c{i}", "resources": resources} for i, resources in enumerate(containers)]
