@@ -12,7 +12,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
-from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
+from toolkit.model.node_reading import UNIFIED, NodeReading, PodResourcesContainer, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
@@ -59,6 +59,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     read = [claim.cgroup for claim in claims if claim.cgroup in tree and claim.name not in making.perhaps]
     files = tuple(_files(cgroup, tree[cgroup]) for cgroup in read)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
+    rows = rows_of(reading)
     evidence = Evidence(
         started_at="",
         start_monotonic_ns=0,
@@ -72,7 +73,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         ),
         files_before=files,
         files_after=files,
-        layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
+        layers=tuple(view for p in names.values() for view in layers_of(p, rows)),
         state_files=state_readings(reading, node, online),
         picture=picture_of(reading, node, making, late),
     )
@@ -86,7 +87,18 @@ def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
     return replace(claim, cpus=asked)
 
 
-def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
+Rows = dict[tuple[str, str], list[PodResourcesContainer]]
+
+
+def rows_of(reading: NodeReading) -> Rows:
+    """Return what pod-resources says, by the names of pod and container."""
+    found: Rows = {}
+    for row in reading.pod_resources or ():
+        found.setdefault((row.pod_name, row.container), []).append(row)
+    return found
+
+
+def layers_of(promise: Promise, rows: Rows) -> list[LayerView]:
     """Return what state file, runtime and pod-resources say of a subject that has a claim."""
     assert promise.claim is not None
     name, subject = promise.claim.name, promise.subject
@@ -98,13 +110,13 @@ def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
     asked = asked_of(promise)
     if asked is not None:
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked))
-    cpus = _from_pod_resources(subject, reading)
+    cpus = _from_pod_resources(subject, rows)
     if cpus is not None:
         found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus))
     return found
 
 
-def _from_pod_resources(subject: Subject, reading: NodeReading) -> CpuSet | None:
+def _from_pod_resources(subject: Subject, said: Rows) -> CpuSet | None:
     """Return the subject's own CPUs there. Its rows have no UIDs: they are of the life that is now."""
     if subject.life:
         return None
@@ -112,9 +124,8 @@ def _from_pod_resources(subject: Subject, reading: NodeReading) -> CpuSet | None
     pod = (runtime.pod_name if runtime else "") or subject.pod.rpartition("/")[2]
     rows = [
         row
-        for row in reading.pod_resources or ()
-        if (row.pod_name, row.container) == (pod, subject.container)
-        and (row.pod_namespace == subject.namespace or not (row.pod_namespace and subject.namespace))
+        for row in said.get((pod, subject.container), ())
+        if row.pod_namespace == subject.namespace or not (row.pod_namespace and subject.namespace)
     ]
     if len(rows) != 1 or not rows[0].cpus:
         return None
