@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -127,6 +128,21 @@ def test_what_was_asked_for_last_is_known_within_its_turns(node: Node) -> None:
     for _ in range(TURNS):
         reading = node.read()
     assert claim(reading, "web/app").quota_us == 30_000
+
+
+def test_a_pool_without_entries_is_believed_when_its_time_has_come(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing on the node has changed but the clock; how long that takes is configured anew meanwhile."""
+    node.read()
+    node.state("0-3")
+    assert node.read().state_files == ()
+    node.configure("cpuManagerReconcilePeriod: 60s\n")
+    assert node.read().state_files == ()
+    now_ns = time.monotonic_ns()
+    for later_s, believed in ((30, False), (70, True)):
+        monkeypatch.setattr(time, "monotonic_ns", lambda: now_ns + later_s * 10**9)  # noqa: B023 called at once
+        reading = node.read()
+        assert bool(reading.state_files) is believed
+        assert (cpus(reading)["db/main"] == "0-3") is believed
 
 
 def test_the_signs_are_where_the_containers_are(node: Node) -> None:
