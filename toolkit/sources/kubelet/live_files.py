@@ -238,11 +238,11 @@ def sysfs_lines(sys: Path, *, only_online: bool = False) -> str:
         files += [file for name in ("cpulist", "distance") for file in sorted(node.glob(f"node[0-9]*/{name}"))]
     lines = []
     for file in files:
-        data, _ = read_bytes(file)
+        data = small_file(str(file))
         if data is not None:
             lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(data.strip())}\n")
     for file in sorted(node.glob("node[0-9]*/meminfo")):
-        total = _TOTAL.search(read_bytes(file)[0] or b"")
+        total = _TOTAL.search(small_file(str(file)) or b"")
         if total is not None:
             lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(total[0])}\n")
     return "".join(lines)
