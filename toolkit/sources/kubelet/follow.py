@@ -18,7 +18,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Gauges
-from toolkit.model.node_reading import UNIFIED, CgroupHierarchies, MissingPart, NodeReading, RuntimeContainer
+from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
@@ -32,9 +32,9 @@ from toolkit.sources.kubelet.memory import Memory
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
-from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
-from toolkit.sources.kubelet.pod_paths import place_of
+from toolkit.sources.kubelet.places import SYS, Places
 from toolkit.sources.kubelet.settings import Settings, settings
+from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0
@@ -85,10 +85,8 @@ class KubeletSource:
         self._late: dict[str, _Late] = {}
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run."""
-        self._signs: tuple[Path, ...] = ()
+        self._signs = Signs(places)
         self._watched: tuple[Path, ...] = ()
-        self._seen: tuple[object, ...] | None = None
-        """What the signs were made of."""
         self._free: tuple[Followed, CpuSet] | None = None
         self._version = ""
         """The kubelet's, by its metrics, which are not read each time."""
@@ -111,7 +109,7 @@ class KubeletSource:
         files = node.files_of_all(DEADLINE_S)
         metrics = files[METRICS].decode("utf-8", "replace") if METRICS in files else None
         reading = self._complete(self._reading_of(files), metrics, now_ns)
-        self._watched = self._places_to_watch(node.kubelet_root, reading.cgroups)
+        self._watched = self._signs.of(node.kubelet_root, reading.cgroups)
         if not (self._begun or says_anything(reading)):
             raise InputError(str(self._places.root), NOTHING, "a kubelet's node")
         self._begun = True
@@ -144,7 +142,10 @@ class KubeletSource:
         )
 
     def _reading_of(self, files: dict[str, bytes]) -> NodeReading:
-        """Make a reading of files; those that say the same as the last time were made one of then."""
+        """Make a reading of files; those that say the same as the last time were made one of then.
+
+        When each was read is not in it: it would be of then. Metrics are read once in a while, and stay apart.
+        """
         same = {name: data for name, data in files.items() if name not in ("times.json", METRICS)}
         if same != self._files or self._parsed is None:
             self._files, self._parsed = same, reading_of(same)
@@ -243,16 +244,6 @@ class KubeletSource:
         self._free = now, CpuSet.union(gone) - CpuSet.union(alive.values())
         return self._free[1]
 
-    def _places_to_watch(self, kubelet_root: Path, groups: CgroupHierarchies | None) -> tuple[Path, ...]:
-        """Return where signs will be; the same objects as long as all that they are made of is the same."""
-        root = self._places.cgroup_root or self._places.below(CGROUP_ROOT)
-        tops = dict(live_files.hierarchies(root))
-        if self._seen is None or self._seen[0] is not groups or self._seen[1:] != (kubelet_root, root, tops):
-            self._seen, self._signs = (groups, kubelet_root, root, tops), _signs(kubelet_root, groups, root, tops)
-        if len(self._signs) > 1:
-            return self._signs
-        return (*self._signs, root, *(path for path in root.glob("*") if path.is_dir()))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
@@ -267,21 +258,6 @@ class _Parts:
         """Whether both make the same reading; the files' is made anew where anything in them differs."""
         mine, others = (self.version, self.sysfs, self.state), (other.version, other.sysfs, other.state)
         return self.parsed is other.parsed and mine == others
-
-
-def _signs(kubelet_root: Path, groups: CgroupHierarchies | None, root: Path, tops: dict[str, Path]) -> tuple[Path, ...]:
-    found = [kubelet_root]
-    for name, below in (groups or {}).items():
-        if name not in ("cpuset", UNIFIED):
-            continue
-        top = tops.get(name, root)
-        for path, files in below.items():
-            place = place_of(path)
-            if place is None or not place.id:
-                found.append(top / path.lstrip("/"))
-            elif "cpuset.cpus" in files:
-                found.append(top / path.lstrip("/") / "cpuset.cpus")
-    return tuple(found)
 
 
 def _unmeasured(problem: str) -> tuple[MissingPart, ...]:

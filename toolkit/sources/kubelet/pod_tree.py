@@ -1,5 +1,6 @@
 """The cgroups of a node that is followed: looked at at each reading, and listed only where one came or went.
 
+No event is relied on, so none can be missed: each directory is looked at, and each file read, every time.
 Source: Documentation/admin-guide/cgroup-v2.rst; fs/kernfs/inode.c (``kernfs_refresh_inode``); inode(7).
 """
 
@@ -70,12 +71,12 @@ class PodTree:
             prefix = f"cgroup/{name}{shown(os.fsencode(below))}/" if is_of_pods(below) else ""
             return _Folder(path, inode, prefix)
 
-        here = _directory(mount)
-        if here is None:
+        try:
+            here = Path(mount).stat()  # It may be a link: controllers that share a hierarchy have one each.
+        except OSError:
             return None
         top = self._tops.get(mount)
-        # A mount at which another hierarchy is now has another inode, or at least other cgroups, which are listed.
-        if top is None or top.inode != here.st_ino or top.prefix != made(mount, 0).prefix:
+        if top is None or top.inode != here.st_ino:
             top = made(mount, here.st_ino)
         return _now(top, here.st_nlink, 0, made)
 
@@ -85,7 +86,8 @@ def _now(known: _Folder, links: int, depth: int, made: Callable[[str, int], _Fol
 
     On a cgroup file system, as on most others, each directory inside is one link more than two. Where there are as many
     as were known, and each of these is still there, itself (its inode), those inside are these and no others: a listing
-    would say the same. It reads the names of dozens of control files in each of a thousand directories.
+    would say the same. It reads the names of dozens of control files in each of a thousand directories. A file system
+    that does not count so never agrees, and is listed.
     """
     pairs: list[tuple[_Folder, int]] | None = []
     if links != 2 and depth < MAX_DEPTH:

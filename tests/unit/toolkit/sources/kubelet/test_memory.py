@@ -57,6 +57,16 @@ def test_a_tree_that_is_known_is_the_tree_that_is_there(tmp_path: Path, hierarch
         assert known.cpusets(tmp_path) == PodTree().cpusets(tmp_path)
 
 
+def test_a_hierarchy_may_be_a_link(tmp_path: Path) -> None:
+    """Of v1, where controllers share one."""
+    write(tmp_path, "cpu,cpuset/kubepods/pod1/a/cpuset.cpus", "0\n")
+    (tmp_path / "cpuset").symlink_to("cpu,cpuset")
+    tree = PodTree()
+    for cpus in (b"0\n", b"1\n"):
+        write(tmp_path, "cpu,cpuset/kubepods/pod1/a/cpuset.cpus", cpus.decode())
+        assert tree.cpusets(tmp_path) == {"cgroup/cpuset/kubepods/pod1/a/cpuset.cpus": cpus}
+
+
 def test_a_tree_in_which_nothing_came_or_went_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And is where it did: in that directory alone."""
     for pod in range(3):
