@@ -12,13 +12,14 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
-from toolkit.model.node_reading import UNIFIED, NodeReading, PodResourcesContainer, RuntimeContainer
+from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
 from toolkit.sources.kubelet.modelled import captured_topology
 from toolkit.sources.kubelet.pod_paths import expand
+from toolkit.sources.kubelet.pod_rows import Rows, rows_of
 from toolkit.sources.kubelet.still import asked_of, behind, in_the_making, may_begin, picture_of
 from toolkit.sources.kubelet.subjects import Subject, is_over, merged_tree, pod_documents
 
@@ -59,7 +60,6 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     read = [claim.cgroup for claim in claims if claim.cgroup in tree and claim.name not in making.perhaps]
     files = tuple(_files(cgroup, tree[cgroup]) for cgroup in read)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
-    rows = rows_of(reading)
     evidence = Evidence(
         started_at="",
         start_monotonic_ns=0,
@@ -73,7 +73,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         ),
         files_before=files,
         files_after=files,
-        layers=tuple(view for p in names.values() for view in layers_of(p, rows)),
+        layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
         state_files=state_readings(reading, node, online),
         picture=picture_of(reading, node, making, late),
     )
@@ -87,19 +87,11 @@ def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
     return replace(claim, cpus=asked)
 
 
-Rows = dict[tuple[str, str], list[PodResourcesContainer]]
+def layers_of(promise: Promise, reading: NodeReading, rows: Rows | None = None) -> list[LayerView]:
+    """Return what state file, runtime and pod-resources say of a subject that has a claim.
 
-
-def rows_of(reading: NodeReading) -> Rows:
-    """Return what pod-resources says, by the names of pod and container."""
-    found: Rows = {}
-    for row in reading.pod_resources or ():
-        found.setdefault((row.pod_name, row.container), []).append(row)
-    return found
-
-
-def layers_of(promise: Promise, rows: Rows) -> list[LayerView]:
-    """Return what state file, runtime and pod-resources say of a subject that has a claim."""
+    :param rows: those of the reading; who asks for many subjects has them at hand.
+    """
     assert promise.claim is not None
     name, subject = promise.claim.name, promise.subject
     found = []
@@ -110,7 +102,7 @@ def layers_of(promise: Promise, rows: Rows) -> list[LayerView]:
     asked = asked_of(promise)
     if asked is not None:
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked))
-    cpus = _from_pod_resources(subject, rows)
+    cpus = _from_pod_resources(subject, rows_of(reading) if rows is None else rows)
     if cpus is not None:
         found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus))
     return found

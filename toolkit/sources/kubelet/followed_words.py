@@ -11,7 +11,8 @@ from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
-from toolkit.sources.kubelet.evidence import layers_of, rows_of, state_readings
+from toolkit.sources.kubelet.evidence import layers_of, state_readings
+from toolkit.sources.kubelet.pod_rows import rows_of
 
 
 def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
@@ -19,7 +20,7 @@ def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
     found, rows = [], rows_of(reading)
     for promise in running:
         if promise.subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
-            found += layers_of(promise, rows)
+            found += layers_of(promise, reading, rows)
     return found
 
 
