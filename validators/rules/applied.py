@@ -42,6 +42,19 @@ class _Reading:
     measures: dict[str, Measure] = field(default_factory=dict)
     compared: int = 0
 
+    @property
+    def sound(self) -> bool:
+        """Whether something was compared, and all of it was read and right."""
+        return self.compared > 0 and not self.wrong and not self.unread
+
+    def add(self, one: _Reading) -> None:
+        """Add what another reading found."""
+        self.wrong += one.wrong
+        self.names += one.names
+        self.unread += one.unread
+        self.measures |= one.measures
+        self.compared += one.compared
+
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the control files of every claim."""
@@ -62,17 +75,19 @@ def _judge(
     ):
         found = view.files_of(files, claim.cgroup)
         at_ns = in_time.read_at(found, evidence) if when == "before" else evidence.duration_ns
-        if file_history.explained(at_ns, transitions, changes) or (
+        cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
+        one = _Reading()
+        if found is not None:
+            _compare(one, in_time.promised_at(at_ns, promised), found, cpus, when)
+        # Values that are right while they are being written are right; those that are not yet prove nothing.
+        if (not one.sound and file_history.explained(at_ns, transitions, changes)) or (
             found is None and in_time.made_later(at_ns, transitions)
         ):
             in_setup = f"its cgroup was being made or changed {when} the window"
-            continue
-        if found is None:
+        elif found is None:
             reading.unread.append(f"the files of {claim.cgroup} were not read {when} the window")
-            continue
-        good = in_time.promised_at(at_ns, promised)
-        cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
-        _compare(reading, good, found, cpus, when)
+        else:
+            reading.add(one)
     reading.measures["files_compared_count"] = reading.compared
     drifts = _drifts(reading, claim, evidence, promised)
     lives = file_history.lives(claim, evidence)

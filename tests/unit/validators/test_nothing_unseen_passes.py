@@ -271,6 +271,12 @@ def test_what_comes_with_the_last_moments_is_judged_in_the_next_window(what: str
     came = Transition(claim="db", what=what, start_at_ns=9 * SECOND, end_at_ns=9 * SECOND + 1, cpus_after=cpus("2-3"))
     claims = NODE if promised else replace(NODE, claims=(claim_db(cpus=None, quota_us=None), WEB))
     base = healthy()
-    ends = {"files_before": base.files_before[1:], "files_after": base.files_after}
+    being_made = replace(base.files_after[0], cpus=cpus(""), cpus_effective=cpus(""), quota_us=50_000)
+    ends = {"files_before": base.files_before[1:], "files_after": (being_made, *base.files_after[1:])}
 
     assert verdict("applied", "db", claims, followed(STATE, transitions=(came,), **ends)).outcome == outcome
+    # What has its values already was read, and is right.
+    right = verdict(
+        "applied", "db", NODE, followed(STATE, transitions=(came,), **ends | {"files_after": base.files_after})
+    )
+    assert right.outcome == "passed"
