@@ -94,6 +94,10 @@ ansible-check: setup-test ## ansible-lint (production profile) and the syntax of
 # Guests under QEMU: tests/lab/lab.mk adds lab, lab-ci and what they need.
 -include tests/lab/lab.mk
 
+.PHONY: kubelet
+kubelet: setup-test ## build a real kubelet (Debian's sources, v1.20.2) for tests/integration/test_real_kubelet.py (10 minutes)
+	@sh .ci/kubelet
+
 .PHONY: clean
 clean: ## remove what was built or cached here; installed packages stay
 	rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .ansible ansible/.ansible

@@ -96,7 +96,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         node_bytes=_node_bytes(sysfs),
         online=_sysfs_value(sysfs, "/sys/devices/system/cpu/online"),
         metrics=metrics,
-        kubelet_version=kubelet_version(metrics),
+        kubelet_version=kubelet_version(metrics) or text(about.get("kubelet_version")),
         runtime_name=text(version.get("runtimeName")),
         runtime_version=text(version.get("runtimeVersion")),
         read_at_s={k: float(v) for k, v in mapping(times).items() if isinstance(v, int | float)},

@@ -89,7 +89,7 @@ class KubeletSource:
         self._watched: tuple[Path, ...] = ()
         self._free: tuple[Followed, CpuSet] | None = None
         self._version = ""
-        """The kubelet's, by its metrics, which are not read each time."""
+        """The kubelet's, by its metrics, which are not read each time, or by its program; it stays while none runs."""
         self._sysfs: str | None = None
         self._online: str | None = None
         """The machine, which says what the options promise; read again when other CPUs are online."""
@@ -156,7 +156,7 @@ class KubeletSource:
 
         The same object as long as all that it is made of is the same.
         """
-        self._version = kubelet_version(metrics) or self._version
+        self._version = kubelet_version(metrics) or parsed.kubelet_version or self._version
         known = self._settings_of(parsed)
         wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
         if known.config.cpu_manager_policy == STATIC and self._online != parsed.online:

@@ -23,6 +23,7 @@ from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, r
 from toolkit.sources.kubelet.memory import Memory
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
+from toolkit.sources.kubelet.version import version_of
 from toolkit.sources.pod_resources import SOCKET
 
 SCHEMA = "pinproof.capture/1"
@@ -64,7 +65,11 @@ class LiveNode:
         self.no_metrics = ""
         """Why the metrics could not be read."""
         self.proc = places.proc or places.below(PROC)
-        arguments = (live_files.kubelet_arguments if memory is None else memory.kubelet.arguments)(self.proc)
+        pid = (live_files.kubelet_pid if memory is None else memory.kubelet.pid)(self.proc)
+        arguments = None if pid is None else live_files.process_arguments(self.proc, pid)
+        self.version = "" if pid is None else version_of(pid, self.proc)
+        if pid is not None and not self.version and not self.metrics:
+            self._miss("version", "the running kubelet's version could not be asked for")
         self.told = bool(arguments)
         """Whether its command line says which file it reads: none that it does not name. One that ends has no words."""
         self.arguments = None if arguments is None else kept_arguments(arguments)
@@ -107,6 +112,8 @@ class LiveNode:
         logs = live_files.log_names(places.logs or places.below(LOGS))
         self._at("end")
         about = {"schema": SCHEMA, "missing": self.missing, "paths": self.paths, "log_names": logs}
+        if self.version:
+            about["kubelet_version"] = self.version
         written = _json(about) if self.memory is None else self.memory.about(about)
         return self.files | {"capture.json": written, "times.json": _json(self.times)}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.sources.kubelet.answers import Answers
-from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid, process_arguments
+from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid
 from toolkit.sources.kubelet.pod_tree import PodTree
 
 SEARCH_S = 60.0
@@ -23,12 +23,12 @@ class KubeletProcess:
         self._pid: int | None = None
         self._searched_s = 0.0
 
-    def arguments(self, proc: Path) -> tuple[str, ...] | None:
-        """Return its arguments now, without its own name; ``None``: none runs."""
+    def pid(self, proc: Path) -> int | None:
+        """Return the process; ``None``: none runs."""
         now_s = time.monotonic()
         if self._pid is None or now_s - self._searched_s >= SEARCH_S or not is_kubelet(proc, self._pid):
             self._pid, self._searched_s = kubelet_pid(proc), now_s
-        return None if self._pid is None else process_arguments(proc, self._pid)
+        return self._pid
 
 
 class Memory:

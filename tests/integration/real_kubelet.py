@@ -1,0 +1,199 @@
+"""A real kubelet, standalone, over the private containerd: static pods, own cgroups, own folders.
+
+It runs without an API server, on static pods in the host's network. Everything of it lies below one folder and one
+cgroup, except what a kubelet writes wherever it runs, which is put back or removed: four sysctls, the pods' log links.
+
+Source: Kubernetes documentation, "Create static Pods"; pkg/kubelet/cm/container_manager_linux.go (setupKernelTunables).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.containerd_node import IMAGE, Node, cgroups_of, remove_cgroups
+from tests.programs import PROJECT
+
+PERIOD_S = 2
+SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
+LINKS = Path("/var/log/containers")
+LOGS = Path("/var/log/pods")
+DEADLINE_S = 120.0
+
+
+def binary() -> Path:
+    """Return the kubelet that this run was given, or that ``make kubelet`` has built; skip where there is none."""
+    given = os.environ.get("PINPROOF_KUBELET")
+    path = Path(given) if given else PROJECT / ".cache/kubelet/kubelet"
+    if not path.exists():
+        if given:
+            pytest.fail(f"PINPROOF_KUBELET={given}: no such file; expected a kubelet")
+        pytest.skip("no kubelet: `make kubelet` builds one from Debian's sources, or PINPROOF_KUBELET=PATH names one")
+    return path
+
+
+def container(name: str, probe: bool = False, **resources: Mapping[str, str]) -> dict[str, Any]:
+    """Return a container of a pod. :param probe: run an exec probe each second."""
+    told: dict[str, Any] = {
+        "name": name,
+        "image": IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["/sleeper"],
+        "resources": resources,
+    }
+    if probe:
+        told["readinessProbe"] = {"exec": {"command": ["/sleeper", "probe"]}, "periodSeconds": 1}
+    return told
+
+
+class RealKubelet:
+    """A running kubelet. :param folder: its root directory is below it. :param node: the containerd."""
+
+    def __init__(self, program: Path, node: Node, folder: Path) -> None:
+        self._program, self.node, self.base = program, node, folder
+        self.folder = folder / "root"
+        self._pods = folder / "pods"
+        self.config = folder / "config.yaml"
+        for path in (self.folder, self._pods):
+            path.mkdir(parents=True)
+        root = Path("/sys/fs/cgroup")
+        for hierarchy in [root] if (root / "cgroup.controllers").exists() else root.iterdir():
+            (hierarchy / node.top.strip("/")).mkdir(exist_ok=True)
+        self._log = (folder / "log").open("wb")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, **settings: object) -> None:
+        """Write the configuration file."""
+        document = {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "staticPodPath": str(self._pods),
+            "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": self.node.top,
+            "failSwapOn": False,
+            "makeIPTablesUtilChains": False,
+            "address": "127.0.0.1",
+            "healthzPort": 0,
+            "evictionHard": {"memory.available": "1Mi"},
+            "fileCheckFrequency": "1s",
+            "cpuManagerPolicy": "static",
+            "cpuManagerReconcilePeriod": f"{PERIOD_S}s",
+            "systemReserved": {"cpu": "500m"},
+            **settings,
+        }
+        self.config.write_text(yaml.safe_dump(document))
+
+    def start(self) -> None:
+        """Start the kubelet; returns when it has its state."""
+        socket = f"unix://{self.node.socket}"
+        command = [str(self._program), f"--config={self.config}", f"--root-dir={self.folder}"]
+        command += [f"--cert-dir={self.base / 'pki'}", f"--container-runtime-endpoint={socket}", "--v=2"]
+        command += ["--container-runtime=remote", f"--image-service-endpoint={socket}", "--register-node=false"]
+        command += [f"--volume-plugin-dir={self.base / 'plugins'}", f"--pod-infra-container-image={IMAGE}"]
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT)
+        self.wait_until(lambda: (self.folder / "cpu_manager_state").exists(), "a state file")
+
+    def stop(self) -> None:
+        """End the kubelet; its pods live on."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(DEADLINE_S)
+
+    def close(self) -> None:
+        """End it and close its log."""
+        self.stop()
+        self._log.close()
+
+    def state(self) -> dict[str, Any]:
+        """Return what the state file says."""
+        document: dict[str, Any] = json.loads((self.folder / "cpu_manager_state").read_text())
+        return document
+
+    def add(self, name: str, *containers: Mapping[str, Any]) -> None:
+        """Give the kubelet a static pod and wait until its containers run."""
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "hostNetwork": True,
+                "automountServiceAccountToken": False,
+                "terminationGracePeriodSeconds": 1,
+                "containers": list(containers),
+            },
+        }
+        draft = self.base / f"{name}.draft"
+        draft.write_text(yaml.safe_dump(pod))
+        draft.replace(self._pods / f"{name}.yaml")
+        self.wait_until(lambda: len(self.running(name)) == len(containers), f"pod {name} runs")
+
+    def remove(self, name: str) -> None:
+        """Take a static pod away and wait until it is gone."""
+        (self._pods / f"{name}.yaml").unlink()
+        self.wait_until(lambda: not self.running(name), f"pod {name} is gone")
+
+    def running(self, pod: str) -> dict[str, str]:
+        """Return the ids of a pod's running containers by their names, as the runtime has them."""
+        found = {}
+        for one in self.node.containers():
+            labels = one.get("labels", {})
+            name = str(labels.get("io.kubernetes.pod.name", ""))
+            if name.startswith(f"{pod}-") and one["state"] == "CONTAINER_RUNNING":
+                found[str(labels["io.kubernetes.container.name"])] = str(one["id"])
+        return found
+
+    def cpuset(self, container_id: str) -> Path:
+        """Return the file with the CPUs of a container's cgroup."""
+        files = [path / "cpuset.cpus" for path in cgroups_of(self.node.top) if path.name == container_id]
+        (file,) = [path for path in files if path.exists()]
+        return file
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for a condition."""
+        end = time.monotonic() + DEADLINE_S
+        while not condition():
+            ended = self._process is not None and self._process.poll() is not None
+            if ended or time.monotonic() > end:
+                log = (self.base / "log").read_text(errors="replace")
+                raise AssertionError(f"{'the kubelet ended' if ended else 'not in time'}: {what}\n{log[-4000:]}")
+            time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def real_kubelet(node: Node, folder: Path, **settings: object) -> Iterator[RealKubelet]:
+    """Run a kubelet; at the end no pod, cgroup, mount, link or setting of it is left."""
+    program = binary()
+    before = {name: (Path("/proc/sys") / name).read_text() for name in SYSCTLS}
+    folders = [path for path in (LINKS, LOGS) if not path.exists()]
+    logs = {path for top in (LINKS, LOGS) if top.is_dir() for path in top.iterdir()}
+    kubelet = RealKubelet(program, node, folder)
+    try:
+        kubelet.configure(**settings)
+        kubelet.start()
+        yield kubelet
+    finally:
+        kubelet.close()
+        node.remove_pods()
+        remove_cgroups(node.top)
+        # A kubelet mounts its root directory on itself, so that what pods mount is shared.
+        subprocess.run(["umount", "--recursive", "--quiet", str(kubelet.folder)], check=False)
+        for name, value in before.items():
+            (Path("/proc/sys") / name).write_text(value)
+        for path in [path for top in (LINKS, LOGS) if top.is_dir() for path in top.iterdir() if path not in logs]:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        for path in folders:
+            with contextlib.suppress(OSError):  # Somebody else uses it by now.
+                path.rmdir()
