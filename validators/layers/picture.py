@@ -21,6 +21,7 @@ from validators.placement import groups
 from validators.queries import view
 
 Finding = tuple[Outcome, str]
+LENT = ": the kernel lends it those of the cgroup above"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +102,12 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
     if overlap:
         measures["overlap_cpus"] = str(overlap)
     still = evidence.picture or Picture()
+    offline = CpuSet.of(event.cpu for event in evidence.hotplug)
     findings = [
         finding
         for finding in (
-            _drift(claim, words, still),
-            _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims),
+            _drift(claim, words, still, offline),
+            _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims, offline),
             _api(claim, words, evidence),
             _observed(words),
             _mems(words),
@@ -139,14 +141,19 @@ def _unpromised(evidence: Evidence) -> tuple[Outcome, str]:
     return Outcome.UNDECIDED, "neither the state file nor the runtime speaks about it: what was promised is not known"
 
 
-def _drift(claim: Claim, words: _Words, still: Picture) -> Finding | None:
+def _drift(claim: Claim, words: _Words, still: Picture, offline: CpuSet) -> Finding | None:
     """What was requested against what is: a difference is another program's write, at once."""
     found = _is(words)
     if not words.asked or found is None or found == words.asked:
         return None
+    if words.asked <= offline:
+        return Outcome.UNDECIDED, f"all its CPUs {words.asked} are offline{LENT}"
+    if found == words.asked - offline:
+        return None  # The kernel took them out; rule checkpoint names what is assigned and offline.
     text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: CPUs {words.asked} against {found or 'none'}: drift"
     if claim.name in still.behind:
-        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (all shared containers differ so)"
+        alike = "the cgroup is as the state file says" if found == words.state else "all shared containers differ so"
+        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings ({alike})"
     late = claim.isolation == "host" and words.state == words.asked
     if not late or words.threads is None or not words.threads <= words.asked:
         return Outcome.FAILED, text
@@ -155,7 +162,9 @@ def _drift(claim: Claim, words: _Words, still: Picture) -> Finding | None:
     return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
 
 
-def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet) -> Finding | None:
+def _state(
+    claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet, offline: CpuSet
+) -> Finding | None:
     """What was promised against what was asked for, else against what is."""
     found = _is(words)
     lower, layer = (words.asked, Layer.RUNTIME) if words.asked else (found, Layer.CGROUP)
@@ -172,7 +181,9 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
             more = f", and on reserved CPUs {reserved}" if reserved else ""
             return Outcome.FAILED, f"{text}; the shared pool is empty, no reconcile repairs it, on {overlap}{more}"
         return Outcome.UNDECIDED, f"{text}; the shared pool is empty: the manager may not have started yet"
-    if words.state == lower:
+    if layer is Layer.CGROUP and words.state <= offline:
+        return Outcome.UNDECIDED, f"all its CPUs {words.state} are offline{LENT}"
+    if words.state == lower or (layer is Layer.CGROUP and words.state - offline == lower):
         return None
     if claim.isolation != "host" and layer is Layer.CGROUP:
         return Outcome.FAILED, f"{text}; an exclusive set is right from its first sight"

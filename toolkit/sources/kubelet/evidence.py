@@ -9,7 +9,7 @@ from toolkit.errors import InputError
 from toolkit.host.environment import summary
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, ThreadMask
+from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, HotplugEvent, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.names import printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
@@ -50,7 +50,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         )
         if claim.name in making.made
         else replace(
-            _in_force(claim, None if claim.name in late else asked.get(claim.name)),
+            _in_force(claim, late[claim.name] if claim.name in late else asked.get(claim.name)),
             memory_bytes=claim.memory_bytes if memory_read else None,
         )
         for claim in node.claims.claims
@@ -74,6 +74,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         files_after=files,
         layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
         state_files=state_readings(reading, node, online),
+        hotplug=_offline(reading, node.claims, online),
         picture=picture_of(reading, node, making, late),
     )
     return replace(node.claims, claims=claims), evidence
@@ -245,6 +246,17 @@ def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:
         for files in tree.values()
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus")
     )
+
+
+def _offline(reading: NodeReading, claims: ClaimSet, online: CpuSet) -> tuple[HotplugEvent, ...]:
+    """Return the CPUs that are promised and went offline, which the kernel takes out of cpusets: nobody wrote there.
+
+    Only by the machine's own word: where it was not read, what no cgroup has may be what somebody took away.
+    """
+    if reading.online is None or not online:
+        return ()
+    promised = CpuSet.union(claim.cpus for claim in claims.claims if claim.cpus)
+    return tuple(HotplugEvent(cpu=cpu, online=False, at_ns=0) for cpu in promised - online)
 
 
 def _topology(reading: NodeReading) -> dict[str, object]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolkit.errors import InputError
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import printable
@@ -34,7 +36,7 @@ class Making:
     perhaps: frozenset[str]
 
 
-def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: frozenset[str]) -> Picture:
+def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: Iterable[str]) -> Picture:
     """Return the picture. :param making: see :func:`in_the_making`. :param late: see :func:`behind`."""
     known, later_s = node.settings, _later_s(reading)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
@@ -49,6 +51,7 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: fro
         unlisted=_unlisted(reading, node),
         at_once=later_s is not None and later_s <= AT_ONCE_S,
         metrics=manager_gauges(reading.metrics),
+        api_cpus=_api_cpus(reading),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
         topology_policy=None if known.problem else known.config.topology_manager_policy,
@@ -63,26 +66,34 @@ def asked_of(promise: Promise) -> CpuSet | None:
     return parsed(runtime.asked.cpus)
 
 
-def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
+def behind(reading: NodeReading, node: NodeClaims) -> dict[str, CpuSet | None]:
     """Return the claims of shared containers whose cgroups may be of before a reconcile that the runtime's list, read
-    later, is of after: all of them differ alike. Another program's write hits one; a CPU that went offline is missing
-    in the cgroups above, too.
+    later, is of after, and the CPUs that they were asked to have then; ``None``: not known.
+
+    With cgroups that are as the state file says it was read before an allocation that the list is of after. With a list
+    that is as the state file says all of them differ alike: another program's write hits one, and a CPU that went
+    offline is missing in the cgroups above, too.
     """
     later_s = _later_s(reading)
+    if later_s is not None and later_s <= AT_ONCE_S:
+        return {}
     shared = [
         (p.claim, p.state, asked, _granted(p.subject))
         for p in node.promises
         if p.claim is not None and p.claim.isolation is Isolation.HOST and (asked := asked_of(p)) is not None
     ]
-    if (later_s is not None and later_s <= AT_ONCE_S) or len(shared) < 2 or len({words[1:] for words in shared}) > 1:
-        return frozenset()
-    _, state, asked, found = shared[0]
-    if found is None or not found or state != asked or found == asked:
-        return frozenset()
+    if len(shared) > 1 and len({words[1:] for words in shared}) == 1 and _reconciled(node, *shared[0][1:]):
+        return {claim.name: None for claim, *_ in shared}
+    return {claim.name: state for claim, state, asked, found in shared if state and state == found != asked}
+
+
+def _reconciled(node: NodeClaims, state: CpuSet | None, asked: CpuSet, found: CpuSet | None) -> bool:
+    """Whether a reconcile may have changed what was found to what was asked for, as the state file says."""
+    if not found or state != asked or found == asked:
+        return False
     sandboxes = [_granted(p.subject) for p in node.promises if p.subject.kind is SubjectKind.SANDBOX]
     grown = found <= asked and all(above is None or asked <= above for above in sandboxes)
-    shrunk = asked <= found and found - asked <= node.claims.exclusive_cpus
-    return frozenset(claim.name for claim, *_ in shared) if grown or shrunk else frozenset()
+    return grown or (asked <= found and found - asked <= node.claims.exclusive_cpus)
 
 
 def _granted(subject: Subject) -> CpuSet | None:
@@ -159,7 +170,22 @@ def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
     return tuple(found)
 
 
+def _api_cpus(reading: NodeReading) -> CpuSet | None:
+    """Return the exclusive CPUs of all containers by the pod-resources API; ``None``: it was not read."""
+    if reading.pod_resources is None:
+        return None
+    try:
+        return CpuSet.union(CpuSet.of(row.cpus) for row in reading.pod_resources)
+    except (InputError, ValueError):
+        return None
+
+
 def _later_s(reading: NodeReading) -> float | None:
-    """Return how long after the cgroups the runtime's lists were complete, where the capture says when."""
+    """Return how long after the cgroups the runtime's lists were complete, where the capture says when. A clock that
+    went back meanwhile, and lists that were read first, say nothing of it.
+    """
     begun, end = reading.read_at_s.get("cgroup_read"), reading.read_at_s.get("end")
-    return None if begun is None or end is None else end - begun
+    listed = reading.read_at_s.get("sockets_read", begun)
+    if begun is None or end is None or listed is None or not begun <= listed <= end:
+        return None
+    return end - begun
