@@ -151,15 +151,16 @@ def _drift(claim: Claim, words: _Words, still: Picture, offline: CpuSet) -> Find
     if found == words.asked - offline:
         return None  # The kernel took them out; rule checkpoint names what is assigned and offline.
     text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: CPUs {words.asked} against {found or 'none'}: drift"
-    if claim.name in still.behind:
-        alike = "the cgroup is as the state file says" if found == words.state else "all shared containers differ so"
-        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings ({alike})"
     late = claim.isolation == "host" and words.state == words.asked
-    if not late or words.threads is None or not words.threads <= words.asked:
-        return Outcome.FAILED, text
-    if words.threads <= found <= words.asked:
-        return Outcome.FAILED, text  # Threads have the old set: nobody has reconciled.
-    return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
+    stuck = words.threads is not None and words.threads <= found <= words.asked  # Nobody has reconciled.
+    if late and words.threads is not None and words.threads <= words.asked and not stuck:
+        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
+    if claim.name in still.behind:
+        alike = (
+            "the cgroup is as the state file says" if found == words.state else "several shared containers differ so"
+        )
+        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings ({alike})"
+    return Outcome.FAILED, text
 
 
 def _state(

@@ -50,7 +50,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         )
         if claim.name in making.made
         else replace(
-            _in_force(claim, late[claim.name] if claim.name in late else asked.get(claim.name)),
+            _in_force(claim, None if claim.name in late else asked.get(claim.name)),
             memory_bytes=claim.memory_bytes if memory_read else None,
         )
         for claim in node.claims.claims

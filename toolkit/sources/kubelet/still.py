@@ -66,34 +66,78 @@ def asked_of(promise: Promise) -> CpuSet | None:
     return parsed(runtime.asked.cpus)
 
 
-def behind(reading: NodeReading, node: NodeClaims) -> dict[str, CpuSet | None]:
-    """Return the claims of shared containers whose cgroups may be of before a reconcile that the runtime's list, read
-    later, is of after, and the CPUs that they were asked to have then; ``None``: not known.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What is said of a container of the shared pool: by the state file, the runtime, its cgroup and its threads."""
 
-    With cgroups that are as the state file says it was read before an allocation that the list is of after. With a list
-    that is as the state file says all of them differ alike: another program's write hits one, and a CPU that went
-    offline is missing in the cgroups above, too.
+    name: str
+    state: CpuSet | None
+    asked: CpuSet
+    found: CpuSet | None
+    threads: CpuSet
+
+    @property
+    def differs(self) -> bool:
+        """Whether it was asked for what the state file says and does not have it."""
+        return bool(self.found) and self.state == self.asked != self.found
+
+    @property
+    def moved(self) -> bool:
+        """Whether its threads, read after its cgroup, have what was asked for, and could not have got it there."""
+        stuck = self.found is not None and self.threads <= self.found <= self.asked
+        return self.differs and bool(self.threads) and self.threads <= self.asked and not stuck
+
+
+def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
+    """Return the claims of shared containers whose cgroups may be of before a reconcile that the runtime's list, read
+    later, is of after: nothing is promised about their CPUs.
+
+    Their threads, read in between, may say so. With cgroups that are as the state file says, they were read before an
+    allocation that the list is of after. With a list that is as the state file says, several differ alike, or nobody
+    has got yet what one was asked for: another program's write hits one. A CPU that went offline is missing in the
+    cgroups above, too.
     """
+    shared = [
+        _Shared(
+            name=p.claim.name,
+            state=p.state,
+            asked=asked,
+            found=_granted(p.subject),
+            threads=CpuSet.union(parsed(thread.cpus_allowed or "") or CpuSet() for thread in p.subject.threads),
+        )
+        for p in node.promises
+        if p.claim is not None
+        and p.claim.isolation is Isolation.HOST
+        and (asked := asked_of(p)) is not None
+        # No reconcile comes for a pod that has ended: it keeps what it had.
+        and p.subject.active is not False
+    ]
+    moved = frozenset(one.name for one in shared if one.moved)
     later_s = _later_s(reading)
     if later_s is not None and later_s <= AT_ONCE_S:
-        return {}
-    shared = [
-        (p.claim, p.state, asked, _granted(p.subject))
-        for p in node.promises
-        if p.claim is not None and p.claim.isolation is Isolation.HOST and (asked := asked_of(p)) is not None
-    ]
-    if len(shared) > 1 and len({words[1:] for words in shared}) == 1 and _reconciled(node, *shared[0][1:]):
-        return {claim.name: None for claim, *_ in shared}
-    return {claim.name: state for claim, state, asked, found in shared if state and state == found != asked}
+        return moved
+    newer = frozenset(one.name for one in shared if one.state and one.state == one.found != one.asked)
+    late = [one for one in shared if one.differs]
+    several = len(late) > 1 or (len(shared) > 1 and len({one.found for one in shared}) == 1)
+    if len({(one.asked, one.found) for one in late}) != 1 or not several:
+        return moved | newer
+    if not all(one.differs or one.asked == one.found for one in shared):
+        return moved | newer
+    return moved | newer | {one.name for one in late if _reconciled(node, one)}
 
 
-def _reconciled(node: NodeClaims, state: CpuSet | None, asked: CpuSet, found: CpuSet | None) -> bool:
-    """Whether a reconcile may have changed what was found to what was asked for, as the state file says."""
-    if not found or state != asked or found == asked:
-        return False
+def _reconciled(node: NodeClaims, one: _Shared) -> bool:
+    """Whether a reconcile may have changed what was found to what was asked for."""
+    found = one.found or CpuSet()
     sandboxes = [_granted(p.subject) for p in node.promises if p.subject.kind is SubjectKind.SANDBOX]
-    grown = found <= asked and all(above is None or asked <= above for above in sandboxes)
-    return grown or (asked <= found and found - asked <= node.claims.exclusive_cpus)
+    grown = found <= one.asked and all(above is None or one.asked <= above for above in sandboxes)
+    return grown or (one.asked <= found and found - one.asked <= _assigned(node))
+
+
+def _assigned(node: NodeClaims) -> CpuSet:
+    """Return the CPUs that the state file assigns: their owners may not have been made yet."""
+    entries = (*node.cpu.entries, *node.cpu.pods) if node.cpu is not None else ()
+    return CpuSet.union(parsed(entry.cpus) or CpuSet() for entry in entries)
 
 
 def _granted(subject: Subject) -> CpuSet | None:

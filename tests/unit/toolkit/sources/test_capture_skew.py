@@ -37,6 +37,58 @@ def test_a_list_of_after_the_next_allocation_is_no_drift(cpus: str, count: int) 
         assert "the cgroup is as the state file says" in found["layers-agree", name].reason
 
 
+@pytest.mark.parametrize(
+    ("words", "late"),
+    [
+        pytest.param({0: ("4-7", "2-7"), 1: ("4-7", "2-7")}, (0, 1), id="two-are-late"),
+        pytest.param({0: ("4-7", "2-7"), 1: ("2-7", "2-7"), 2: ("2-7", "2-7")}, (0,), id="the-first-was-asked-for"),
+        pytest.param({0: ("4-7", "2-7")}, (), id="one-alone-is-drift"),
+    ],
+)
+def test_a_reconcile_goes_from_container_to_container(words: dict[int, tuple[str, str]], late: tuple[int, ...]) -> None:
+    """Cgroups or the list may be of its middle; another program's write hits one. By number: asked for, has."""
+    files = capture("B1-3")
+    for number, (cri, cgroup) in words.items():
+        asked(files, rows(files)[SHARED[number]], cri)
+        place(files, rows(files)[SHARED[number]], cgroup)
+    found = judged(files)
+    open_ = {
+        subject for rule, subject in found if found[rule, subject].outcome == "undecided" and rule == "layers-agree"
+    }
+    assert {SHARED[number] for number in late} <= open_
+    wrong = {subject for rule, subject in failed(files) if rule in ("applied", "affinity-mask")}
+    assert wrong == set() if late else SHARED[0] in wrong
+
+
+def test_threads_of_after_a_reconcile_leave_files_open() -> None:
+    """What was asked for cannot be compared with a cgroup that was read before its threads got it."""
+    files = capture("D-4")
+    row = rows(files)["be-node1/main"]
+    threads = files["threads.json"]
+    place(files, row, "0-1")
+    files["threads.json"] = threads
+    assert failed(files) == {}
+    assert judged(files)["layers-agree", "be-node1/main"].outcome == "undecided"
+
+
+def test_an_owner_that_is_not_made_yet_explains_a_lag() -> None:
+    """Its CPUs are assigned in the state file before any container of it exists."""
+    files = capture("D-3")
+    owner = rows(files)["g1-node1/main"]
+    with part(files, "cgroup.json") as tree:
+        for groups in tree.values():
+            for path in [path for path in groups if owner["pod_uid"] in path]:
+                del groups[path]
+    with part(files, "threads.json") as threads:
+        threads[:] = [one for one in threads if owner["pod_uid"] not in str(one["cgroup"])]
+    for name, row in rows(files).items():
+        if row.get("state_cpus") == "0" and name != "g1-node1/main":
+            asked(files, row, "0")
+    with part(files, "times.json") as times:
+        times["end"] += 30
+    assert failed(files) == {}
+
+
 def test_drift_is_reported_however_late_the_list_is() -> None:
     """What is in the cgroup is not what the state file says either."""
     files = capture("B1-3")
