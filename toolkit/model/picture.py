@@ -43,7 +43,7 @@ class Picture:
     :param perhaps_made: claims of containers in which all threads have the names of a runtime's, and of which it is not
         known whether they run.
     :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
-        after: its threads have the new set, several differ alike, or the cgroup is as the state file says.
+        after: its threads have the new set, all cgroups have an old one, or the cgroup is as the state file says.
     :param lost: containers that run by the runtime's word and whose cgroup was not found, with where it should be.
     :param unlisted: without those that look as a pod sandbox does, which may be new.
     :param at_once: whether all was read within a second; ``False``: or it is not known.

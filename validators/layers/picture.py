@@ -157,7 +157,7 @@ def _drift(claim: Claim, words: _Words, still: Picture, offline: CpuSet) -> Find
         return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
     if claim.name in still.behind:
         alike = (
-            "the cgroup is as the state file says" if found == words.state else "several shared containers differ so"
+            "the cgroup is as the state file says" if found == words.state else "all shared containers have the old set"
         )
         return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings ({alike})"
     return Outcome.FAILED, text

@@ -93,9 +93,8 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
     later, is of after: nothing is promised about their CPUs.
 
     Their threads, read in between, may say so. With cgroups that are as the state file says, they were read before an
-    allocation that the list is of after. With a list that is as the state file says, several differ alike, or nobody
-    has got yet what one was asked for: another program's write hits one. A CPU that went offline is missing in the
-    cgroups above, too.
+    allocation that the list is of after. With a list that is as the state file says, nobody has got yet what some were
+    asked for: another program's write hits one. A CPU that went offline is missing in the cgroups above, too.
     """
     shared = [
         _Shared(
@@ -117,13 +116,10 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
     if later_s is not None and later_s <= AT_ONCE_S:
         return moved
     newer = frozenset(one.name for one in shared if one.state and one.state == one.found != one.asked)
-    late = [one for one in shared if one.differs]
-    several = len(late) > 1 or (len(shared) > 1 and len({one.found for one in shared}) == 1)
-    if len({(one.asked, one.found) for one in late}) != 1 or not several:
+    alike = len(shared) > 1 and len({one.found for one in shared}) == 1
+    if not alike or not all(one.differs or one.asked == one.found for one in shared):
         return moved | newer
-    if not all(one.differs or one.asked == one.found for one in shared):
-        return moved | newer
-    return moved | newer | {one.name for one in late if _reconciled(node, one)}
+    return moved | newer | {one.name for one in shared if one.differs and _reconciled(node, one)}
 
 
 def _reconciled(node: NodeClaims, one: _Shared) -> bool:
