@@ -11,7 +11,7 @@ from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, HotplugEvent, ThreadMask
 from toolkit.model.layers import Layer, LayerView
-from toolkit.model.names import printable
+from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
@@ -33,7 +33,8 @@ _UNLIMITED = 1 << 62
 
 def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evidence]:
     """Return the claims in force and the evidence. The promise in force is what the kubelet asked for last."""
-    tree = merged_tree(reading)
+    # By the names that claims give to cgroups.
+    tree = {from_text(path): files for path, files in merged_tree(reading).items()}
     online = _online(reading, tree)
     memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
     asked = {p.claim.name: asked_of(p) for p in node.promises if p.claim is not None}

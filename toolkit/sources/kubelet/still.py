@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from toolkit.errors import InputError
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.names import printable
+from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.picture import Picture, RejectedPod, Unlisted
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
@@ -176,8 +176,8 @@ def _unlisted(reading: NodeReading, node: NodeClaims) -> tuple[Unlisted, ...]:
     """
     if reading.containers is None:
         return ()
-    tree, found = merged_tree(reading), []
-    told = {expand(entry.cgroups_path) for entry in reading.containers}
+    tree, found = {from_text(path): files for path, files in merged_tree(reading).items()}, []
+    told = {from_text(expand(entry.cgroups_path)) for entry in reading.containers}
     losers = {one.pod_uid for one in lost(reading, [p.subject for p in node.promises])}
     for promise in node.promises:
         subject, claim = promise.subject, promise.claim
