@@ -52,6 +52,7 @@ class Picture:
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
     :param api_cpus: the exclusive CPUs of all containers by the pod-resources API, which is read with the gauges;
         ``None``: it was not read.
+    :param miscounted: claims of owners that the state file gives another number of CPUs than they ask for: that number.
     :param reserved: reserved CPUs by the configuration; ``None``: not known.
     :param rejected: pods that the kubelet did not admit. :param topology_policy: of its Topology Manager; ``None``: not
         known.
@@ -68,6 +69,7 @@ class Picture:
     pods_read: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
     api_cpus: CpuSet | None = None
+    miscounted: dict[str, int] = field(default_factory=dict)
     reserved: CpuSet | None = None
     rejected: tuple[RejectedPod, ...] = ()
     topology_policy: str | None = None

@@ -35,6 +35,7 @@ class _Words:
     granted: CpuSet | None
     threads: CpuSet | None
     mems_state: CpuSet | None
+    mems_asked: CpuSet | None
     mems_requested: CpuSet | None
     mems_granted: CpuSet | None
     mems_threads: CpuSet | None
@@ -70,6 +71,7 @@ def _words(claim: Claim, evidence: Evidence) -> _Words:
         granted=files.cpus_effective if files else None,
         threads=_union([mask.cpus_allowed for mask in masks]),
         mems_state=state.mems if state else None,
+        mems_asked=asked.mems if asked else None,
         mems_requested=files.mems if files else None,
         mems_granted=files.mems_effective if files else None,
         mems_threads=_union([mask.mems_allowed for mask in masks if mask.mems_allowed]),
@@ -108,6 +110,7 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         for finding in (
             _drift(claim, words, still, offline),
             _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims, offline),
+            _count(claim, words, still),
             _api(claim, words, evidence),
             _observed(words),
             _mems(words),
@@ -197,6 +200,15 @@ def _state(
     )
 
 
+def _count(claim: Claim, words: _Words, still: Picture) -> Finding | None:
+    """What the pod asks for against what was promised to it: the one layer above the state file."""
+    count = still.miscounted.get(claim.name)
+    if count is None:
+        return None
+    text = f"{Layer.MODEL} and {Layer.CHECKPOINT} differ: {count} CPUs requested, assigned are CPUs {words.state}"
+    return Outcome.FAILED, text
+
+
 def _api(claim: Claim, words: _Words, evidence: Evidence) -> Finding | None:
     """What the pod-resources API calls a container's own: its exclusive CPUs, and nothing for all others."""
     own = None if claim.isolation == "host" else words.state
@@ -222,15 +234,19 @@ def _observed(words: _Words) -> Finding | None:
 
 
 def _mems(words: _Words) -> Finding | None:
+    """Memory nodes never change in a container's life; where the state file says none the runtime's word stands."""
     found = words.mems_requested or words.mems_granted
-    if words.mems_state is None or not words.mems_state:
+    promised, layer = words.mems_state, Layer.CHECKPOINT
+    if not promised:
+        promised, layer = words.mems_asked, Layer.RUNTIME
+    if not promised:
         return None
-    if found is not None and found != words.mems_state:
-        text = f"memory nodes {words.mems_state} against {found or 'none'}"
-        return Outcome.FAILED, f"{Layer.CHECKPOINT} and {Layer.CGROUP} differ: {text}"
-    if words.mems_threads is not None and not words.mems_threads <= words.mems_state:
-        text = f"memory nodes {words.mems_state} against {words.mems_threads}"
-        return Outcome.FAILED, f"{Layer.CHECKPOINT} and {Layer.OBSERVED} differ: {text}"
+    if found is not None and found != promised:
+        text = f"memory nodes {promised} against {found or 'none'}"
+        return Outcome.FAILED, f"{layer} and {Layer.CGROUP} differ: {text}"
+    if words.mems_threads is not None and not words.mems_threads <= promised:
+        text = f"memory nodes {promised} against {words.mems_threads}"
+        return Outcome.FAILED, f"{layer} and {Layer.OBSERVED} differ: {text}"
     return None
 
 

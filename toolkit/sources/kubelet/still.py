@@ -13,6 +13,7 @@ from toolkit.model.node_reading import NodeReading
 from toolkit.model.picture import Picture, RejectedPod, Unlisted
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.counted import miscounted
 from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.json_parts import mapping, text
 from toolkit.sources.kubelet.lost import lasting, lost
@@ -52,6 +53,7 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: Ite
         at_once=later_s is not None and later_s <= AT_ONCE_S,
         metrics=manager_gauges(reading.metrics),
         api_cpus=_api_cpus(reading),
+        miscounted=miscounted(reading, node),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
         topology_policy=None if known.problem else known.config.topology_manager_policy,
