@@ -99,7 +99,7 @@ def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
         )
     asked = asked_of(promise)
     if asked is not None:
-        mems = parsed(subject.runtime.asked.mems) if subject.runtime and subject.runtime.asked else None
+        mems = parsed(subject.runtime.asked.mems or "") if subject.runtime and subject.runtime.asked else None
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked, mems=mems or None))
     cpus = _from_pod_resources(subject, reading)
     if cpus is not None:
