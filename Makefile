@@ -38,7 +38,7 @@ root:
 # ---------------------------------------------------------------- the two commands of the README
 
 .PHONY: conformance
-conformance: root setup ## judge this machine: every scenario that fits it, with its negative control (root)
+conformance: root setup ## judge this machine: the core of the catalogue, with its negative controls; all: ARGS=--full (root)
 	@$(BIN)/pinproof conformance $(ARGS)
 
 # The files that take longest are below tests/integration: they begin first, so that no worker ends with one alone.

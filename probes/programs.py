@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import resource
 import time
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from probes import kernel_structs
+from probes import kernel_structs, limits
 from probes.bpfsys import Map, possible_cpus, program_info, run_program
 from probes.builder import Request
 from probes.loader import LoadedPrograms, load
@@ -149,8 +148,7 @@ class Programs:
         """
         if os.geteuid() != 0:
             raise HostUnsupportedError("eBPF probes need root (or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): use sudo")
-        with contextlib.suppress(ValueError, OSError):  # kernels before 5.11 charge maps to RLIMIT_MEMLOCK
-            resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        limits.widen()
         self._loaded = load(self.request(self._root, self._options, self._kinds), self._root)
         try:
             needed = [*self.PROGRAMS, *(program for kind in self._kinds for program in kind.PROGRAMS)]

@@ -19,7 +19,7 @@ from toolkit.errors import InputError
 from toolkit.faults.registry import WORDS
 from toolkit.model.claims import ExclusivePolicy, pod_claim_name, qos_claim_name
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
-from toolkit.model.documents import Part, absent, expected, needed, read_document
+from toolkit.model.documents import Part, absent, check_kind, expected, needed, read_document
 from toolkit.model.node_config import FIELDS
 from toolkit.model.plan import QOS_CGROUPS
 from toolkit.model.sandbox import Workload, WorkloadKind
@@ -168,8 +168,7 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
     :raises InputError: one line that names the place, what was found and what was expected.
     """
     data = parse_document(text, where)
-    if not isinstance(data, dict):
-        raise InputError(where, f"a {type(data).__name__}", EXPECTED)
+    check_kind(data, "Scenario", where, EXPECTED)
     try:
         document = ScenarioDocument.model_validate(data)
     except ValidationError as error:

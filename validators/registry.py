@@ -8,6 +8,7 @@ from toolkit.errors import InputError
 from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.granted import settled
 from toolkit.model.verdict import Verdict
 from validators.queries.departed import without_departed
 from validators.queries.once import once
@@ -65,6 +66,7 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
     :param claims: as they were when the window opened.
     """
     with once():
+        evidence = settled(evidence)
         claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
         return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
 

@@ -97,4 +97,6 @@ def _hidden(root: Path, tid: int) -> Hidden:
 
 
 def _moved(before: Counts, after: Counts, claimed: frozenset[int]) -> dict[int, int]:
-    return {tid: count - before[tid] for tid, count in after.items() if tid in before and tid not in claimed}
+    # A thread that the first edge does not have was born since and counts from 0. It was not left out there as one of a
+    # claim (those are never excused) or as one that the ledger had seen (it would be seen now, too).
+    return {tid: count - before.get(tid, 0) for tid, count in after.items() if tid not in claimed}

@@ -189,6 +189,11 @@ class Node:
         request = "UpdateContainerResourcesRequest"
         self.call("UpdateContainerResources", request, container_id=container, linux=resources)
 
+    def containers(self) -> list[dict[str, Any]]:
+        """List the containers, those that ended too."""
+        with Cri(str(self.socket), DEADLINE_S) as client:
+            return list(client.containers().get("containers", []))
+
     def remove_pods(self) -> None:
         """Stop and remove all pods with their containers."""
         with Cri(str(self.socket), DEADLINE_S) as client:

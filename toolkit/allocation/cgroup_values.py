@@ -12,7 +12,7 @@ from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import QosClass
-from toolkit.model.pod import CPU, MEMORY, Container, Pod, aggregate
+from toolkit.model.pod import CPU, MEMORY, Container, Pod, aggregate, effective_requests
 from toolkit.model.quantity import ZERO
 
 MIN_QUOTA_US = 1000
@@ -63,13 +63,11 @@ def pod_values(pod: Pod, config: NodeConfig, *, quota_disabled: bool) -> CpuValu
     A Burstable pod is limited only if every container is, or its budget says so. A RuntimeClass's overhead comes on top
     of what is requested, and of a limit, but is none by itself.
     """
-    requests, limits = aggregate(pod), aggregate(pod, limits=True)
+    requests, limits = effective_requests(pod), aggregate(pod, limits=True)
     declared = {name: all(c.limit(name) for c in pod.containers) for name in (CPU, MEMORY)}
     if pod.pod_level and pod.resources is not None:
-        requests = {**requests, **pod.resources.requests}
         limits = {**limits, **pod.resources.limits}
         declared = {name: declared[name] or bool(pod.resources.limits.get(name)) for name in declared}
-    requests = {**requests, **{name: requests.get(name, ZERO) + amount for name, amount in pod.overhead.items()}}
     limits = {name: amount + pod.overhead.get(name, ZERO) if amount else amount for name, amount in limits.items()}
     if pod.qos_class is QosClass.BEST_EFFORT:
         return CpuValues(

@@ -16,6 +16,7 @@ from toolkit.allocation.topology.manager import NONE, POD_SCOPE
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.kubelet_version import MODELLED
 from toolkit.model.pod import CPU, Container, Pod
+from toolkit.model.wording import cpus_text
 
 
 def container_reasons(node: Node, pod: Pod, container: Container, isolation: Isolation, values: CpuValues) -> list[str]:
@@ -46,20 +47,21 @@ def _cpu_reason(node: Node, pod: Pod, container: Container, isolation: Isolation
         return "CPUs: any (CPU Manager policy none hands no CPU set over)"
     cpus = state.cpus_of(pod.uid, container.name)
     if isolation is Isolation.POD:
-        return f"CPUs {cpus}: the pod's shared pool, what exclusive containers leave of its {state.pods[pod.uid]}"
+        return f"{cpus_text(cpus)}: the pod's shared pool, what exclusive containers leave of its {state.pods[pod.uid]}"
     if isolation is Isolation.CONTAINER:
         count = len(cpus)
         request = f"a Guaranteed container with a whole CPU request ({container.request(CPU)})"
         how = f"chosen {_method(policy)}{_near(node, pod, container)}"
         if pod.uid in state.pods:
-            return f"CPUs {cpus}: an exclusive part of the pod's CPUs {state.pods[pod.uid]} for {request}"
+            return f"{cpus_text(cpus)}: an exclusive part of the pod's CPUs {state.pods[pod.uid]} for {request}"
         before = _taken_over(node, pod, container)
-        return f"CPUs {cpus}: {count} exclusive for {request}, {how}{before}"
+        return f"{cpus_text(cpus)}: {count} exclusive for {request}, {how}{before}"
     why = _why_shared(node, pod, container)
     if not cpus:
         return f"CPUs: no CPU set, because the shared pool is empty; {why}"
     kept = "without" if policy.strict_reservation else "with"
-    return f"CPUs {cpus}: the node's shared pool ({kept} the reserved CPUs {policy.reserved}); {why}"
+    reserved = cpus_text(policy.reserved)
+    return f"{cpus_text(cpus)}: the node's shared pool ({kept} the reserved {reserved}); {why}"
 
 
 def _method(policy: StaticPolicy) -> str:
@@ -136,7 +138,7 @@ def pod_reasons(node: Node, pod: Pod, values: CpuValues, *, quota_disabled: bool
     lines = [f"QoS class {pod.qos_class.value}" + (" by its pod-level budget" if pod.resources is not None else "")]
     cpus = node.cpu_state.pods.get(pod.uid)
     if cpus is not None:
-        lines.append(f"CPUs {cpus}: reserved for the pod as a whole, by its pod-level budget")
+        lines.append(f"{cpus_text(cpus)}: reserved for the pod as a whole, by its pod-level budget")
     if quota_disabled:
         lines.append("quota: none on the pod's cgroup, because it would throttle exclusive CPUs")
     elif values.quota_us != NO_QUOTA:

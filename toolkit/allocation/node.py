@@ -113,14 +113,15 @@ class Node:
     def admit(self, pod: Pod) -> Admission:
         """Let a pod arrive: allocate for all its containers, or refuse it and clean up."""
         self.active[pod.uid] = pod
-        result = self._try(pod)
+        result = self.attempt(pod)
         if not result.admitted:
             del self.active[pod.uid]
             self.clean_up()
         self._forget_changed()
         return result
 
-    def _try(self, pod: Pod) -> Admission:
+    def attempt(self, pod: Pod) -> Admission:
+        """Let the managers allocate what the pod does not have yet; the first refusal counts, and nobody cleans up."""
         try:
             if pod.invalid:
                 raise invalid(pod.invalid)
@@ -262,7 +263,7 @@ class Node:
         Nothing is cleaned up before all of them have been through, because the pod sources are not ready.
         """
         for pod in list(self.active.values()):
-            result = self._try(pod)
+            result = self.attempt(pod)
             if not result.admitted:
                 del self.active[pod.uid]
             yield pod, result

@@ -1,14 +1,19 @@
 """In-place resize of a running pod's CPUs and memory: whether a node can do it, and which CPUs it then has.
 
-A kubelet v1.36 cannot resize the CPUs of a Guaranteed pod beside the static policy, nor its memory beside the Static
-memory manager. With the gate ``InPlacePodVerticalScalingExclusiveCPUs`` it takes the request, but no manager resizes:
-the container keeps the CPUs of its creation and has new shares ("no change"), and Topology Manager policies that reject
-refuse the request, because CPUs of another number are there already.
+The API server refuses first: a pod that is not valid, or more than the node has for all pods. Then the kubelet: what is
+infeasible beside its static managers. Then it lets its managers allocate for the pod once more, and at last asks
+whether there is room beside the other pods; who refuses there keeps the resize waiting.
+
+In v1.36 no manager knows of resizes: a container keeps the CPUs and memory of its creation and has new shares. One
+that comes to ask for whole CPUs gets them, one that does not any more keeps them. What refuses at a restart refuses
+here: ``full-pcpus-only`` counts free cores for CPUs that are there already, be it that only memory changes; and
+where CPUs of another number are there, Topology Manager policies that reject do so, in pod scope for any container.
 
 ``KEP_5554`` is what is planned for the gate: the CPUs of its creation ("promised") are never taken away, growing adds
 to what it has, shrinking keeps a part of it that contains the promised ones. Memory blocks are not resized.
-Source: Kubernetes v1.36.2 pkg/kubelet/allocation/handlers.go, cpumanager/policy_static.go (GetTopologyHints, Allocate);
-KEP-1287 "Resize Status"; KEP-5554 "Handling CPU Limit Increase" and "Decrease"; ``docs/failures.md`` F65.
+Source: Kubernetes v1.36 pkg/kubelet/allocation (handlers.go, allocation_manager.go), pkg/kubelet/kubelet.go (order of
+the admit handlers), cpumanager and memorymanager policy_static.go; KEP-1287 "Resize Status"; KEP-5554 "Handling CPU
+Limit Increase" and "Decrease"; ``docs/facts.md`` K-resize; ``docs/failures.md`` F65.
 """
 
 from __future__ import annotations
@@ -16,14 +21,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from toolkit.allocation.capacity import exceeds_node, lacks_room
 from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.node import Node
 from toolkit.allocation.topology.manager import BEST_EFFORT, NONE, SINGLE_NUMA_NODE
 from toolkit.model import feature_gates as gates
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.pod import CPU, MEMORY, Pod, ResourceList, aggregate
-from toolkit.model.quantity import ZERO
+from toolkit.model.pod import CPU, MEMORY, Pod, ResourceList, Resources
 from toolkit.model.scenario import ResizeBehaviour
 
 
@@ -34,7 +39,11 @@ class ResizeStatus(StrEnum):
     DEFERRED = "Deferred"
     """Not possible now, tried again later."""
     INFEASIBLE = "Infeasible"
-    """Never possible on this node."""
+    """Never possible on this node, by the kubelet's word."""
+    FORBIDDEN = "Forbidden"
+    """Never possible on this node, by the API server's word: the kubelet does not hear of it."""
+    INVALID = "Invalid"
+    """No change that the API server takes of any pod."""
 
 
 class Resize(NamedTuple):
@@ -45,9 +54,10 @@ class Resize(NamedTuple):
     cpus: dict[str, CpuSet] = {}  # noqa: RUF012 - read only
 
 
+DONE = Resize(ResizeStatus.DONE)
+POD_LEVEL_OFF = "InPlacePodLevelResourcesVerticalScaling is disabled"
 STATIC_CPU = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
 STATIC_MEMORY = 'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"'
-AFFINITY = "TopologyAffinityError: Resources cannot be allocated with Topology locality"
 
 
 def resize(
@@ -64,29 +74,56 @@ def resize(
     """
     current = node.active.get(wanted.uid)
     if current is None or [c.name for c in current.containers] != [c.name for c in wanted.containers]:
-        return Resize(ResizeStatus.INFEASIBLE, "only resources of a running pod's containers can change")
-    if current.qos_class is not wanted.qos_class:
-        return Resize(ResizeStatus.INFEASIBLE, "Pod QOS Class may not change as a result of resizing")
-    if wanted.guaranteed:
-        static = node.cpu_policy.name == "static" and not node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_CPUS]
-        if static and _differs(current, wanted, CPU):
-            return Resize(ResizeStatus.INFEASIBLE, STATIC_CPU)
-        if node.memory.active and _differs(current, wanted, MEMORY):
-            kept = node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_MEMORY]
-            return Resize(ResizeStatus.INFEASIBLE, "memory blocks cannot be resized" if kept else STATIC_MEMORY)
-    answer = _capacity(node, wanted)
-    if answer.status is ResizeStatus.DONE and isinstance(node.cpu_policy, StaticPolicy) and wanted.guaranteed:
-        if behaviour is ResizeBehaviour.KEP_5554:
-            answer = _exclusive(node, node.cpu_policy, wanted, promised or {})
+        return Resize(ResizeStatus.INVALID, "only resources of a running pod's containers can change")
+    if _same(current, wanted):
+        # Nobody is asked: neither the API server's admission nor the kubelet looks at what does not change.
+        return DONE
+    answer = _refused_by_api(node, current, wanted) or _infeasible(node, current, wanted)
+    if answer is None:
+        if behaviour is ResizeBehaviour.KEP_5554 and isinstance(node.cpu_policy, StaticPolicy) and wanted.guaranteed:
+            answer = _as_planned(node, node.cpu_policy, wanted, promised or {})
         else:
-            answer = _unmoved(node, node.cpu_policy, wanted)
+            answer = _as_v1_36(node, wanted)
     if answer.status is ResizeStatus.DONE:
-        for name, cpus in answer.cpus.items():
-            old = node.cpu_state.assigned(wanted.uid, name) or CpuSet()
-            state = node.cpu_state.with_entry(wanted.uid, name, cpus)
-            node.cpu_state = state._replace(default=(state.default | old) - cpus)
         node.active[wanted.uid] = wanted
     return answer
+
+
+def _same(current: Pod, wanted: Pod) -> bool:
+    pairs = zip(current.containers, wanted.containers, strict=True)
+    return _nano(current.resources) == _nano(wanted.resources) and all(
+        _nano(old.resources) == _nano(new.resources) for old, new in pairs
+    )
+
+
+def _nano(resources: Resources | None) -> list[dict[str, int]] | None:
+    """Return requests and limits in a form that compares by amount, not by spelling."""
+    parts: list[ResourceList] = [] if resources is None else [resources.requests, resources.limits]
+    return None if resources is None else [{name: amount.nano for name, amount in part.items()} for part in parts]
+
+
+def _refused_by_api(node: Node, current: Pod, wanted: Pod) -> Resize | None:
+    if wanted.invalid:
+        return Resize(ResizeStatus.INVALID, wanted.invalid)
+    if current.qos_class is not wanted.qos_class:
+        return Resize(ResizeStatus.INVALID, "Pod QOS Class may not change as a result of resizing")
+    excess = exceeds_node(wanted, node.allocatable)
+    return Resize(ResizeStatus.FORBIDDEN, f'pods "{wanted.name}" is forbidden: {excess}') if excess else None
+
+
+def _infeasible(node: Node, current: Pod, wanted: Pod) -> Resize | None:
+    """Say what the kubelet never does, in the order in which it looks."""
+    message = ""
+    if not node.gates[gates.IN_PLACE_RESIZE_POD_LEVEL] and _nano(current.resources) != _nano(wanted.resources):
+        message = POD_LEVEL_OFF
+    elif wanted.guaranteed:
+        static = node.cpu_policy.name == "static" and not node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_CPUS]
+        pinned = node.memory.active and not node.gates[gates.IN_PLACE_RESIZE_EXCLUSIVE_MEMORY]
+        if static and _differs(current, wanted, CPU):
+            message = STATIC_CPU
+        elif pinned and _differs(current, wanted, MEMORY):
+            message = STATIC_MEMORY
+    return Resize(ResizeStatus.INFEASIBLE, message) if message else None
 
 
 def _differs(current: Pod, wanted: Pod, resource: str) -> bool:
@@ -94,48 +131,42 @@ def _differs(current: Pod, wanted: Pod, resource: str) -> bool:
     return any(old.request(resource).nano != new.request(resource).nano for old, new in pairs)
 
 
-def _requests(pod: Pod) -> ResourceList:
-    budget = pod.resources.requests if pod.pod_level and pod.resources is not None else {}
-    return {**aggregate(pod), **budget}
+def _waits(node: Node, wanted: Pod) -> str:
+    """Say what there is not enough of beside the other pods."""
+    others = (pod for uid, pod in node.active.items() if uid != wanted.uid)
+    return lacks_room(wanted, others, node.allocatable, pod_level=node.gates[gates.POD_LEVEL_RESOURCES])
 
 
-def _capacity(node: Node, wanted: Pod) -> Resize:
-    """Compare with what the node has for pods at all, then with what the other pods leave."""
-    capacity = node.allocatable
-    asked = _requests(wanted)
-    memory, cpu = asked.get(MEMORY, ZERO).value, asked.get(CPU, ZERO).milli
-    has_memory, has_cpu = capacity[MEMORY].value, capacity[CPU].milli
-    if memory > has_memory:
-        detail = f"memory, requested: {memory}, capacity: {has_memory}"
-        return Resize(ResizeStatus.INFEASIBLE, f"Node didn't have enough capacity: {detail}")
-    if cpu > has_cpu:
-        detail = f"cpu, requested: {cpu}, capacity: {has_cpu}"
-        return Resize(ResizeStatus.INFEASIBLE, f"Node didn't have enough capacity: {detail}")
-    others = [_requests(pod) for uid, pod in node.active.items() if uid != wanted.uid]
-    used_cpu = sum(requests.get(CPU, ZERO).milli for requests in others)
-    used_memory = sum(requests.get(MEMORY, ZERO).value for requests in others)
-    if used_cpu + cpu > has_cpu:
-        detail = f"cpu, requested: {cpu}, used: {used_cpu}, capacity: {has_cpu}"
-        return Resize(ResizeStatus.DEFERRED, f"Node didn't have enough resource: {detail}")
-    if used_memory + memory > has_memory:
-        detail = f"memory, requested: {memory}, used: {used_memory}, capacity: {has_memory}"
-        return Resize(ResizeStatus.DEFERRED, f"Node didn't have enough resource: {detail}")
-    return Resize(ResizeStatus.DONE)
+def _as_v1_36(node: Node, wanted: Pod) -> Resize:
+    """Admit the pod once more, as a kubelet does that knows of no difference between a new pod and a resized one."""
+    cpus, memory, hints = node.cpu_state, node.memory.copy(), dict(node.hints.get(wanted.uid, {}))
+    admission = node.attempt(wanted)
+    message = _waits(node, wanted) if admission.admitted else admission.message
+    if not node.quirks:
+        # The kubelet keeps what the attempt has allocated, even if the resize has to wait. A pod with a budget gets
+        # other CPUs and memory, those of before stay taken; ended init containers get memory again.
+        node.memory = memory
+        if message or wanted.uid in cpus.pods:
+            node.cpu_state = cpus
+        if message and hints:
+            node.hints[wanted.uid] = hints
+    if message:
+        return Resize(ResizeStatus.DEFERRED, message)
+    now = node.cpu_state.entries.get(wanted.uid, {})
+    return Resize(ResizeStatus.DONE, cpus={n: own for n, own in now.items() if own != cpus.assigned(wanted.uid, n)})
 
 
-def _unmoved(node: Node, policy: StaticPolicy, wanted: Pod) -> Resize:
-    """Say what v1.36 says when it is asked to admit the pod once more: CPUs that are there are taken as they are."""
-    for container in wanted.containers:
-        owned = node.cpu_state.assigned(wanted.uid, container.name)
-        count = policy.requested(wanted, container)
-        if not owned or not count or count == len(owned):
-            continue
-        if node.topology.policy not in (NONE, BEST_EFFORT):
-            return Resize(ResizeStatus.DEFERRED, AFFINITY)
-        refusal = policy.options.refuse_request(node.machine, count)
-        if refusal:
-            return Resize(ResizeStatus.DEFERRED, refusal)
-    return Resize(ResizeStatus.DONE)
+def _as_planned(node: Node, policy: StaticPolicy, wanted: Pod, promised: dict[str, CpuSet]) -> Resize:
+    answer = _exclusive(node, policy, wanted, promised)
+    if answer.status is not ResizeStatus.DONE:
+        return answer
+    if lacking := _waits(node, wanted):
+        return Resize(ResizeStatus.DEFERRED, lacking)
+    for name, cpus in answer.cpus.items():
+        old = node.cpu_state.assigned(wanted.uid, name) or CpuSet()
+        state = node.cpu_state.with_entry(wanted.uid, name, cpus)
+        node.cpu_state = state._replace(default=(state.default | old) - cpus)
+    return answer
 
 
 def _exclusive(node: Node, policy: StaticPolicy, wanted: Pod, promised: dict[str, CpuSet]) -> Resize:

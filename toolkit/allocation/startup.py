@@ -105,11 +105,16 @@ def check_node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]
 
 
 def node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Return what the node has for pods: its capacity less what is reserved."""
-    return {
-        name: Quantity(max(0, amount.nano - reservation.get(name, ZERO).nano), amount.family)
-        for name, amount in _capacity(machine).items()
-    }
+    """Return what the node has for pods, as its status says: its capacity less what is reserved.
+
+    Huge pages are memory that nobody gets as such: all of them are taken off it, reserved or not. A machine that was
+    recorded without its memory has none here: how much it is nobody knows.
+    """
+    capacity = _capacity(machine)
+    huge = sum(amount.nano for name, amount in capacity.items() if name.startswith(HUGEPAGES_PREFIX))
+    left = {name: max(0, amount.nano - reservation.get(name, ZERO).nano) for name, amount in capacity.items()}
+    left[MEMORY] = max(0, left[MEMORY] - huge)
+    return {n: Quantity(nano, capacity[n].family) for n, nano in left.items() if n != MEMORY or capacity[n]}
 
 
 def _capacity(machine: Machine) -> dict[str, Quantity]:

@@ -62,8 +62,7 @@ def read_vectors(path: Path) -> Iterator[VectorScenario]:
     except ValueError:
         raise InputError(where, "not JSON: a number is too long", FORMAT) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        found = repr(data.get("format"))[:40] if isinstance(data, dict) else f"a {type(data).__name__}"
-        raise InputError(where, f"format {found}", FORMAT)
+        raise InputError(where, _format_of(data), FORMAT)
     machines = {
         name: Machine.from_vector(machine, f"{where}: machine {name}")
         for name, machine in _mapping(data.get("machines"), f"{where}: machines").items()
@@ -78,6 +77,12 @@ def read_vectors(path: Path) -> Iterator[VectorScenario]:
             raise InputError(where, f"scenario {scenario.id!r} twice", "every id once")
         seen.add(scenario.id)
         yield scenario
+
+
+def _format_of(data: object) -> str:
+    if not isinstance(data, dict):
+        return f"a {type(data).__name__}"
+    return f"format {data['format']!r}"[:60] if data.get("format") is not None else "no format"
 
 
 def _scenario(item: dict[str, Any], machines: Mapping[str, Machine], where: str) -> VectorScenario:

@@ -31,7 +31,7 @@ from toolkit.verbs import VERBS
     "--table",
     "as_table",
     is_flag=True,
-    help="Print a table: what the state file promises, the cgroup grants and the threads have.",
+    help="Print a table: what was promised, and what the cgroup (and the threads) have.",
 )
 @json_option
 def command(
@@ -62,7 +62,7 @@ def command(
     if as_json:
         print_json(claims_data(node))
     elif as_table:
-        say(table(claims_rows(node), COLUMNS) + "\n")
+        say(table(claims_rows(node), COLUMNS))
     else:
         say(claims_yaml(node.claims))
 
@@ -73,6 +73,6 @@ def _print_source(chosen: Chosen, places: Places, *, as_table: bool, as_json: bo
     if as_json:
         print_json(reading_data(chosen.source.name, reading, held))
     elif as_table:
-        say(table(reading_rows(reading, held), SOURCE_COLUMNS) + "\n")
+        say(table(reading_rows(reading, held), SOURCE_COLUMNS))
     else:
         say(claims_yaml(reading.claims))

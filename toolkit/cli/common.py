@@ -21,12 +21,18 @@ from toolkit.report.text import printable, printable_lines
 class Seconds(click.FloatRange):
     """A finite number of seconds; a range alone would accept NaN."""
 
+    name = "seconds"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read the number; ends with a usage error where it is none."""
+        try:
+            finite = math.isfinite(float(value))
+        except ValueError:
+            finite = False
+        if not finite:
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
         number = super().convert(value, param, ctx)
         assert isinstance(number, float)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a number of seconds", param, ctx)
         return number
 
 
@@ -38,7 +44,7 @@ runtime_option = click.option(
     show_default=True,
     help="Runtime that makes the containers.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="Give the reason of every verdict, also where it passed or was skipped."
 )

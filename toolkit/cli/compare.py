@@ -25,7 +25,7 @@ def command(base: Path, new: Path, as_json: bool) -> None:
     Run directories are judged again; saved verdicts are used only where no evidence exists.
 
     Exit code: 1 if a verdict is worse than before or gone, if a new verdict failed or is undecided, or if NEW has a
-    blind spot that BASE has not; else 0. A failure in both runs is no regression.
+    blind spot that BASE has not; 2 if a run cannot be read; else 0. A failure in both runs is no regression.
     """
     (before, old_scenario), (after, new_scenario) = result_of(base), result_of(new)
     comparison = compare(before, after, scenarios=(old_scenario, new_scenario))

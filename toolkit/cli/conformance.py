@@ -61,6 +61,7 @@ SCHEMA = "pinproof.conformance/1"
 @click.option(
     "--repeats",
     type=click.IntRange(0, 10),
+    metavar="N",
     default=REPEATS,
     show_default=True,
     help="Repeats of an undecided run (busy machine), at most; a failed run is never repeated.",

@@ -19,6 +19,7 @@ from toolkit.model.isolation import CpuRoles, Finding
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, exit_code, worst
+from toolkit.model.wording import cpus_text
 from toolkit.report.isolation_text import isolation_data, isolation_text
 from toolkit.report.layout import fitted, paragraph, table
 from toolkit.session.cpu_roles import roles_of_kernel, roles_of_kubelet
@@ -70,7 +71,7 @@ def _isolation(root: Path, config: Path | None, exclusive: str | None, *, as_jso
     if exclusive is not None:
         cpus = CpuSet.parse(exclusive, "--exclusive")
         if not cpus <= topology.online:
-            raise InputError("--exclusive", f"CPUs {cpus - topology.online}", f"CPUs of {topology.online}")
+            raise InputError("--exclusive", cpus_text(cpus - topology.online), f"CPUs of {topology.online}")
         source = roles.source if config is not None else "--exclusive"
         roles = replace(roles, exclusive=cpus, pool=roles.pool - cpus, source=source)
     found = (*findings(facts, roles), *more)
@@ -78,7 +79,7 @@ def _isolation(root: Path, config: Path | None, exclusive: str | None, *, as_jso
     if as_json:
         print_json(isolation_data(roles, found, outcome))
     else:
-        say(isolation_text(roles, found))
+        say(isolation_text(roles, found, configured=config is not None))
     return exit_code(outcome)
 
 

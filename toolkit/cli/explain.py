@@ -8,6 +8,7 @@ from toolkit.cli.common import json_option, print_json
 from toolkit.model.blind_spots import BLINDED_ALL, BLINDED_BY
 from toolkit.model.serde import to_data
 from toolkit.report.layout import paragraph
+from toolkit.session.admissions import PAGE
 from toolkit.verbs import VERBS
 from validators.registry import rule_named
 from validators.rule import RuleDoc
@@ -26,7 +27,7 @@ TITLES = {
 @json_option
 def command(rule: str, as_json: bool) -> None:
     """Print what RULE checks, how, with what tolerance and why, its sources, and how to break it on purpose."""
-    doc = rule_named(rule).doc
+    doc = PAGE if rule == PAGE.id else rule_named(rule).doc
     if as_json:
         data = to_data(doc)
         assert isinstance(data, dict)
@@ -36,6 +37,8 @@ def command(rule: str, as_json: bool) -> None:
 
 
 def _reasons(doc: RuleDoc) -> list[tuple[str, str]]:
+    if not doc.witnesses:
+        return []
     reasons = [(str(witness), BLINDED_BY[witness]) for witness in doc.witnesses]
     reasons.append(("any", BLINDED_ALL))
     spared = rule_named(doc.id).spared.__doc__
@@ -54,6 +57,7 @@ def render_page(doc: RuleDoc) -> str:
     for name, title in TITLES.items():
         paragraphs = getattr(doc, name).split("\n\n")
         parts.append("\n".join([title, "\n\n".join(paragraph(one, "  ") for one in paragraphs)]))
-    parts.append(f"Witnesses\n{paragraph(', '.join(doc.witnesses), '  ')}")
-    parts.append(_undecided(doc))
+    if doc.witnesses:
+        parts.append(f"Witnesses\n{paragraph(', '.join(doc.witnesses), '  ')}")
+        parts.append(_undecided(doc))
     return "\n\n".join(parts)

@@ -39,9 +39,16 @@ TICK_S = 0.05
 @click.argument("fault", required=False)
 @click.option("--list", "only_list", is_flag=True, help="List the faults, what each changes and which rules report it.")
 @click.option("--target", "targets", multiple=True, metavar="CGROUP", help="Cgroup to plant it in; repeatable.")
-@click.option("--cpus", metavar="LIST", help="CPUs that the fault concerns.")
-@click.option("--quota", type=int, default=1000, show_default=True, help="Quota for quota-imposed, in microseconds.")
-@click.option("--irq", type=click.IntRange(0), help="Interrupt for irq-moved.")
+@click.option("--cpus", metavar="LIST", help="CPUs that the fault concerns. Default: see --list.")
+@click.option(
+    "--quota", type=int, metavar="US", default=1000, show_default=True, help="Quota for quota-imposed, in microseconds."
+)
+@click.option(
+    "--irq",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Interrupt for irq-moved. Default: the busiest that can be moved.",
+)
 @click.option("--state-file", default="", metavar="FILE", help="The cpu_manager_state for checkpoint-torn.")
 @click.option(
     "--tear",
@@ -50,7 +57,11 @@ TICK_S = 0.05
     show_default=True,
     help="What checkpoint-torn does to a CPU.",
 )
-@click.option("--duration", type=SECONDS, help="Seconds until it is undone.")
+@click.option(
+    "--duration",
+    type=SECONDS,
+    help="Seconds until it is undone. Default: 1.5 in its own sandbox; until interrupted with a target.",
+)
 @click.option(CONSENT, "consent", is_flag=True, help="Allow it outside pinproof's own sandboxes.")
 @live_node_option
 @runs_option
@@ -73,7 +84,7 @@ def command(
     """Plant FAULT, then restore exactly what it changed.
 
     Without --target and --state-file the fault is planted in a sandbox of its own and observed. The verdicts that
-    report it are printed and the run is saved; the exit code is 0 if every rule that must report it did.
+    report it are printed and the run is saved. Exit code: 0 if every rule that must report it did, else 1.
 
     With a target the fault stays until --duration has passed or pinproof is interrupted. Each change is written to a
     journal first, so that `pinproof cleanup` can undo it after a crash.

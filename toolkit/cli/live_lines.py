@@ -16,16 +16,21 @@ from validators.rules import layers_agree
 
 EVERY_S = 10.0
 """Unless somebody says otherwise."""
+HELD_NS = 10_000_000_000
+"""So long the node's next word is awaited: longer than the longest pause between two readings."""
 
 
 class LiveLines:
     """Called with each violation, then :meth:`tick` again and again, and :meth:`ended` with each window.
 
     :param every_s: seconds from one line about a thing to the next.
+    :param knows: as :meth:`toolkit.session.following.Follower.knows`, where claims are followed.
     """
 
-    def __init__(self, every_s: float = EVERY_S) -> None:
-        self._every_s = every_s
+    def __init__(self, every_s: float = EVERY_S, knows: Callable[[str, int, int], bool | None] | None = None) -> None:
+        self._every_s, self._knows = every_s, knows
+        self._held: dict[tuple[str, int], tuple[int, Violation]] = {}
+        """By claim and CPU, with when it was heard: the claims that are followed may have changed meanwhile."""
         self._said_s: dict[str, float] = {}
         self._next_s = time.monotonic() + every_s
         self._pending = Pending()
@@ -34,6 +39,23 @@ class LiveLines:
 
     def __call__(self, violation: Violation) -> None:
         """Report a subject at once, unless it was reported a moment ago; the next lines sum up."""
+        if self._knows is not None:
+            self._held.setdefault((violation.claim, violation.cpu), (time.monotonic_ns(), violation))
+        else:
+            self._report(violation)
+
+    def _settle(self) -> None:
+        """Report what was held unless the node's next word, read since then, makes the CPU the claim's own."""
+        assert self._knows is not None
+        for key, (at_ns, violation) in list(self._held.items()):
+            its_own = self._knows(violation.claim, violation.cpu, at_ns)
+            if its_own is None and time.monotonic_ns() - at_ns < HELD_NS:
+                continue
+            del self._held[key]
+            if not its_own:
+                self._report(violation)
+
+    def _report(self, violation: Violation) -> None:
         self._goes_on = True
         now_s, key = time.monotonic(), violation.claim
         if now_s - self._said_s.get(key, float("-inf")) < self._every_s:
@@ -43,6 +65,8 @@ class LiveLines:
 
     def tick(self, look: Callable[[], Look]) -> None:
         """Say what goes on, when it is time. Nothing is read while nothing goes on."""
+        if self._held:
+            self._settle()
         now_s = time.monotonic()
         if now_s < self._next_s:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
 from toolkit.report.isolation_text import finding_text
+from toolkit.report.layout import paragraph
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.plan_difference import difference_table, plan_difference
@@ -82,7 +84,7 @@ class _Planned:
 @click.option("--kubelet-config", type=PATH, help="A KubeletConfiguration file, as it lies on a node.")
 @click.option("--pods", type=PATH, help="Pod manifests: a file or a directory; admitted in the order of names.")
 @click.option("--capture", type=PATH, help="Take from a capture (a folder or a .tar.gz) what is not given.")
-@click.option("--kubelet-version", default="", metavar="VERSION", help="Of the kubelet, if it is not the model's.")
+@click.option("--kubelet-version", default="", metavar="VERSION", help="The kubelet's version, if not the model's.")
 @click.option(
     "--diff",
     "changes",
@@ -106,13 +108,15 @@ def command(
     """Compute the allocation of SCENARIO files, or of a kubelet's own files, and explain each decision.
 
     With --kubelet-config and --pods, or --capture: what will my kubelet decide? With --diff: what changes if I switch
-    this on? Decides as kubelet v1.36.2. For other kubelet versions, warns on standard error.
+    this on? Decides as kubelet v1.36.2; of another version a line on standard error warns.
 
     Exit code: 0 planned (a refused pod is an answer), 2 bad input, or no kubelet would start with it.
     """
     asked = (kubelet_config, pods, capture)
     if bool(scenarios) == any(asked):
         raise click.UsageError("give SCENARIO files, or --kubelet-config and --pods, or --capture")
+    if kubelet_version and scenarios:
+        raise click.UsageError("--kubelet-version goes with --kubelet-config or --capture")
     patch = patch_of(changes, CPU_OPTIONS, TOPOLOGY_OPTIONS)
     if any(asked):
         one = _of_kubelet(kubelet_config, pods, capture, kubelet_version, sysroot, patch)
@@ -183,14 +187,19 @@ def _show(work: _Planned, changes: Sequence[str]) -> None:
         say(f"With {', '.join(changes)}:\n\n{difference_table(plan_difference(work.plan, work.after))}\n")
         _show_findings(work.appear, "These findings appear:")
         _show_findings(work.vanish, "These findings vanish:")
-        say(STATEMENT)
+        say(paragraph(STATEMENT))
         return
     say(f"{render(work.plan)}\n")
-    # Has colours; the names in it are DNS labels.
-    picture = text_picture(work.topology, owners(work.plan, work.topology.online), colour=sys.stdout.isatty())
+    # May have colours; the names in it are DNS labels.
+    picture = text_picture(work.topology, owners(work.plan, work.topology.online), colour=_coloured())
     click.echo(f"{picture}\n")
     _show_findings(work.found)
-    say(STATEMENT)
+    say(paragraph(STATEMENT))
+
+
+def _coloured() -> bool:
+    """Colours are for a terminal, unless NO_COLOR is set (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def _show_findings(found: Sequence[Finding], title: str = "") -> None:

@@ -27,7 +27,9 @@ FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
 
 @click.command("report", short_help=VERBS["report"].does)
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--format", "kind", type=click.Choice(list(FORMATS)), default="table", show_default=True)
+@click.option(
+    "--format", "kind", type=click.Choice(list(FORMATS)), default="table", show_default=True, help="What to render."
+)
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @verbose_option
 @json_option

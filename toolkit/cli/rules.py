@@ -6,7 +6,8 @@ import click
 
 from toolkit.cli.common import json_option, print_json
 from toolkit.model.serde import to_data
-from toolkit.report.layout import fitted
+from toolkit.report.layout import fitted, paragraph
+from toolkit.session.admissions import ADMISSION
 from toolkit.verbs import VERBS
 from validators.registry import RULES
 
@@ -20,4 +21,5 @@ def command(as_json: bool) -> None:
         return
     rows = [(rule.id, rule.doc.claim, ", ".join(rule.doc.witnesses)) for rule in RULES]
     click.echo(fitted(rows, ("rule", "what it judges", "witnesses"), (1, 2), (0.75, 0.25)))
-    click.echo("\npinproof explain RULE gives its method, its tolerance and how to break it.")
+    click.echo("\n" + paragraph(f"`conformance` judges `{ADMISSION}` as well: which pods the plan takes."))
+    click.echo("pinproof explain RULE gives its method, its tolerance and how to break it.")

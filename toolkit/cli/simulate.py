@@ -17,6 +17,7 @@ from toolkit.cli.common import say, say_line
 from toolkit.errors import InputError
 from toolkit.model.names import printable
 from toolkit.model.serde import printable_json
+from toolkit.model.wording import count
 from toolkit.verbs import VERBS
 
 DEFECT_TAGS = frozenset({"leak", "panic", "exclusive-overlap", "combination-aliasing"})
@@ -101,7 +102,7 @@ class _Tally:
         if self.silent:
             self._say(f"{self.silent} without a recorded outcome")
         if self.defects:
-            self._say(f"{len(self.defects)} kubelet defects, apart")
+            self._say(f"{count(len(self.defects), 'kubelet defect')} set apart")
         self._say(f"{self.passed} passed, {self.failed} failed")
 
     def _say(self, text: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import PciDevice, Topology
-from toolkit.report.layout import paragraph, plain, table
+from toolkit.model.wording import count, cpus_text
+from toolkit.report.layout import fitted, paragraph, plain, table
 
 _KINDS = {
     "0x01": "storage",
@@ -81,20 +82,18 @@ def _sockets(topology: Topology) -> str:
 
 
 def _nodes(topology: Topology) -> str:
-    return _table(
-        ("NUMA node", "CPUs", "cores", "memory", "hugepages", "CPU list"),
+    rows = [
         (
-            (
-                node.id,
-                len(node.cpus),
-                _within(topology, node.cpus)[0],
-                human_bytes(node.mem_bytes),
-                _hugepages(node.hugepages_kb),
-                node.cpus if node.cpus else "memory only",
-            )
-            for node in topology.numa
-        ),
-    )
+            str(node.id),
+            str(len(node.cpus)),
+            str(_within(topology, node.cpus)[0]),
+            human_bytes(node.mem_bytes),
+            _hugepages(node.hugepages_kb).replace(" ", "").replace(",", ", "),
+            short_list(node.cpus) if node.cpus else "memory only",
+        )
+        for node in topology.numa
+    ]
+    return fitted(rows, ("NUMA node", "CPUs", "cores", "memory", "hugepages", "CPU list"), (4,), (1.0,)) if rows else ""
 
 
 def _distances(topology: Topology) -> str:
@@ -144,10 +143,10 @@ def _kubelet(topology: Topology) -> str:
     if view.error is not None:
         return f"Kubelet: its discovery fails here: {view.error}"
     uncore = {cpu.uncore_cache_id for cpu in view.cpus.values()} - {None}
-    caches = f"{len(uncore)} uncore caches" if uncore else "no uncore cache (alignment falls back to the socket)"
-    text = f"Kubelet: sees {view.logical_cpus} CPUs in {len(view.nodes)} nodes, {caches}"
+    caches = count(len(uncore), "uncore cache") if uncore else "no uncore cache (alignment falls back to the socket)"
+    text = f"Kubelet: sees {count(view.logical_cpus, 'CPU')} in {count(len(view.nodes), 'NUMA node')}, {caches}"
     unseen = topology.online - CpuSet.of(view.cpus)
-    return paragraph(text + (f"; does not see CPUs {unseen}" if unseen else ""), "", "  ")
+    return paragraph(text + (f"; does not see {cpus_text(unseen)}" if unseen else ""), "", "  ")
 
 
 def _problems(topology: Topology) -> str:

@@ -82,8 +82,16 @@ ROOM = 3
     show_default=True,
     help="Seconds from one line about what goes on to the next; the first comes at once.",
 )
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
-@click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Address of the metrics server.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve Prometheus metrics on this port."
+)
+@click.option(
+    "--metrics-address",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address of the metrics server.",
+)
 @click.option(
     "--metrics-file",
     type=click.Path(path_type=Path),
@@ -186,7 +194,9 @@ def _watch(
     windows, judged = None, None
     try:
         with (
-            session(claims, window, lines := LiveLines(shown.lines_every_s)) as open_session,
+            session(
+                claims, window, lines := LiveLines(shown.lines_every_s, follower.knows if follower else None)
+            ) as open_session,
             follower or nullcontext(),
         ):
             opened, now = open_session.opened, None if follower is None else follower.claims

@@ -68,7 +68,8 @@ class CpuSet:
         for part in stripped.split(","):
             match = _RANGE.fullmatch(part.strip())
             if match is None:
-                raise InputError(where, f"{part.strip()!r} in {text.strip()[:80]!r}", "a list of ids such as 0-3,8")
+                found = repr(part.strip()[:80]) + (f" in {stripped[:80]!r}" if "," in stripped else "")
+                raise InputError(where, found, "a list of ids such as 0-3,8")
             first = int(match[1])
             last = int(match[2]) if match[2] is not None else first
             if last < first:

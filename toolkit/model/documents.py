@@ -85,8 +85,24 @@ def head(data: object, api_version: str, kind: str, what: str) -> object:
     :param what: the document that is expected, in words.
     """
     if isinstance(data, dict) and (data.get("apiVersion") != api_version or data.get("kind") != kind):
-        raise refusal(f"apiVersion {data.get('apiVersion')!r}, kind {data.get('kind')!r}", what)
+        raise refusal(f"{_named(data, 'apiVersion')}, {_named(data, 'kind')}", what)
     return data
+
+
+def _named(data: dict[str, Any], key: str) -> str:
+    value = data.get(key)
+    return f"no {key}" if value is None else f"{key} {shown(value)}"
+
+
+def check_kind(data: object, kind: str, where: str, what: str) -> None:
+    """Refuse what is no mapping, and a document of another kind before each of its fields is refused.
+
+    :raises InputError: one line. :param what: the document that is expected, in words.
+    """
+    if not isinstance(data, dict):
+        raise InputError(where, f"a {type(data).__name__}", what)
+    if data.get("kind") not in (None, kind):
+        raise InputError(where, f"kind {shown(data['kind'])}", what)
 
 
 def quantity(text: str) -> Quantity:

@@ -65,7 +65,8 @@ def _place(name: str, options: dict[str, str], where: str) -> tuple[str, str]:
     if name in FIELDS:
         raise InputError(where, f"{name} as a whole", f"{name}.KEY=VALUE" if name in _MAPPINGS else "another option")
     close = difflib.get_close_matches(name, known, n=1)
-    raise InputError(where, f"unknown option {name[:60]!r}", close[0] if close else "a KubeletConfiguration field")
+    expected = close[0] if close else "a KubeletConfiguration field, a policy option or a feature gate"
+    raise InputError(where, f"unknown option {name[:60]!r}", expected)
 
 
 def _value(field: str, text: str, where: str) -> str | bool | None:

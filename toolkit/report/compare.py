@@ -178,5 +178,7 @@ def _environment(base: Result, new: Result) -> tuple[EnvironmentChange, ...]:
 
 
 def _short(value: object) -> str:
+    if value is None:
+        return "not known"
     text = "differs" if isinstance(value, dict) else str(value)
     return text if len(text) <= 200 else text[:197] + "..."

@@ -13,7 +13,10 @@ def render_comparison(comparison: Comparison) -> str:
     """Return the text, at most :data:`~toolkit.report.layout.WIDTH` columns."""
     parts = []
     if comparison.environment:
-        rows = [(change.name, change.before, change.after) for change in comparison.environment]
+        rows = [
+            (change.name, change.before, change.after if change.after != change.before else "")
+            for change in comparison.environment
+        ]
         parts.append("Environment differs\n" + fitted(rows, ("fact", "base", "new"), (1, 2), (0.5, 0.5)))
     parts.append(_changes("Worse", comparison.regressions))
     if comparison.new_blind_spots:
@@ -32,4 +35,4 @@ def _changes(title: str, changes: Sequence[VerdictChange]) -> str:
     if not changes:
         return ""
     rows = [(change.rule, change.subject, change.before, change.after, change.reason) for change in changes]
-    return f"{title}\n" + fitted(rows, ("rule", "subject", "base", "new", "reason"), (1, 4), (0.3, 0.7))
+    return f"{title}\n" + fitted(rows, ("rule", "subject", "base", "new", "reason"), (1, 4), (0.45, 0.55))

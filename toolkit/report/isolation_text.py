@@ -24,14 +24,23 @@ def finding_text(finding: Finding) -> str:
     return "\n".join(lines)
 
 
-def isolation_text(roles: CpuRoles, found: tuple[Finding, ...]) -> str:
-    """Return the report."""
-    head = paragraph(
-        f"Exclusive {cpus_text(roles.exclusive or 'none')}, shared pool {roles.pool or 'empty'}, reserved "
-        f"{roles.reserved or 'none'} ({roles.source})."
-    )
-    end = [] if found else [paragraph("Nothing was found that breaks or disturbs isolation.")]
+def isolation_text(roles: CpuRoles, found: tuple[Finding, ...], *, configured: bool) -> str:
+    """Return the report. :param configured: a kubelet's configuration says what is shared and what is reserved."""
+    others = "shared pool and reserved CPUs unknown"
+    if configured:
+        others = f"shared pool {roles.pool or 'empty'}, reserved {roles.reserved or 'none'}"
+    head = paragraph(f"Exclusive {cpus_text(roles.exclusive or 'none')}, {others} ({roles.source}).")
+    end = [] if found else [paragraph(_nothing(roles))]
     return "\n\n".join([head, *(finding_text(finding) for finding in found), *end])
+
+
+def _nothing(roles: CpuRoles) -> str:
+    if roles.exclusive:
+        return "Nothing was found that breaks or disturbs isolation."
+    return (
+        "Nothing was found, but no CPU is known to be exclusive: what disturbs such CPUs was not looked for. "
+        "--kubelet-config or --exclusive names them."
+    )
 
 
 def isolation_data(roles: CpuRoles, found: tuple[Finding, ...], outcome: Outcome) -> dict[str, Any]:

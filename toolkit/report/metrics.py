@@ -91,7 +91,7 @@ def families(look: Look, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
     """Yield every metric family of a look. :param verdicts: of the last window, or of the first so far."""
     counters = look.counters.copy()
     if look.open is not None:
-        counters.add(look.open)
+        counters.add(look.open, open_now=True)
     yield from sight(look)
     yield from _coverage(counters)
     yield from _claims(counters)

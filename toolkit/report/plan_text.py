@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
+from toolkit.model.wording import cpus_text
 from toolkit.report.layout import paragraph, table
 
 
 def render(plan: Plan) -> str:
     """Return the table of containers and the reasons."""
     strict = " (strict)" if plan.strict_reservation else ""
-    reserved = f"reserved CPUs {plan.reserved_cpus or 'none'}{strict}"
+    reserved = f"reserved {cpus_text(plan.reserved_cpus or 'none')}{strict}"
     parts = [
         f"CPU Manager {plan.cpu_manager_policy}, {reserved}, shared pool {plan.default_cpus or 'empty'}",
         table(

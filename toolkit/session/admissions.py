@@ -7,10 +7,29 @@ from toolkit.model.verdict import Outcome, Verdict
 from toolkit.session.planning import Planned
 from toolkit.session.resizing import Answer
 from toolkit.session.restarting import Restarted
+from validators.rule import RuleDoc, prose
 
 ADMISSION = "admission"
 """The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
 of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
+PAGE = RuleDoc(
+    id=ADMISSION,
+    claim="The plan takes the pods that the scenario says, refuses the others with its reasons, and warns of nothing.",
+    how=prose("""
+        `pinproof conformance` compares the model's plan with the scenario before anything runs. A pod that is not
+        in `rejectedPods` must be admitted; one that is must be refused, with the reason that stands there. A resize
+        in `rejectedResizes` must be refused with these words, any other must be done (subject `POD (resize)`). A
+        kubelet that `kubeletRestart` starts over the state files must start and admit every pod again, or refuse
+        with the words that stand there (subject `kubelet (restart)`). A plan that warns, of an empty shared pool
+        for example, fails (subject `node`).
+
+        Only `conformance` judges it. `judge` does not repeat it: a saved run has no evidence about it.
+    """),
+    tolerance="None.",
+    source="docs/catalogue.md; docs/failures.md F2, F39",
+    negative_control="Plan for another node (fault `change-node` of a scenario): one that admits the pod, or warns.",
+    witnesses=(),
+)
 NODE = "node"
 RESTART = "kubelet (restart)"
 

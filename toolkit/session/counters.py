@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from toolkit.model.blind_spots import Witness
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, Intruder
+from toolkit.model.granted import settled
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 
@@ -50,8 +51,12 @@ class Counters:
             named=dict(self.named),
         )
 
-    def add(self, evidence: Evidence) -> None:
-        """Add what was seen in a window, or has been so far."""
+    def add(self, evidence: Evidence, *, open_now: bool = False) -> None:
+        """Add what was seen in a window, or has been so far.
+
+        Where a node is followed, what is outside a claim in a window that is open may be promised by the next reading:
+        it counts when the window has ended, and no counter goes back.
+        """
         coverage = evidence.coverage
         for name in COVERAGE:
             self.sums[name, ()] += getattr(coverage, name)
@@ -63,7 +68,7 @@ class Counters:
         if evidence.bpf_run_ns is not None:
             self.bpf = True
             self.sums["bpf_run", ()] += evidence.bpf_run_ns
-        self._cpu_use(evidence.cpu_use)
+        self._cpu_use(settled(evidence).cpu_use, unsettled=open_now and evidence.following is not None)
         self._intruders(evidence.intruders)
         self._bandwidth(evidence.bandwidth)
 
@@ -96,14 +101,14 @@ class Counters:
     def _name(self, claim: str) -> None:
         self.named[claim] = self.windows.total()
 
-    def _cpu_use(self, rows: Iterable[CpuUse]) -> None:
+    def _cpu_use(self, rows: Iterable[CpuUse], *, unsettled: bool) -> None:
         for row in rows:
             key = (row.claim, str(row.cpu))
             self._name(row.claim)
             self.sums["run", key] += row.run_ns
             self.sums["switches", key] += row.switches
-            self.sums["out_of_set_switches", key] += row.out_of_set_switches
-            self.sums["out_of_set", key] += row.out_of_set_ns
+            self.sums["out_of_set_switches", key] += 0 if unsettled else row.out_of_set_switches
+            self.sums["out_of_set", key] += 0 if unsettled else row.out_of_set_ns
             self.sums["transition", key] += row.transition_ns
 
     def _intruders(self, rows: Iterable[Intruder]) -> None:

@@ -15,21 +15,17 @@ from types import TracebackType
 
 from probes.cgroups.bandwidth import lineage
 from probes.readings import Frame
-from toolkit.errors import InputError, PinproofError
+from toolkit.errors import InputError
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.names import printable
+from toolkit.model.evidence.following import Granted
 from toolkit.model.node_word import NodeWord
 from toolkit.session.observe import Observation
 from toolkit.session.said import Said
+from toolkit.session.source_reader import SourceReader
 from toolkit.session.unwatched import Unwatched, is_there
-from toolkit.sources.changes import Changes
 from toolkit.sources.live_source import LiveSource, SourceReading
 
-MORE_WRITES_S = 0.05
-"""So long more writes are awaited: a change is seldom alone, a container is made by several."""
-MAX_WORDS = 200
-"""So much of an unforeseen error's words is written down."""
 LISTED_S = 0.5
 """A runtime lists a container when it has made it, 0.3 s after its own processes entered the cgroup: a reading at once
 does not know what began in the last moments of a window."""
@@ -57,51 +53,35 @@ class Follower:
         """What was given to the observer last; a change of the set makes it forget."""
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
-        self._latest: SourceReading | None = None
-        """What was read since the last look."""
-        self._latest_ns, self._applied_ns, self._read_ns = 0, 0, 0
-        """When a reading began (CLOCK_MONOTONIC): the latest one, the last that was applied and said who runs, the last
-        that is over, with an answer or without."""
+        self._reader = SourceReader(source, self._said)
+        self._applied_ns = 0
+        """When the last reading began that was applied and said who runs (CLOCK_MONOTONIC)."""
         self._cgroups: frozenset[str] = frozenset()
         """All that the last reading that was applied named."""
-        self._changes: Changes | None = None
-        self._asked = threading.Event()
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def first(self) -> ClaimSet:
         """Read the source for the first time.
 
         :raises InputError: there is nothing to follow.
         """
-        self._latest_ns = time.monotonic_ns()
-        reading = self._source.read()
-        self._said.read(reading, time.monotonic_ns())
+        reading = self._reader.first()
         named = self._named(reading)
         self._base, self._present = replace(reading.claims, claims=()), named
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
-        self._latest = reading
         self._publish()
         return replace(self._base, claims=tuple(named.values()))
 
     def __enter__(self) -> Follower:
         self._said.begin(time.monotonic_ns())
         self._report(f"following {len(self._present)} subjects of the {self._source.name}")
-        self._changes = Changes()
-        self._thread = threading.Thread(target=self._follow, name="pinproof-follow", daemon=True)
-        self._thread.start()
+        self._reader.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        changes, self._changes = self._changes, None
-        if changes is not None and self._thread is not None:
-            changes.wake()
-            self._thread.join()
-            changes.close()
+        self._reader.stop()
 
     def claims(self) -> ClaimSet:
         """Return what is promised now. May be called by any thread."""
@@ -116,34 +96,38 @@ class Follower:
         """Return what the source said during a window. May be called by any thread."""
         word = self._said.word(frame.start_ns, frame.end_ns - frame.start_ns)
         assert word.following is not None
+        reading, _ = self._reader.latest()
         with self._lock:
-            reading, last_ns, known = self._latest, self._applied_ns, self._cgroups
-        later = self._named(reading).values() if reading is not None and reading.complete else ()
+            last_ns, known = self._applied_ns, self._cgroups
+        later = self._named(reading) if reading is not None and reading.complete else {}
+        # What a reading that is not applied yet gives was given in the window, or a moment after it.
+        given = ((name, _more(self._present.get(name), claim)) for name, claim in later.items())
+        since_ns, end_ns = last_ns - frame.start_ns, frame.end_ns - frame.start_ns
+        late = (Granted(claim=name, cpus=cpus, since_ns=since_ns, until_ns=end_ns) for name, cpus in given if cpus)
         return replace(
             word,
             following=replace(word.following, last_reading_ns=last_ns - frame.start_ns),
-            later=tuple(claim for claim in later if claim.cgroup not in known),
+            later=tuple(claim for claim in later.values() if claim.cgroup not in known),
+            granted=(*word.granted, *late),
         )
+
+    def knows(self, claim: str, cpu: int, at_ns: int) -> bool | None:
+        """Say whether a CPU turned out to be a claim's own at that moment (CLOCK_MONOTONIC); ``None``: not read yet.
+
+        May be called by the thread that looks.
+        """
+        if self._applied_ns <= at_ns:
+            return None
+        present = self._present.get(claim)
+        return present is not None and present.cpus is not None and cpu in present.cpus
 
     def ask(self) -> Callable[[], bool]:
         """Have the source read once more, in a moment; returns whether such a reading is over: ask again and again."""
-        due_ns = time.monotonic_ns() + int(LISTED_S * 1e9)
-        changes = self._changes
-        if changes is None:
-            return lambda: True
-
-        def heard() -> bool:
-            if self._read_ns < due_ns <= time.monotonic_ns() and not self._asked.is_set():
-                self._asked.set()
-                changes.wake()
-            return self._read_ns >= due_ns
-
-        return heard
+        return self._reader.ask(LISTED_S)
 
     def look(self, opened: Observation) -> None:
         """Apply what was read since the last look; called between windows' ends only."""
-        with self._lock:
-            reading, began_ns = self._latest, self._latest_ns
+        reading, began_ns = self._reader.latest()
         if reading is None:
             return  # the next claims are those of before: no word is not the word that all have ended
         wanted = self._named(reading)
@@ -168,8 +152,8 @@ class Follower:
         self._base = replace(reading.claims, claims=(), pods_root=self._root(opened, reading))
         self._publish()
         self._give_back(opened, reading)
+        self._reader.applied(reading)
         with self._lock:
-            self._latest = None if self._latest is reading else self._latest
             self._applied_ns = began_ns if reading.complete else self._applied_ns
             self._cgroups = frozenset(claim.cgroup for claim in reading.claims.claims)
 
@@ -223,6 +207,8 @@ class Follower:
         elif claim.cpus != before.cpus:
             with opened.observer.changing(claim.name, claim.cpus, BY):
                 pass  # whoever changed it has written it
+            if more := _more(before, claim):
+                self._said.granted(claim.name, more, self._applied_ns, time.monotonic_ns())
             self._giving_back.pop(claim.name, None)
         self._present[claim.name] = claim
         opened.promise(claim)
@@ -256,44 +242,9 @@ class Follower:
             found[name] = replace(claim, name=name)
         return found
 
-    def _follow(self) -> None:
-        changes = self._changes
-        assert changes is not None
-        while not self._stop.is_set():
-            self._try(lambda: changes.follow(self._source.signs()))
-            if not self._try(lambda: self._await(changes)):
-                self._stop.wait(self._source.every_s)
-            if not self._stop.is_set():
-                began_ns = time.monotonic_ns()
-                self._try(lambda: self._read(began_ns))  # noqa: B023 called at once
-                self._read_ns = began_ns
 
-    def _await(self, changes: Changes) -> None:
-        """Wait until something changes, somebody asks, or it is time."""
-        end_s = time.monotonic() + self._source.every_s
-        while not self._stop.is_set() and (left_s := end_s - time.monotonic()) > 0:
-            if changes.wait(left_s):
-                if not self._asked.is_set():
-                    self._stop.wait(MORE_WRITES_S)
-                break
-        self._asked.clear()
-
-    def _read(self, began_ns: int) -> None:
-        reading = self._source.read()
-        self._said.read(reading, time.monotonic_ns())
-        with self._lock:
-            self._latest, self._latest_ns = reading, began_ns
-
-    def _try(self, step: Callable[[], None]) -> bool:
-        """Take a step; whatever it raises is written down, and the thread goes on: without it every later window would
-        rest on what was read before. Returns whether it was taken.
-        """
-        try:
-            step()
-            return True
-        except (PinproofError, OSError) as error:
-            self._said.failed(str(error), time.monotonic_ns())
-        except Exception as error:
-            words = printable(str(error))[:MAX_WORDS]
-            self._said.failed(f"could not be read: {type(error).__name__}: {words}", time.monotonic_ns())
-        return False
+def _more(before: Claim | None, now: Claim) -> CpuSet:
+    """Return the CPUs that a claim has got; none if it is new, or was or is without any."""
+    if before is None or before.cpus is None or now.cpus is None or before.isolation is not now.isolation:
+        return CpuSet()
+    return now.cpus - before.cpus

@@ -13,6 +13,7 @@ from toolkit.allocation.topology.manager import NONE
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import CpuRoles, Finding
 from toolkit.model.verdict import Outcome
+from toolkit.model.wording import cpus_text
 
 _CPU_OPTIONS = "cpuManagerPolicyOptions"
 _TOPOLOGY_OPTIONS = "topologyManagerPolicyOptions"
@@ -61,7 +62,7 @@ def _reserved(node: Node, roles: CpuRoles) -> Iterator[Finding]:
             outcome=Outcome.UNDECIDED,
             path="reservedSystemCPUs",
             value=str(roles.reserved),
-            breaks=f"CPUs {siblings} share their core with reserved CPUs: system tasks slow them down.",
+            breaks=f"Reserved CPUs share a core with {cpus_text(siblings)}: system tasks slow pods down there.",
             remedy="Reserve whole cores.",
         )
     if roles.pool & roles.reserved:
@@ -70,6 +71,6 @@ def _reserved(node: Node, roles: CpuRoles) -> Iterator[Finding]:
             outcome=Outcome.UNDECIDED,
             path=f"{_CPU_OPTIONS} strict-cpu-reservation",
             value=node.config.cpu_manager_policy_options.get("strict-cpu-reservation", "not set"),
-            breaks=f"Pods of the shared pool run on the reserved CPUs {roles.pool & roles.reserved}.",
+            breaks=f"Pods of the shared pool run on the reserved {cpus_text(roles.pool & roles.reserved)}.",
             remedy='Set strict-cpu-reservation: "true" to keep them for the system.',
         )

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Following, Gauges, GivingBack, Making
+from toolkit.model.evidence.following import Following, Gauges, GivingBack, Granted, Making
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.state_files import StateReading
@@ -56,6 +56,7 @@ class Said:
         self._words: dict[tuple[str, Layer], list[_Word[LayerView]]] = {}
         self._states: deque[_Word[StateReading]] = deque(maxlen=MAX_STATES)
         self._back: list[GivingBack] = []
+        self._granted: list[Granted] = []
         self._making: dict[str, Making] = {}
         """By cgroup, which is no other container's later."""
         self._attempts: deque[_Attempt] = deque(maxlen=MAX_TIMES)
@@ -113,6 +114,11 @@ class Said:
                 for one in self._back
             ]
 
+    def granted(self, claim: str, cpus: CpuSet, since_ns: int, until_ns: int) -> None:
+        """Note CPUs that are watched as a claim's from now on, and may have been its own since the reading before."""
+        with self._lock:
+            self._granted.append(Granted(claim=claim, cpus=cpus, since_ns=since_ns, until_ns=until_ns))
+
     def ended(self, claim: str, at_ns: int) -> None:
         """Note that a claim has ended: what was said of it is said of the next life no more."""
         self.gave_back(claim, at_ns)
@@ -143,6 +149,11 @@ class Said:
                 gauges=tuple(
                     replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
                     for one in self._gauges
+                    if one.since_ns <= end_ns and one.until_ns >= start_ns
+                ),
+                granted=tuple(
+                    replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
+                    for one in self._granted
                     if one.since_ns <= end_ns and one.until_ns >= start_ns
                 ),
                 making=tuple(
@@ -195,6 +206,7 @@ class Said:
             else:
                 words[:-1] = [word for word in words[:-1] if word.last_ns >= now_ns - KEPT_NS]
         self._back = [one for one in self._back if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
+        self._granted = [one for one in self._granted if one.until_ns >= now_ns - KEPT_NS]
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
 
 

@@ -25,6 +25,7 @@ from toolkit.model.claims import (
 )
 from toolkit.model.cpu_units import MAX_SHARES, MAX_WEIGHT, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.documents import check_kind
 from toolkit.model.names import canonical, printable, raw
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
@@ -127,8 +128,7 @@ def parse_claims(text: str, where: str) -> ClaimSet:
     :raises InputError: one line that names the place, what was found and what was expected.
     """
     data = parse_document(text, where)
-    if not isinstance(data, dict):
-        raise InputError(where, f"a {type(data).__name__}", EXPECTED)
+    check_kind(data, "Claims", where, EXPECTED)
     try:
         document = ClaimsDocument.model_validate(data)
     except ValidationError as error:

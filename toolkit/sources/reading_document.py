@@ -10,7 +10,7 @@ from toolkit.model.serde import to_data
 from toolkit.sources.kubelet.document import SCHEMA
 from toolkit.sources.live_source import SourceReading
 
-COLUMNS = ("subject", "cgroup", "cpus", "isolation", "mems", "quota", "weight", "memory", "cgroup has")
+COLUMNS = ("subject", "cgroup", "cpus", "isolation", "mems", "quota us", "weight", "memory bytes", "cgroup has")
 
 
 def reading_data(source: str, reading: SourceReading, observed: Mapping[str, str]) -> dict[str, Any]:

@@ -51,6 +51,8 @@ def read(where: Path | None, places: Places, node: str | None = None) -> SourceR
     """
     name = node or os.uname().nodename.partition(".")[0]
     data = output_of(COMMAND) if where is None else bytes_of(where, f"a file with {EXPECTED}")
+    if where is not None and not data.strip():
+        raise InputError(str(where), "nothing", EXPECTED)
     gathering = Gathering()
     configuration, _ = read_bytes(places.below(CONFIGURATION))
     limits = _constrains(configuration, "constrainramspace")
@@ -59,8 +61,11 @@ def read(where: Path | None, places: Places, node: str | None = None) -> SourceR
         gathering.missing("memory", f"ConstrainRAMSpace {why}: memory of jobs is not judged")
     topology = read_topology(places.root)
     found = tuple(cgroups(places))
-    for block in jobs(data, "scontrol show job" if where is None else str(where)):
+    listed = jobs(data, "scontrol show job" if where is None else str(where))
+    for block in listed:
         _add(block, name, slurm_order(topology), found, gathering, limits=limits)
+    if where is not None:
+        _elsewhere(listed, name, gathering)
     return gathering.reading()
 
 
@@ -75,10 +80,18 @@ def jobs(data: bytes, where: str) -> tuple[str, ...]:
     blocks = [block for block in text.split("\n\n") if block.strip()]
     for block in blocks:
         if _HEAD.match(block) is None:
-            raise InputError(where, f"{block.strip()[:60]!r}", EXPECTED)
+            raise InputError(where, f"'{from_text(block.strip()[:60])}'", EXPECTED)
         if len(_STATE.findall(block)) != 1:
             raise InputError(where, f"job {_HEAD.match(block)[1]} without one JobState", EXPECTED)  # type: ignore[index]
     return tuple(blocks)
+
+
+def _elsewhere(listed: Sequence[str], node: str, gathering: Gathering) -> None:
+    """A file may be of another machine: say so where jobs run, and none of them here."""
+    running = [block for block in listed if (state := _STATE.search(block)) and state[1] in _RUNNING]
+    nodes = sorted({row[0] for block in running for row in _NODES.findall(block)})
+    if nodes and not any(names_host(text, node) for text in nodes):
+        gathering.missing("jobs", f"none that runs is on node {node}: they are on {', '.join(nodes)[:80]}")
 
 
 def slurm_order(topology: Topology) -> tuple[int, ...]:

@@ -82,7 +82,7 @@ def units(data: bytes, where: str) -> tuple[dict[str, str], ...]:
         for line in block.strip("\n").split("\n"):
             key, equals, value = line.partition("=")
             if not equals or not key.isidentifier():
-                raise InputError(where, f"line {line[:60]!r}", EXPECTED)
+                raise InputError(where, f"line '{from_text(line[:60])}'", EXPECTED)
             fields[key] = value
         if number >= MAX_UNITS:
             raise InputError(where, f"more than {MAX_UNITS} units", "fewer")

@@ -16,6 +16,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank
+from toolkit.model.wording import cpus_text
 from validators.layers import metrics, rejections, unseen
 from validators.placement import groups
 from validators.queries import view
@@ -109,7 +110,9 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         finding
         for finding in (
             _drift(claim, words, still, offline),
-            _state(claim, words, still, f"{overlap} exclusive to {owners}" if overlap else "", claims, offline),
+            _state(
+                claim, words, still, f"{cpus_text(overlap)}, exclusive to {owners}" if overlap else "", claims, offline
+            ),
             _count(claim, words, still),
             _api(claim, words, evidence),
             _observed(words),
@@ -150,10 +153,10 @@ def _drift(claim: Claim, words: _Words, still: Picture, offline: CpuSet) -> Find
     if not words.asked or found is None or found == words.asked:
         return None
     if words.asked <= offline:
-        return Outcome.UNDECIDED, f"all its CPUs {words.asked} are offline{LENT}"
+        return Outcome.UNDECIDED, f"all that it has, {cpus_text(words.asked)}, is offline{LENT}"
     if found == words.asked - offline:
         return None  # The kernel took them out; rule checkpoint names what is assigned and offline.
-    text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: CPUs {words.asked} against {found or 'none'}: drift"
+    text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: {cpus_text(words.asked)} against {found or 'none'}: drift"
     late = claim.isolation == "host" and words.state == words.asked
     stuck = words.threads is not None and words.threads <= found <= words.asked  # Nobody has reconciled.
     if late and words.threads is not None and words.threads <= words.asked and not stuck:
@@ -174,7 +177,8 @@ def _state(
     lower, layer = (words.asked, Layer.RUNTIME) if words.asked else (found, Layer.CGROUP)
     if words.state is None or lower is None:
         return None
-    text = f"{Layer.CHECKPOINT} and {layer} differ: CPUs {words.state or 'none'} against {lower or 'none'}"
+    state = cpus_text(words.state) if words.state else "no CPU"
+    text = f"{Layer.CHECKPOINT} and {layer} differ: {state} against {lower or 'none'}"
     if claim.name in still.ended:
         if overlap:
             return Outcome.FAILED, f"{text}; its pod has ended for the kubelet but it still runs, on {overlap}"
@@ -182,16 +186,19 @@ def _state(
     if not words.state:
         if overlap:
             reserved = (_is(words) or CpuSet()) & claims.reserved_cpus if claims.strict_reservation else CpuSet()
-            more = f", and on reserved CPUs {reserved}" if reserved else ""
-            return Outcome.FAILED, f"{text}; the shared pool is empty, no reconcile repairs it, on {overlap}{more}"
+            more = f", and on reserved {cpus_text(reserved)}" if reserved else ""
+            return (
+                Outcome.FAILED,
+                f"{text}; the shared pool is empty, no reconcile repairs it; it may run on {overlap}{more}",
+            )
         return Outcome.UNDECIDED, f"{text}; the shared pool is empty: the manager may not have started yet"
     if layer is Layer.CGROUP and words.state <= offline:
-        return Outcome.UNDECIDED, f"all its CPUs {words.state} are offline{LENT}"
+        return Outcome.UNDECIDED, f"all that it has, {cpus_text(words.state)}, is offline{LENT}"
     if words.state == lower or (layer is Layer.CGROUP and words.state - offline == lower):
         return None
     if claim.isolation != "host" and layer is Layer.CGROUP:
         return Outcome.FAILED, f"{text}; an exclusive set is right from its first sight"
-    doubt = f"; {overlap}" if overlap else ""
+    doubt = f"; it may run on {overlap}" if overlap else ""
     if not still.runtime_read:
         doubt += "; what the kubelet asked for was not read, so drift cannot be distinguished from lag"
     return (
@@ -203,9 +210,9 @@ def _state(
 def _count(claim: Claim, words: _Words, still: Picture) -> Finding | None:
     """What the pod asks for against what was promised to it: the one layer above the state file."""
     count = still.miscounted.get(claim.name)
-    if count is None:
+    if count is None or not words.state:
         return None
-    text = f"{Layer.MODEL} and {Layer.CHECKPOINT} differ: {count} CPUs requested, assigned are CPUs {words.state}"
+    text = f"{Layer.MODEL} and {Layer.CHECKPOINT} differ: {count} CPUs requested, assigned: {cpus_text(words.state)}"
     return Outcome.FAILED, text
 
 

@@ -10,6 +10,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.wording import cpus_text
 from validators.queries import view
 
 
@@ -44,7 +45,7 @@ def _unlisted(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, dou
     if not overlap:
         return None
     measures: dict[str, Measure] = {"cgroup_cpus": str(held), "overlap_cpus": str(overlap)}
-    text = f"{claim.cgroup} is in no list of the runtime, and runs on {overlap} exclusive to {owners}"
+    text = f"{claim.cgroup} is in no list of the runtime, and runs on {cpus_text(overlap)}, exclusive to {owners}"
     at_once = evidence.picture is not None and evidence.picture.at_once
     doubt = doubt or ("" if at_once else "the list was read later, and it may have ended before")
     outcome, reason = (Outcome.UNDECIDED, f"{text}; {doubt}") if doubt else (Outcome.FAILED, text)

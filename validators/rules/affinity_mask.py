@@ -5,7 +5,9 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
+from toolkit.model.granted import granted_at
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from toolkit.model.wording import count, cpus_text
 from validators.queries import hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
@@ -27,7 +29,12 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     changes = view.mask_changes(claim.name, transitions)
     pairs = [(mask, view.set_at_epoch(claim, changes, mask.epoch) or claim.cpus) for mask in masks]
-    wide = [(mask, promised) for mask, promised in pairs if not mask.cpus_allowed <= promised]
+    wide = [
+        (mask, promised)
+        for mask, promised in pairs
+        if not mask.cpus_allowed <= promised
+        and not mask.cpus_allowed <= promised | granted_at(claim.name, mask.first_at_ns, evidence)
+    ]
     narrow = [mask for mask, promised in pairs if mask.cpus_allowed < promised]
     threads = {(mask.pid, mask.tid) for mask in masks}
     measures: dict[str, Measure] = {
@@ -48,7 +55,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         wide_count = len({(mask.pid, mask.tid) for mask, _ in wide})
         return verdict(
             Outcome.FAILED,
-            f"thread {worst.tid} ({worst.comm}) may run on {worst.cpus_allowed}, promised is {promised}"
+            f"thread {worst.tid} ({worst.comm}) may run on {cpus_text(worst.cpus_allowed)}, promised is {promised}"
             + (f"; {wide_count} threads in all" if wide_count > 1 else ""),
         )
     if not masks and view.passing(claim, evidence):
@@ -58,11 +65,11 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
     blank = next((mask for mask in masks if not mask.cpus_allowed), None)
     if blank is not None:
         return verdict(Outcome.UNDECIDED, f"the CPUs that thread {blank.tid} ({blank.comm}) may use were not read")
-    count = f"{len(threads)} thread{'' if len(threads) == 1 else 's'}"
+    counted = count(len(threads), "thread")
     narrowed = f", {measures['narrowed_threads_count']} with a narrower mask" if narrow else ""
     allowed = view.ever_allowed(claim, changes)
     before = f" ({allowed} before a change)" if allowed != claim.cpus else ""
-    return verdict(Outcome.PASSED, f"{count} within {claim.cpus}{before}{narrowed}")
+    return verdict(Outcome.PASSED, f"{counted} within {cpus_text(claim.cpus)}{before}{narrowed}")
 
 
 def _offender(claim: Claim, mask: ThreadMask, promised: CpuSet) -> Offender:
@@ -94,6 +101,8 @@ RULE = Rule(
         """),
         tolerance=prose("""
             None. Masks read while the set was being changed are discarded. A CPU's going is dated up to 0.5 s late.
+            On a node that is followed, CPUs that its next reading promises may have been the claim's since the reading
+            before: they may be in a mask meanwhile.
 
             A mask that was too wide for less than `longest_gap_ms`, the longest time between two readings of a thread
             of the claim, may be missed. The rule is undecided if that time exceeds the sum of the pause between two

@@ -12,6 +12,7 @@ from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.wording import count
 from validators.queries import file_history, hotplug, in_time, view, writers
 from validators.quota import bandwidth
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -98,7 +99,7 @@ def _judge(
     if not reading.compared:
         return verdict(Outcome.SKIPPED, "nothing that a control file holds was promised")
     times = evidence.coverage.file_readings
-    between = f", {times} times in between" if times else ""
+    between = f", {count(times, 'time')} in between" if times else ""
     return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before{between} and after{lives}")
 
 

@@ -7,6 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from toolkit.model.wording import cpus_text
 from validators.queries import file_history, hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -73,7 +74,7 @@ def _judge(
         )
     measures["but"] = _but(claim, allowed, rows)
     counted = f"0 of {measures['switches_judged']} switches and {measures['samples']} samples outside"
-    return verdict(Outcome.PASSED, f"{counted} {claim.cpus}{measures['but']}")
+    return verdict(Outcome.PASSED, f"{counted} {cpus_text(claim.cpus)}{measures['but']}")
 
 
 def _measures(claim: Claim, allowed: CpuSet, rows: list[CpuUse], transitions: list[Transition]) -> dict[str, Measure]:

@@ -111,7 +111,7 @@ RULE = Rule(
             ms), and our own wait for a CPU behind 40 tasks with a slice of 3 ms (120 ms), rounded up. At least 95 % of
             its switches (less 3), because /proc and the ledger count them at slightly different times.
         """),
-        source="docs/principles.md; docs/facts.md K25-K32, docs/principles.md",
+        source="docs/principles.md; docs/facts.md K25-K32",
         negative_control=prose("""
             Let the canary that should keep its claim run on another CPU: the reports about it prove the fault.
         """),

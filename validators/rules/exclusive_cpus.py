@@ -6,6 +6,7 @@ from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from toolkit.model.wording import cpus_text
 from validators.intruders import foreign, possession
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
@@ -46,7 +47,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     if violations:
         return verdict(
             Outcome.FAILED,
-            f"{_names(violations)} ran {foreign.total_ns(violations) / 1e6:.3f} ms on its exclusive CPUs {cpus}",
+            f"{_names(violations)} ran {foreign.total_ns(violations) / 1e6:.3f} ms on its exclusive {cpus_text(cpus)}",
         )
     if evidence.coverage.switches_judged <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
@@ -59,7 +60,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     until = f" until `{claim.name}` {'ended' if _gone(claim, evidence) else 'gave them up'}" if ended else ""
     measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
     blind = "" if claims.pods_root or strict else foreign.NO_PODS_ROOT
-    return verdict(Outcome.PASSED, f"CPUs {cpus} {measures['hosted']}{blind}")
+    return verdict(Outcome.PASSED, f"{cpus_text(cpus)} {measures['hosted']}{blind}")
 
 
 def _shares(owner: Claim, other: Claim, cpu: int) -> bool:

@@ -110,7 +110,7 @@ RULE = Rule(
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share
             the pod's pool (in container scope: the node's pool, where the plan says so); then only throttling fails.
-            That holds for the cgroup just above the container, not for its quality-of-service class.
+            That holds for the cgroup just above the container, not for its QoS class.
         """),
         tolerance="None.",
         source=prose("""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.wording import cpus_text
 from validators.intruders import foreign
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -35,7 +36,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
         names = sorted({stay.claim if stay.claim != foreign.UNCLAIMED else stay.comm for stay in violations})
         return verdict(
             Outcome.FAILED,
-            f"{', '.join(names[:3])} ran {foreign.total_ns(violations) / 1e6:.3f} ms on reserved CPUs {cpus}",
+            f"{', '.join(names[:3])} ran {foreign.total_ns(violations) / 1e6:.3f} ms on reserved {cpus_text(cpus)}",
         )
     if evidence.coverage.switches_judged <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
@@ -51,7 +52,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
     but = f" but {listed(excused)}" if excused else ""
     measures["but"] = but
     blind = "" if claims.pods_root else foreign.NO_PODS_ROOT
-    return verdict(Outcome.PASSED, f"no workload ran on reserved CPUs {cpus}{but}{blind}")
+    return verdict(Outcome.PASSED, f"no workload ran on reserved {cpus_text(cpus)}{but}{blind}")
 
 
 def _skipped(reason: str) -> Verdict:

@@ -154,7 +154,7 @@ RULE = Rule(
             None. Begin and end are read from one clock (CLOCK_MONOTONIC). A mask is known only when it is read, so the
             true transition may be up to one scan of /proc longer than measured.
         """),
-        source="docs/principles.md (epochs); docs/facts.md K12, docs/failures.md F1, F5, F8, F65, docs/principles.md",
+        source="docs/principles.md (epochs); docs/facts.md K12, docs/failures.md F1, F5, F8, F65",
         negative_control="Let a thread keep the old CPUs after the set has shrunk, longer than the limit.",
         witnesses=(Witness.SWITCHES, Witness.MASKS),
     ),

@@ -11,6 +11,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.state_files import CpuEntry, CpuStateFile, StateReading
+from toolkit.model.wording import cpus_text
 
 POLICIES = ("none", "static")
 Sets = list[tuple[CpuEntry, CpuSet]]
@@ -64,7 +65,7 @@ def _static(default: CpuSet, containers: Sets, pods: Sets, reading: StateReading
     for _, cpus in (*containers, *pods):
         assigned = assigned | cpus
     if not default and assigned:
-        yield f"the shared pool is empty while CPUs {assigned} are assigned: the kubelet will not start again"
+        yield f"the shared pool is empty, and {cpus_text(assigned)} assigned: the kubelet will not start again"
     yield from _reserved(default, assigned, claims)
     for entry, cpus in (*containers, *pods):
         if cpus & default:

@@ -76,6 +76,15 @@ def test_the_answer_is_compared(fields: dict[str, Any], rejected: dict[str, str]
     assert [v.outcome for v in verdicts if v.subject == "db (resize)"] == [outcome]
 
 
+def test_the_answer_names_who_refuses_first() -> None:
+    """Without the gate, too: what the node cannot hold at all does not come as far as its static policy."""
+    texts = [plan_all(resizing(cpu, kubelet=GATE), machine(4)).answers[0].text for cpu in ("4", "2")]
+
+    text = "node didn't have enough allocatable resources: cpu, requested: 4000, allocatable: 3000"
+    assert texts[0] == f'Forbidden: pods "db" is forbidden: {text}'
+    assert texts[1].startswith("Infeasible: Resize is infeasible for Guaranteed Pods")
+
+
 def test_promises_follow_the_resize() -> None:
     """Afterwards the claims have the new sets; how much work who changed gets done is not known any more."""
     work = plan_all(resizing(), machine(4))

@@ -47,15 +47,15 @@ def test_a_set_that_was_wider_before() -> None:
     masks = affinity_mask.check(claim_set(), found)[0]
     switches = cpuset_containment.check(claim_set(), found)[0]
     assert (masks.outcome, switches.outcome) == (Outcome.PASSED, Outcome.PASSED)
-    assert "1 thread within 2-3 (1-3 before a change)" in masks.reason
-    assert "outside 2-3 (1-3 before a change)" in switches.reason
+    assert "1 thread within CPUs 2-3 (1-3 before a change)" in masks.reason
+    assert "outside CPUs 2-3 (1-3 before a change)" in switches.reason
 
 
 def test_nobody_says_who_narrowed_a_mask() -> None:
     """A thread may have narrowed itself, or got the runtime's own affinity: the mask does not tell."""
     found = evidence(thread_masks=(mask("db", "2"),))
 
-    assert affinity_mask.check(claim_set(), found)[0].reason == "1 thread within 2-3, 1 with a narrower mask"
+    assert affinity_mask.check(claim_set(), found)[0].reason == "1 thread within CPUs 2-3, 1 with a narrower mask"
 
 
 def test_a_pod_that_has_a_quota() -> None:

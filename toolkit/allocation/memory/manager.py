@@ -8,6 +8,7 @@ Source: Kubernetes documentation "Control Memory Management Policies on a Node";
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy, deepcopy
 
 from toolkit.allocation.admission import unexpected
 from toolkit.allocation.machine import Machine
@@ -34,6 +35,7 @@ class MemoryManager:
         self.policy = policy
         self.pod_level = pod_level
         self.machine = machine
+        self._quirks = quirks
         self.state = MemoryState()
         self._reserved = reserved
         self._hints = HintMaker([node.id for node in machine.nodes] if self.active else (), quirks=quirks)
@@ -126,7 +128,7 @@ class MemoryManager:
         if empty_pool is not None:
             raise empty_pool
         numa = self._hints.nodes_of(self._choose(pod, requests, affinity))
-        shares = partition(pod, requests, numa)
+        shares = partition(pod, requests, numa, quirks=self._quirks)
         self.state.pod_entries[pod.uid] = to_blocks(numa, requests)
         for name in sorted(requests):
             self.state.take(numa, name, requests[name])
@@ -195,6 +197,12 @@ class MemoryManager:
                 self.state.set_blocks(pod.uid, init.name, tuple(kept))
 
     # Life of a container
+
+    def copy(self) -> MemoryManager:
+        """Return one of the same node with a state of its own."""
+        other = copy(self)
+        other.state, other._reusable = deepcopy(self.state), dict(self._reusable)
+        return other
 
     def add_container(self, pod: Pod, container: Container) -> None:
         """Note that a container starts: the regular init containers before it have ended, so their memory is free."""

@@ -68,8 +68,14 @@ def _init_problem(
     return None
 
 
-def partition(pod: Pod, budget: Mapping[str, int], numa: tuple[int, ...]) -> dict[str, tuple[Block, ...]]:
-    """Split the pod's memory: container name -> blocks."""
+def partition(
+    pod: Pod, budget: Mapping[str, int], numa: tuple[int, ...], *, quirks: bool = False
+) -> dict[str, tuple[Block, ...]]:
+    """Split the pod's memory: container name -> blocks.
+
+    What a container asks for beside the budget (huge pages that the budget does not name) is its own block and no part
+    of the pool. :param quirks: the pool has such a block too, of less than nothing, which wraps.
+    """
     sidecars: dict[str, int] = {}
     apps: dict[str, int] = {}
     shares: dict[str, tuple[Block, ...]] = {}
@@ -90,4 +96,7 @@ def partition(pod: Pod, budget: Mapping[str, int], numa: tuple[int, ...]) -> dic
             for name, size in requests.items():
                 owners[name] = owners.get(name, 0) + size
     pool = rest(sidecars, apps)
+    if quirks:
+        beside = {name: -size % WORD for name, size in apps.items() if name not in budget and size}
+        pool = tuple(sorted((*pool, *to_blocks(numa, beside)), key=lambda block: block.type))
     return {container.name: shares.get(container.name, pool) for container in pod.containers}

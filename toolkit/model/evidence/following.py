@@ -29,6 +29,23 @@ class GivingBack:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """CPUs that the source had given to a claim some time before that was known here, and watched as the claim's.
+
+    A kubelet takes an ended pod's CPUs back into the shared pool and widens the pool's containers in one go.
+
+    :param since_ns: when the reading began that did not say so yet: the CPUs were given later than that.
+    :param until_ns: from when on they were watched as the claim's, or the end of the window; since the window opened.
+    """
+
+    claim: str
+    cpus: CpuSet
+    since_ns: int
+    until_ns: int
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
     """A container that the runtime had created and that did not run yet, by the cgroup that it gets.
 
@@ -97,6 +114,7 @@ class FollowEvidence:
 
     following: Following | None = None
     giving_back: tuple[GivingBack, ...] = ()
+    granted: tuple[Granted, ...] = ()
     making: tuple[Making, ...] = ()
     later: tuple[Claim, ...] = ()
     gauges: tuple[Gauges, ...] = ()

@@ -35,8 +35,14 @@ def read_bundle_files(path: Path) -> dict[str, bytes]:
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), EXPECTED) from None
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError) as error:
-        raise InputError(str(path), f"no readable archive: {printable(str(error))[:120]}", EXPECTED) from None
+        raise InputError(str(path), _why(error), EXPECTED) from None
     return _without_top(files)
+
+
+def _why(error: Exception) -> str:
+    text = str(error)
+    # tarfile lists what each compression had against the file, one a line.
+    return "not a tar archive" if "\n" in text else f"no readable archive: {printable(text)[:120]}"
 
 
 def _folder(root: Path) -> dict[str, bytes]:
@@ -62,7 +68,7 @@ def _bounded(file: Path) -> bytes:
 
 def _archive(path: Path) -> dict[str, bytes]:
     if not stat.S_ISREG(path.stat().st_mode):
-        raise InputError(str(path), "no regular file", EXPECTED)
+        raise InputError(str(path), "not a regular file", EXPECTED)
     files: dict[str, bytes] = {}
     total = seen = 0
     # Not as a stream ("r|*"), which takes the end of a cut file for the archive's.

@@ -18,7 +18,7 @@ def load(data: bytes, where: str) -> Any:
     try:
         return json.loads(data.decode("utf-8", "replace"), parse_int=_number)
     except (ValueError, RecursionError) as error:
-        raise InputError(where, f"no JSON: {str(error)[:80]}") from None
+        raise InputError(where, f"not JSON: {str(error)[:80]}") from None
 
 
 def _number(text: str) -> int:

@@ -62,7 +62,7 @@ def ask(
 
 def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:
     if reading is None:
-        raise InputError("--kubelet-config", "nothing", "a KubeletConfiguration file, or --capture")
+        raise InputError("--kubelet-config", "not given", "a KubeletConfiguration file, or --capture")
     if reading.config is None:
         raise InputError(where, "no kubelet configuration in it", "kubelet/config.yaml, or --kubelet-config FILE")
     files = [(f"{where}: {file.name}", file.text) for file in reading.config]
@@ -72,7 +72,7 @@ def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:
 def _pods(reading: NodeReading | None, where: str) -> tuple[dict[str, Any], ...]:
     """Return the captured pods in the order in which the kubelet saw them."""
     if reading is None:
-        raise InputError("--pods", "nothing", "Pod manifests, or --capture")
+        raise InputError("--pods", "not given", "Pod manifests, or --capture")
     if not reading.pods:
         raise InputError(where, "no pods in it", "pods.json, or --pods DIR")
     return tuple(sorted(checked(reading.pods, f"{where}: pods.json"), key=_seen))

@@ -9,14 +9,7 @@ import pytest
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan
-from toolkit.allocation.resize import (
-    AFFINITY,
-    STATIC_CPU,
-    STATIC_MEMORY,
-    Resize,
-    ResizeStatus,
-    resize,
-)
+from toolkit.allocation.resize import STATIC_CPU, STATIC_MEMORY, Resize, ResizeStatus, resize
 from toolkit.allocation.sources import ClearCfs, adjust, read_dra_cpus, with_dra_claims
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Isolation
@@ -68,6 +61,7 @@ def node(**fields: Any) -> Node:
     return made
 
 
+AFFINITY = "Resources cannot be allocated with Topology locality"
 GATE = {"featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}
 
 
@@ -83,7 +77,7 @@ def test_resize_beside_static_managers_is_infeasible() -> None:
     subject = node()
     before = subject.cpu_state
     assert resize(subject, pod("db", both("3")))[:2] == (ResizeStatus.INFEASIBLE, STATIC_CPU)
-    assert resize(subject, pod("db", both("2", "64Gi"))).status is ResizeStatus.INFEASIBLE
+    assert resize(subject, pod("db", both("2", "64Gi"))).status is ResizeStatus.FORBIDDEN
     assert subject.cpu_state == before
     kept = subject.active["db"].containers[0]
     assert (kept.request("cpu").milli, kept.request("memory").value) == (2000, GIB)
@@ -152,14 +146,14 @@ def test_resize_grows_around_the_promised_cpus_and_shrinks_back_to_them() -> Non
 
 
 def test_resize_waits_for_others_and_gives_up_on_the_impossible() -> None:
-    """Too much for now is deferred; more than the node has, or another QoS class, is infeasible."""
+    """Too much for now is deferred; the API server takes neither more than the node has nor another QoS class."""
     subject = node(**GATE)
     subject.admit(pod("other", both("10")))
 
     assert planned(subject, pod("db", both("6"))).status is ResizeStatus.DEFERRED
-    assert planned(subject, pod("db", both("40"))).status is ResizeStatus.INFEASIBLE
-    assert planned(subject, pod("db", {"requests": {"cpu": "1"}})).status is ResizeStatus.INFEASIBLE
-    assert planned(subject, pod("stranger", both("2"))).status is ResizeStatus.INFEASIBLE
+    assert planned(subject, pod("db", both("40"))).status is ResizeStatus.FORBIDDEN
+    assert planned(subject, pod("db", {"requests": {"cpu": "1"}})).status is ResizeStatus.INVALID
+    assert planned(subject, pod("stranger", both("2"))).status is ResizeStatus.INVALID
 
 
 def test_resize_keeps_to_one_node_under_single_numa_node() -> None:

@@ -52,6 +52,7 @@ def test_reserved_huge_pages_are_kept_back() -> None:
     started = node({"hugepages-2Mi": "512Mi"}, {"hugepages-2Mi": "512Mi"})
 
     assert str(started.allocatable["hugepages-2Mi"]) == "1536Mi"
+    assert started.allocatable["memory"].value == (16 - 1 - 2) * GIB
     assert [at.free()["hugepages-2Mi"] for at in started.memory.state.nodes.values()] == [GIB, GIB // 2]
 
 

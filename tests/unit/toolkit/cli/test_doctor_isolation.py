@@ -233,6 +233,19 @@ def test_cpus_can_be_named_without_a_kubelet(root: Path) -> None:
     assert pinproof("doctor", "--exclusive", "1").exit_code == 2
 
 
+def test_what_is_not_known_is_no_empty_set(root: Path) -> None:
+    """Without a kubelet's configuration nobody says what is shared; without exclusive CPUs nothing says all is well."""
+    look = ("doctor", "--isolation", "--sysroot", root)
+    named = pinproof(*look, "--exclusive", "6")
+    assert named.stdout.startswith("Exclusive CPU 6, shared pool and reserved CPUs unknown (--exclusive).\n")
+    assert "Nothing was found that breaks or disturbs isolation." in named.stdout
+    unnamed = pinproof(*look)
+    assert unnamed.exit_code == 0
+    assert "no CPU is known to be exclusive" in unnamed.stdout
+    configured = pinproof(*look, "--kubelet-config", root.parent / "kubelet.yaml")
+    assert configured.stdout.startswith("Exclusive CPUs 2-7, shared pool 2-7, reserved 0-1\n(")
+
+
 def test_hostile_text_forges_no_line(root: Path) -> None:
     """What a saved machine says about itself cannot steer a terminal."""
     write(root, {f"{CGROUP}/a/cpuset.cpus.partition": "isolated\x1b[2J", f"{CGROUP}/a/cpuset.cpus": "6-7"})

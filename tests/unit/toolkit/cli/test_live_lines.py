@@ -6,8 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from probes.observer import Violation
+from toolkit.cli import live_lines
 from toolkit.cli.live_lines import EVERY_S, LiveLines
 from toolkit.cli.main import cli
+from toolkit.session.counters import Look
 
 
 def violation(claim: str) -> Violation:
@@ -31,3 +33,26 @@ def test_the_period_is_ten_seconds_unless_somebody_says_otherwise() -> None:
         line for line in CliRunner().invoke(cli, ["watch", "--help"]).output.split("--") if "lines-every" in line
     ]
     assert "default: 10.0" in option
+
+
+@pytest.mark.parametrize(("its_own", "lines"), [(False, 1), (True, 0), (None, 0)])
+def test_where_claims_are_followed_the_nodes_next_word_is_awaited(
+    its_own: bool | None, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A CPU that is the claim's by then is no line; none is while nothing was read."""
+    said = LiveLines(3600.0, lambda _claim, _cpu, _at_ns: its_own)
+    for _ in range(2):
+        said(violation("db"))
+        said.tick(Look)
+    assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+def test_a_node_that_says_nothing_holds_no_line_back_for_ever(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the longest pause between two readings it is reported."""
+    monkeypatch.setattr(live_lines, "HELD_NS", 0)
+    said = LiveLines(3600.0, lambda _claim, _cpu, _at_ns: None)
+    said(violation("db"))
+    said.tick(Look)
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -42,6 +42,17 @@ def test_json_has_the_fields_of_the_contract(machine: Path) -> None:
     assert data["kubelet"]["cpus"]["0"]["uncore_cache_id"] is None
 
 
+def test_a_node_with_two_sizes_of_hugepages_fits_the_width(machine: Path) -> None:
+    """The table of NUMA nodes wraps where 80 columns are not enough."""
+    for size, pages in ((2048, 512), (1048576, 32)):
+        write(machine, {f"sys/devices/system/node/node0/hugepages/hugepages-{size}kB/nr_hugepages": pages})
+        write(machine, {f"sys/devices/system/node/node1/hugepages/hugepages-{size}kB/nr_hugepages": pages})
+    write(machine, {f"{CPU}/online": "0-11,14-29,32-62"})
+    text = render_topology(read_topology(machine))
+    assert "512x2MiB" in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith("Ignored")) <= 80
+
+
 def test_summary_names_what_matters(machine: Path) -> None:
     """Alternating CPU lists are short, the offline CPU, the distances and the device's node are there."""
     text = render_topology(read_topology(machine))
@@ -49,7 +60,7 @@ def test_summary_names_what_matters(machine: Path) -> None:
     assert "1: 63" in text
     assert ["from", "0", "10", "21"] in [line.split() for line in text.splitlines()]
     assert "0000:01:00.0" in text
-    assert "Kubelet: sees 63 CPUs in 2 nodes" in text
+    assert "Kubelet: sees 63 CPUs in 2 NUMA nodes" in text
     assert max(len(line) for line in text.splitlines()) <= 120
 
 

@@ -14,6 +14,7 @@ from tests.unit.validators.evidence_builder import (
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 from toolkit.report.compare import compare
+from toolkit.report.comparison_table import render_comparison
 
 
 def changed(result: Result, rule: str, outcome: Outcome) -> Result:
@@ -87,6 +88,23 @@ def test_gate_on_blind_spots(worse: dict[str, Any]) -> None:
     assert len(compare(base, new).new_blind_spots) == 1
     assert not compare(new, new).regressed
     assert not compare(new, base).regressed
+
+
+def test_a_comparison_is_for_people() -> None:
+    """What one run does not know is said in words; a subject is not torn apart while there is room."""
+    base = result_of(healthy())
+    base = replace(base, environment=replace(base.environment, idle_exit_us=1, topology={"sockets": 1}))
+    lost = replace(base.verdicts[0], subject="besteffort/(qos)")
+    base = replace(base, verdicts=(*base.verdicts, lost))
+    new = replace(
+        base, environment=replace(base.environment, idle_exit_us=None, topology={}), verdicts=base.verdicts[:-1]
+    )
+    text = render_comparison(compare(base, new))
+
+    rows = [line.split("  ") for line in text.splitlines()]
+    assert any(row[0] == "idle_exit_us" and row[-1].strip() == "not known" for row in rows)
+    assert next(line.split() for line in text.splitlines() if line.startswith("topology")) == ["topology", "differs"]
+    assert "besteffort/(qos)" in text
 
 
 def test_environment_differences_are_told() -> None:

@@ -84,7 +84,7 @@ class Node:
                 with suppress(InputError):  # as an observation begins that is lenient
                     self.observer.add_claim(claim)
         else:
-            self.follower._latest = self.follower._source.read()
+            self.follower._reader.first()
         self.follower.look(cast(Observation, self))
 
     def claim(self, name: str, cpus: str = "0", **more: Any) -> Claim:

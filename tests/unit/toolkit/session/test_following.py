@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 import pytest
 
 from probes.options import MAX_LEVEL
+from probes.readings import Moment
+from tests.unit.probes.readings import FRAME
 from tests.unit.toolkit.session.followed import FOR_EVER, ROOM, Node
-from toolkit.model.claims import Claim, Isolation, SubjectKind
+from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import MissingPart
+from toolkit.sources.live_source import SourceReading
 
 
 @pytest.fixture
@@ -29,6 +33,31 @@ def test_a_subject_comes_changes_and_goes(node: Node) -> None:
     node.say(node.claim("b"))
     assert (node.watched, node.lines[-1]) == ({"b"}, "a ended")
     assert node.spots() == []
+
+
+def test_cpus_that_came_were_granted_since_the_reading_before(node: Node) -> None:
+    """Until they are watched as the claim's: by a reading that was applied, or by one that is not yet."""
+    node.say(node.claim("a"), node.claim("b"))
+    before_ns = node.follower._applied_ns
+    node.say(node.claim("a", "0-1"), node.claim("b", "0"))
+    node.source.next.append(SourceReading(claims=ClaimSet(claims=(node.claim("a", "0-1"), node.claim("b", "0,2")))))
+    node.follower._reader.first()
+    frame = replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=time.monotonic_ns()))
+    came, late = node.follower.word(frame).granted
+
+    assert (came.claim, str(came.cpus), came.since_ns) == ("a", "1", before_ns)
+    assert came.since_ns < came.until_ns < late.until_ns == frame.end_ns
+    assert (late.claim, str(late.cpus), late.since_ns) == ("b", "2", node.follower._applied_ns)
+
+
+def test_a_cpu_is_known_to_be_a_claims_by_a_reading_after_it_was_used(node: Node) -> None:
+    """Not by the one before: that the claim has it now says nothing of then."""
+    node.say(node.claim("a"))
+    node.say(node.claim("a", "0-1"))
+    applied_ns = node.follower._applied_ns
+
+    assert [node.follower.knows("a", cpu, applied_ns - 1) for cpu in (0, 1, 2)] == [True, True, False]
+    assert node.follower.knows("a", 1, applied_ns) is None
 
 
 def test_one_that_restarts_in_another_cgroup_is_the_same_subject(node: Node) -> None:

@@ -230,7 +230,7 @@ def test_a_leaked_container_on_exclusive_cpus_is_reported(comm: str, *, pod_too:
     files = capture("D-4")
     rename(files, BU, comm)
     name = leak(files, BU, "1", pod_too=pod_too)
-    text = f"in no list of the runtime, and runs on 1 exclusive to {G1}"
+    text = f"in no list of the runtime, and runs on CPU 1, exclusive to {G1}"
     assert text in failed(files)["layers-agree", name]
     del files["pods.json"]
     assert [key for key, why in failed(files).items() if text in why]

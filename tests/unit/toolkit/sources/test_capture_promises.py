@@ -143,7 +143,7 @@ def test_an_owner_with_another_number_of_cpus_than_it_asks_for(*, gate: bool) ->
         )
     found = {subject: text for (rule, subject), text in failed(files).items() if rule == "layers-agree"}
     assert (G2 in found) is not gate
-    assert gate or "model and checkpoint differ: 2 CPUs requested, assigned are CPUs 3" in found[G2]
+    assert gate or "model and checkpoint differ: 2 CPUs requested, assigned: CPU 3" in found[G2]
     assert found.keys() - {G2} <= {subject for _, subject in base}
 
 

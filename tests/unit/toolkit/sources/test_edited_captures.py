@@ -132,7 +132,7 @@ def test_an_unpinned_container_of_an_empty_pool_is_on_reserved_cpus_too() -> Non
     files = capture("A2-4")
     place(files, rows(files)[BE], "0-1")
     asked(files, rows(files)[BE], "")
-    assert "reserved CPUs 0" in failed(files)["layers-agree", BE]
+    assert "reserved CPU 0" in failed(files)["layers-agree", BE]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_cpus_are_counted_by_socket_core_and_thread() -> None:
     assert slurm_order(Topology(cpus=tuple(cpus))) == (0, 4, 1, 5, 2, 6, 3, 7)
 
 
-@pytest.mark.parametrize("text", ["\x1b[31m", "JobId=x JobName=y\n", "slurm_load_jobs error: Unable to contact", "{}"])
+@pytest.mark.parametrize("text", ["\x1b[31m", "JobId=x JobName=y\n", "slurm_load_jobs error: no contact", "{}", "\n"])
 def test_nonsense_is_one_line(tmp_path: Path, text: str) -> None:
     """What scontrol does not print ends with one line and exit code 2."""
     file = tmp_path / "jobs"
@@ -76,7 +76,9 @@ def test_jobs_of_a_real_slurm(tmp_path: Path) -> None:
     assert (str(found["job-3"].cpus), found["job-3"].memory_bytes) == ("0-3", 104_857_600)
     assert (str(found["job-4"].cpus), found["job-4"].memory_bytes) == ("4-5", 52_428_800)
     assert found["job-3"].cgroup == "/system.slice/lab_slurmstepd.scope/job_3"
-    assert read(RECORDED, Places(root=tmp_path), "other").claims.claims == ()
+    other = read(RECORDED, Places(root=tmp_path), "other")
+    assert other.claims.claims == ()
+    assert "none that runs is on node other: they are on lab" in [part.reason for part in other.missing]
 
 
 def write_cpu(root: Path, cpu: int) -> None:

@@ -14,12 +14,15 @@ from tests.unit.toolkit.allocation.test_statements_node import STATIC_MEMORY
 from tests.unit.toolkit.allocation.test_statements_pod_level import POD_SCOPE, SHARED, budget
 from tests.unit.toolkit.model.test_pod_reader import manifest, res
 from toolkit.allocation.cpu.requests import exclusive_cpus
+from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
+from toolkit.allocation.simulate import simulate
+from toolkit.allocation.vectors import Event, VectorScenario
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.plan import QosClass
 from toolkit.model.pod import Container, Resources
-from toolkit.model.pod_reader import read_pod
+from toolkit.model.pod_reader import read_pod, read_vector_pod
 from toolkit.model.quantity import Quantity
 
 CONTAINER_SCOPE = POD_SCOPE | {"topologyManagerScope": "container", "topologyManagerPolicy": "single-numa-node"}
@@ -164,3 +167,21 @@ def test_options_hold_for_the_slice_of_a_container(value: str, on_each_node: lis
     cpus = plan([budget("10", both("6"), SHARED)], settings, machine()).pods[0].containers[0].cpus
 
     assert sorted((cpus.mask & mask).bit_count() for mask in machine().numa_masks.values()) == on_each_node
+
+
+@pytest.mark.parametrize(("quirks", "beside"), [(False, {}), (True, {"hugepages-2Mi": (1 << 64) - GIB})])
+def test_huge_pages_beside_a_budget_are_no_part_of_the_pods_pool(quirks: bool, beside: dict[str, int]) -> None:
+    """By its sources v1.36.2 takes them off a pool that has none, and what is left wraps. The API's defaults name them
+    in the budget; a pod of the vectors is taken as it is given.
+    """
+    rows = [{"name": "c", "resources": both("1", "1Gi", **{"hugepages-2Mi": "1Gi"})}, {"name": "d", "resources": {}}]
+    given = read_vector_pod({"uid": "p", "name": "p", "containers": rows, "resources": both("2", "8Gi")}, "p")
+    numa = [{"id": i, "memory": 16 * GIB, "hugepages": {"2Mi": 1024}} for i in range(2)]
+    shape = Machine.from_vector({"cpus": [[cpu, cpu, 0, cpu // 2, 0] for cpu in range(4)], "numa": numa})
+    settings = config(**POD_SCOPE | STATIC_MEMORY, reservedSystemCPUs="0")
+    scenario = VectorScenario(id="s", machine=shape, config=settings, events=(Event(kind="add", pod=given),))
+
+    containers = simulate(scenario, quirks=quirks)["events"][0]["containers"]
+
+    sizes = {name: {block["type"]: block["size"] for block in one["memory"]} for name, one in containers.items()}
+    assert sizes == {"c": {"memory": GIB, "hugepages-2Mi": GIB}, "d": {"memory": 7 * GIB} | beside}

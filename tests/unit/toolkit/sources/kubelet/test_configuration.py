@@ -121,7 +121,7 @@ def test_flags_over_files() -> None:
         (HEAD + "cpuManagerReconcilePeriod: fast", "f.cpuManagerReconcilePeriod: 'fast'; expected a duration"),
         (HEAD + "cpuManagerReconcilePeriod: .nan", "f.cpuManagerReconcilePeriod: nan; expected a"),
         (HEAD + "staticPodPath: 7", "f.staticPodPath: 7; expected a string"),
-        ("kind: Pod", "f: apiVersion None, kind 'Pod'; expected a KubeletConfiguration"),
+        ("kind: Pod", "f: no apiVersion, kind 'Pod'; expected a KubeletConfiguration"),
         ("", "f: 0 YAML documents; expected one"),
         ("null", "f: nothing; expected a KubeletConfiguration"),
         ("[" * 5000, "f: not YAML"),

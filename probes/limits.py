@@ -1,0 +1,27 @@
+"""Limits of this process that loading programs and watching every CPU needs to be wide.
+
+Source: setrlimit(2). A service begins with 1,024 open files, and each CPU takes some (perf events).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+
+OPEN_FILES = 1 << 16
+"""Enough for every CPU that a machine may have. Not the hard limit, which some hosts set to 2^30: what we start
+inherits it, and some programs close every number up to it before they begin."""
+
+
+def widen(open_files: int = OPEN_FILES) -> None:
+    """Lift the limit of locked memory, and raise that of open files as far as we may.
+
+    Kernels before 5.11 charge maps to locked memory. What does not work is left to the load, which says what it lacks.
+    """
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = open_files if hard == resource.RLIM_INFINITY else min(open_files, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

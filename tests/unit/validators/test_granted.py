@@ -1,0 +1,127 @@
+"""CPUs that a node had given to a claim before that was known here: what ran there meanwhile breaks no promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.validators.evidence_builder import claim_set, claim_web, cpus, evidence, mask, use
+from toolkit.model.claim_changes import ClaimChange
+from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.evidence.following import Following, Granted
+from toolkit.model.granted import settled
+from toolkit.model.verdict import Offender, Outcome, Verdict
+from toolkit.session.counters import Counters
+from validators.registry import judge, rule_named
+
+MS = 1_000_000
+GRANTED = Granted(claim="web", cpus=cpus("2"), since_ns=100 * MS, until_ns=300 * MS)
+
+
+def widened(*granted: Granted, first_ms: int = 200, more: tuple[Transition, ...] = ()) -> Evidence:
+    """``web`` ran on CPU 2 from a moment on, and its set grew by it at 300 ms."""
+    base = evidence()
+    inside = [row for row in base.cpu_use if row.claim != "web"]
+    outside = use("web", 2, switches=3, run_ns=9 * MS, out_of_set_switches=2, out_of_set_ns=5 * MS, samples=1)
+    outside = replace(outside, out_of_set_longest_ns=4 * MS, out_of_set_samples=1)
+    named = Offender(
+        claim="web",
+        tid=7,
+        comm="hog",
+        cpu=2,
+        first_at_ns=first_ms * MS,
+        total_ns=5 * MS,
+        longest_ns=4 * MS,
+        switches=2,
+    )
+    grew = Transition(
+        claim="web",
+        what="cpus",
+        start_at_ns=300 * MS,
+        end_at_ns=300 * MS,
+        cpus_before=claim_web().cpus,
+        cpus_after=cpus("0-2"),
+        cause="kubelet",
+    )
+    return replace(
+        base,
+        cpu_use=(*inside, use("web", 0), outside),
+        offenders=(named,),
+        thread_masks=(mask("db", "2-3"), mask("web", "0-2", first_at_ns=first_ms * MS, last_at_ns=299 * MS, epoch=0)),
+        transitions=(grew, *more),
+        claim_changes=(ClaimChange(at_ns=300 * MS, claim=replace(claim_web(), cpus=cpus("0-2"))),),
+        following=Following(source="kubelet", readings=3),
+        granted=granted,
+    )
+
+
+def verdict(rule: str, found: Evidence) -> Verdict:
+    """The verdict about ``web``."""
+    claims = claim_set(replace(claim_web(), cpus=cpus("0-1")))
+    return next(one for one in judge(claims, found, [rule_named(rule)]) if one.subject == "web")
+
+
+@pytest.mark.parametrize("rule", ["cpuset-containment", "affinity-mask"])
+@pytest.mark.parametrize(
+    ("granted", "first_ms", "outcome"),
+    [
+        ((), 200, Outcome.FAILED),
+        ((GRANTED,), 200, Outcome.PASSED),
+        ((GRANTED,), 99, Outcome.FAILED),
+        ((replace(GRANTED, claim="db"),), 200, Outcome.FAILED),
+        ((replace(GRANTED, cpus=cpus("3")),), 200, Outcome.FAILED),
+    ],
+    ids=["not-granted", "granted", "before", "another's", "another-cpu"],
+)
+def test_only_what_ran_on_granted_cpus_meanwhile_is_forgiven(
+    rule: str, granted: tuple[Granted, ...], first_ms: int, outcome: Outcome
+) -> None:
+    """Not what began before the reading that did not say so yet, nor another claim or CPU."""
+    assert verdict(rule, widened(*granted, first_ms=first_ms)).outcome is outcome
+
+
+def test_the_time_is_a_transitions() -> None:
+    """It is reported as such, and no offender is named; the counters agree."""
+    found = verdict("cpuset-containment", widened(GRANTED))
+
+    assert (found.measures["out_of_set_ns"], found.measures["transition_ns"]) == (0, 5 * MS)
+    assert found.offenders == ()
+    counters = Counters()
+    counters.add(widened(GRANTED))
+    assert counters.sums["out_of_set", ("web", "2")] == 0
+
+
+def test_what_no_offender_accounts_for_stays() -> None:
+    """A row of the ledger with more outside than the named threads had."""
+    found = widened(GRANTED)
+    rows = tuple(replace(row, out_of_set_ns=6 * MS) if row.out_of_set_ns else row for row in found.cpu_use)
+
+    assert verdict("cpuset-containment", replace(found, cpu_use=rows)).outcome is Outcome.FAILED
+
+
+def test_a_set_that_loses_the_cpu_again_forgives_nothing() -> None:
+    """The row may hold what ran after that, too."""
+    shrank = Transition(
+        claim="web",
+        what="cpus",
+        start_at_ns=600 * MS,
+        end_at_ns=600 * MS,
+        cpus_before=cpus("0-2"),
+        cpus_after=cpus("0-1"),
+        cause="kubelet",
+    )
+    found = widened(GRANTED, more=(shrank,))
+
+    assert settled(found) is found
+
+
+def test_an_open_window_of_a_followed_node_counts_nothing_outside() -> None:
+    """The next reading may promise it: a counter that went back would be a wrong alarm."""
+    counters = Counters()
+    counters.add(widened(), open_now=True)
+    closed = Counters()
+    closed.add(widened())
+
+    assert counters.sums["out_of_set", ("web", "2")] == 0
+    assert closed.sums["out_of_set", ("web", "2")] == 5 * MS

@@ -1,0 +1,69 @@
+"""What a claim did on CPUs that its source had given to it before that was known here: a transition's, no violation.
+
+A node at work is read again and again. CPUs that the next reading gives to a claim may have been the claim's since the
+reading before it; that a task of it ran there meanwhile shows nothing.
+
+Source: pkg/kubelet/cm/cpumanager/cpu_manager.go, ``reconcileState`` (ended containers are removed from the state, and
+the others are updated, in one pass); docs/facts.md K-kubelet-11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.verdict import Offender
+
+
+def granted_at(claim: str, at_ns: int, evidence: Evidence) -> CpuSet:
+    """Return CPUs that may have been the claim's at this moment although nobody knew yet."""
+    return CpuSet.union(
+        one.cpus for one in evidence.granted if one.claim == claim and one.since_ns <= at_ns <= one.until_ns
+    )
+
+
+def settled(evidence: Evidence) -> Evidence:
+    """Return the evidence with that time where it belongs: in a transition, not outside.
+
+    An offender is settled by its first moment: from ``until_ns`` on the CPU was watched as the claim's. A set that lost
+    the CPU again in this window settles nothing. What no named offender accounts for stays as it is.
+    """
+    if not evidence.granted:
+        return evidence
+    kept, forgiven = list[Offender](), list[Offender]()
+    for one in evidence.offenders:
+        (forgiven if _settles(one, evidence) else kept).append(one)
+    if not forgiven:
+        return evidence
+    rows = tuple(
+        _moved(row, [one for one in forgiven if (one.claim, one.cpu) == (row.claim, row.cpu)], evidence)
+        for row in evidence.cpu_use
+    )
+    return replace(evidence, cpu_use=rows, offenders=tuple(kept))
+
+
+def _settles(one: Offender, evidence: Evidence) -> bool:
+    if one.cpu not in granted_at(one.claim, one.first_at_ns, evidence):
+        return False
+    known_ns = min(g.until_ns for g in evidence.granted if g.claim == one.claim and one.cpu in g.cpus)
+    later = [t for t in evidence.transitions if t.claim == one.claim and t.end_at_ns > known_ns]
+    return not any(t.cpus_after is not None and one.cpu not in t.cpus_after for t in later)
+
+
+def _moved(row: CpuUse, forgiven: list[Offender], evidence: Evidence) -> CpuUse:
+    if not forgiven:
+        return row
+    switches = min(row.out_of_set_switches, sum(one.switches for one in forgiven))
+    spent_ns = min(row.out_of_set_ns, sum(one.total_ns for one in forgiven))
+    rest = row.out_of_set_switches - switches, row.out_of_set_ns - spent_ns
+    guilty = [one for one in evidence.offenders if (one.claim, one.cpu) == (row.claim, row.cpu) and one not in forgiven]
+    return replace(
+        row,
+        out_of_set_switches=rest[0],
+        out_of_set_ns=rest[1],
+        out_of_set_longest_ns=row.out_of_set_longest_ns if any(rest) or guilty else 0,
+        out_of_set_samples=row.out_of_set_samples if any(rest) or guilty else 0,
+        transition_switches=row.transition_switches + switches,
+        transition_ns=row.transition_ns + spent_ns,
+    )
