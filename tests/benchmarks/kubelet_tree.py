@@ -6,6 +6,7 @@ The runtime's answers are made here, in the benchmark's own process: only readin
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,6 +42,11 @@ def set_cpus(hierarchy: cgroupfs.Hierarchy, cgroup: str, cpus: CpuSet) -> Path:
     return place
 
 
+def shuffled(entries: Sequence[bytes]) -> bytes:
+    """Join entries in an order that is another one each time: a runtime lists what it holds in a map of Go's."""
+    return b"".join(random.sample(entries, len(entries)))
+
+
 @contextlib.contextmanager
 def kubelet_node(folder: Path, cgroups: Sequence[str], cpus: CpuSet) -> Iterator[list[str]]:
     """Say of these cgroups (``.../podUID/ID``) what a kubelet says of its shared pool; yields the options of ``watch``.
@@ -53,20 +59,20 @@ def kubelet_node(folder: Path, cgroups: Sequence[str], cpus: CpuSet) -> Iterator
     (root / "config.yaml").write_text(CONFIG)
     state = CpuState(policy_name="static", default=cpus, entries={})
     (root / "cpu_manager_state").write_text(write_cpu_checkpoint(state, pod_level=False))
-    listed, boxes, said = b"", b"", {}
+    listed, boxes, said = list[bytes](), list[bytes](), {}
     for number, cgroup in enumerate(cgroups):
         pod, one = Path(cgroup).parent.name.removeprefix("pod"), Path(cgroup).name
         name, box = f"pod-{number}", f"{number:x}".rjust(64, "b")
-        listed += field(1, container(one, box, "main", labels(pod, name, "main")))
-        boxes += field(1, sandbox(box, pod, name))
+        listed.append(field(1, container(one, box, "main", labels(pod, name, "main"))))
+        boxes.append(field(1, sandbox(box, pod, name)))
         said[one] = status(one, cgroup, str(cpus))
         (logs / f"{name}_default_main-{one}.log").symlink_to("/dev/null")
     with served(
         folder / "c.sock",
         CRI,
         Version=field(2, "containerd") + field(3, "1.6.20"),
-        ListContainers=listed,
-        ListPodSandbox=boxes,
+        ListContainers=lambda _: shuffled(listed),
+        ListPodSandbox=lambda _: shuffled(boxes),
         ContainerStatus=lambda request: said[request[2:66].decode()],
     ) as endpoint:
         yield ["--kubelet", "--kubelet-root", str(root), "--logs", str(logs), "--cri", endpoint]

@@ -29,18 +29,21 @@ _MEM_TOTAL = re.compile(r"MemTotal:\s*(\d{1,18}) kB", re.ASCII)
 _HUGEPAGES = re.compile(r"hugepages-(\d{1,12})kB", re.ASCII)
 
 
-def read_topology(sysroot: Path = Path("/"), *, but_not: CpuSet = EMPTY) -> Topology:
+def read_topology(sysroot: Path | SysTree = Path("/"), *, but_not: CpuSet = EMPTY) -> Topology:
     """Read the machine below ``sysroot``.
 
+    :param sysroot: or its files, wherever they are.
     :param but_not: CPUs to take for offline: what is planned for the machine then leaves them alone.
     :raises InputError: there is no CPU folder at all, or a file is larger than any kernel would make it.
     """
-    tree = SysTree(sysroot)
+    tree = sysroot if isinstance(sysroot, SysTree) else SysTree(sysroot)
     present = tree.numbered(_CPU, "cpu")
     if but_not:
         tree.replaced[f"{_CPU}/online"] = str(_online(tree, present) - but_not).encode()
     if not present:
-        raise InputError(str(sysroot), f"no {_CPU}/cpuN folder", "/ or a folder that holds a machine's sys and proc")
+        raise InputError(
+            tree.root or "/", f"no {_CPU}/cpuN folder", "/ or a folder that holds a machine's sys and proc"
+        )
     online = _online(tree, present)
     node_of = _nodes_of_cpus(tree, online)
     cpus = _cpus(tree, present, online, node_of)

@@ -239,7 +239,7 @@ class Follower:
                 name, number = claim.name, 2
                 while name in taken or name in found:
                     name, number = f"{claim.name}#{number}", number + 1
-            found[name] = replace(claim, name=name)
+            found[name] = claim if claim.name == name else replace(claim, name=name)
         return found
 
 

@@ -11,14 +11,14 @@ https://github.com/cri-o/cri-o/blob/main/server/container_status.go for ``info``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.sources.grpc_socket import DEADLINE_S, Connection, NotFoundError, UnimplementedError
-from toolkit.sources.kubelet.json_parts import items, load, mapping, text
+from toolkit.sources.grpc_socket import DEADLINE_S, Connection, NotFoundError, UnimplementedError, as_json
+from toolkit.sources.kubelet.json_parts import load, mapping, text
 from toolkit.sources.messages import Enums, Table, build
 
 ENDPOINTS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock")
@@ -140,34 +140,53 @@ class Cri:
         return {"linux": {"cgroupDriver": "SYSTEMD", **mapping(answer.get("linux"))}}
 
     def containers(self) -> Answer:
-        """List the containers, those that ended too, without sandboxes.
-
-        The default of the state, ``CONTAINER_CREATED``, is spelt out: protobuf's JSON leaves it out.
-        """
-        answer = self._connection.call("ListContainers", "ListContainersRequest", "ListContainersResponse")
-        listed = [{"state": "CONTAINER_CREATED", **mapping(entry)} for entry in items(answer.get("containers"))]
-        return {**answer, "containers": listed} if listed else answer
+        """List the containers, those that ended too, without sandboxes; entries as :func:`container_entry`."""
+        listed = [container_entry(message) for message in self.container_messages()]
+        return {"containers": listed} if listed else {}
 
     def sandboxes(self) -> Answer:
         """List the pods' sandboxes."""
-        return self._connection.call("ListPodSandbox", "ListPodSandboxRequest", "ListPodSandboxResponse")
+        listed = [as_json(message) for message in self.sandbox_messages()]
+        return {"items": listed} if listed else {}
 
     def status(self, container: str) -> Answer | None:
-        """Ask for one container; ``None``: it is gone meanwhile.
+        """Ask for one container; ``None``: it is gone meanwhile. As :func:`status_answer`."""
+        message = self.status_message(container)
+        return None if message is None else status_answer(message)
 
-        :returns: ``status``, and of ``info``: ``pid``, ``cgroupsPath``, ``resources`` of the runtime's specification.
-        """
+    def container_messages(self) -> Sequence[Any]:
+        """List the containers as messages."""
+        words = "ListContainers", "ListContainersRequest", "ListContainersResponse"
+        found: Sequence[Any] = self._connection.message(*words).containers
+        return found
+
+    def sandbox_messages(self) -> Sequence[Any]:
+        """List the sandboxes as messages."""
+        words = "ListPodSandbox", "ListPodSandboxRequest", "ListPodSandboxResponse"
+        found: Sequence[Any] = self._connection.message(*words).items
+        return found
+
+    def status_message(self, container: str) -> Any:
+        """Ask for one container, as a message; ``None``: it is gone meanwhile."""
+        words = "ContainerStatus", "ContainerStatusRequest", "ContainerStatusResponse"
         try:
-            answer = self._connection.call(
-                "ContainerStatus",
-                "ContainerStatusRequest",
-                "ContainerStatusResponse",
-                container_id=container,
-                verbose=True,
-            )
+            return self._connection.message(*words, container_id=container, verbose=True)
         except NotFoundError:
             return None
-        return {"status": answer.get("status", {}), **_info(mapping(answer.get("info")))}
+
+
+def container_entry(message: Any) -> Answer:
+    """Return an entry of ListContainers.
+
+    The default of the state, ``CONTAINER_CREATED``, is spelt out: protobuf's JSON leaves it out.
+    """
+    return {"state": "CONTAINER_CREATED", **as_json(message)}
+
+
+def status_answer(message: Any) -> Answer:
+    """Return ``status``, and of ``info``: ``pid``, ``cgroupsPath``, ``resources`` of the runtime's specification."""
+    answer = as_json(message)
+    return {"status": answer.get("status", {}), **_info(mapping(answer.get("info")))}
 
 
 def _info(info: Mapping[str, Any]) -> Answer:

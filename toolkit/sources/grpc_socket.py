@@ -67,6 +67,7 @@ class Connection:
             ("grpc.enable_retries", 0),
         )
         self._channel = grpc.insecure_channel(f"unix:{quote(os.fsencode(self.path))}", options=options)
+        self._stubs: dict[str, Any] = {}
 
     def __enter__(self) -> Connection:
         return self
@@ -77,32 +78,36 @@ class Connection:
         self._channel.close()
 
     def call(self, method: str, request: str, response: str, **fields: object) -> dict[str, Any]:
+        """Make one call; errors as :meth:`message`.
+
+        :returns: the answer as protobuf's JSON has it, see :func:`as_json`.
+        """
+        return as_json(self.message(method, request, response, **fields))
+
+    def message(self, method: str, request: str, response: str, **fields: object) -> Any:
         """Make one call.
 
-        :returns: the answer as protobuf's JSON has it: camelCase, 64-bit numbers as strings, enums by name, and
-            nothing for a field that has its default.
+        :returns: the answer, a message.
         :raises UnimplementedError: the server does not know the call.
         :raises NotFoundError: the server does not know the subject of the call.
         :raises InputError: refused, too late, too large, or not the message that was agreed.
         """
-        from google.protobuf.json_format import MessageToDict
         from google.protobuf.message import DecodeError
 
-        stub = self._channel.unary_unary(
-            f"/{self._service}/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=bytes,
-        )
+        if method not in self._stubs:
+            self._stubs[method] = self._channel.unary_unary(
+                f"/{self._service}/{method}",
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=bytes,
+            )
         try:
-            data = stub(self._classes[request](**fields), timeout=self._deadline_s)
+            data = self._stubs[method](self._classes[request](**fields), timeout=self._deadline_s)
         except self._grpc.RpcError as error:
             raise self._told(method, error.code(), error.details() or "") from None
         try:  # Not in grpc's thread: it would print a traceback for an exception in there.
-            found = MessageToDict(self._classes[response].FromString(data))
+            return self._classes[response].FromString(data)
         except (DecodeError, UnicodeDecodeError):
             raise InputError(f"{self._where} {method}", "an answer that is no such message", f"a {response}") from None
-        assert isinstance(found, dict)
-        return found
 
     @property
     def _where(self) -> str:
@@ -122,6 +127,17 @@ class Connection:
         if code is codes.UNAVAILABLE:
             return InputError(where, f"the connection broke ({text})", "a gRPC server behind this socket")
         return InputError(where, f"{code.name.lower()} ({text})", "an answer")
+
+
+def as_json(message: Any) -> dict[str, Any]:
+    """Return a message as protobuf's JSON has it: camelCase, 64-bit numbers as strings, enums by name, and nothing for
+    a field that has its default.
+    """
+    from google.protobuf.json_format import MessageToDict
+
+    found = MessageToDict(message)
+    assert isinstance(found, dict)
+    return found
 
 
 def _knock(path: Path, deadline_s: float) -> None:

@@ -9,11 +9,12 @@ https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any
 
-from toolkit.sources.grpc_socket import DEADLINE_S, Connection, UnimplementedError
+from toolkit.sources.grpc_socket import DEADLINE_S, Connection, UnimplementedError, as_json
 from toolkit.sources.messages import Table, build
 
 SOCKET = "pod-resources/kubelet.sock"
@@ -70,7 +71,14 @@ class PodResources:
 
     def pods(self) -> Answer:
         """List what each container has."""
-        return self._connection.call("List", "ListPodResourcesRequest", "ListPodResourcesResponse")
+        listed = [as_json(message) for message in self.pod_messages()]
+        return {"podResources": listed} if listed else {}
+
+    def pod_messages(self) -> Sequence[Any]:
+        """List the same as messages, one a pod."""
+        words = "List", "ListPodResourcesRequest", "ListPodResourcesResponse"
+        found: Sequence[Any] = self._connection.message(*words).pod_resources
+        return found
 
     def allocatable(self) -> Answer | None:
         """Ask what the kubelet may hand out; ``None``: it is older than 1.23, or has the gate off."""

@@ -1,22 +1,23 @@
 """The machine of a capture, from the lines of its ``sysfs.txt``, read by the one reader of such files.
 
-The lines are put back as files of a temporary tree. Source: docs/capture-bundle.md.
+The lines are put back as files of a tree that is nowhere on a disk. Source: docs/capture-bundle.md.
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
-from pathlib import Path
+from collections.abc import Mapping
 
 from toolkit.errors import InputError
+from toolkit.host.text_tree import TextTree
 from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.topology import Topology
 
 _LINE = re.compile(r"(/sys/devices/system/(?:cpu|node)(?:/[A-Za-z0-9_-]{1,64}){1,8}): ?(.*)", re.ASCII)
-_MEMBERS = re.compile(r"/sys/devices/system/node/node(\d{1,4})/cpulist", re.ASCII)
+_MEMBERS = re.compile(r"/sys/devices/system/node/node\d{1,4}/cpulist", re.ASCII)
+_CPU_FOLDER = re.compile(r"/sys/devices/system/cpu/cpu\d{1,5}(?=/)", re.ASCII)
 _CPU = re.compile(r"/sys/devices/system/cpu/cpu(\d{1,5})/topology/core_id", re.ASCII)
 _LINE_END = " | "
 """Between the lines of a file of several."""
@@ -38,29 +39,19 @@ def capture_topology(reading: NodeReading, where: str) -> Topology:
         raise InputError(where, "no topology of its CPUs in it", f"{EXPECTED}, or --topology DIR")
     if len(files) > MAX_FILES:
         raise InputError(where, f"sysfs.txt: {len(files)} files", f"at most {MAX_FILES}")
-    with tempfile.TemporaryDirectory(prefix="pinproof-capture-") as folder:
-        root = Path(folder)
-        try:
-            _write(root, files)
-        except OSError as error:
-            raise InputError(where, f"sysfs.txt: {error.strerror}", EXPECTED) from None
-        return read_topology(root)
+    return read_topology(_tree(files, where))
 
 
-def _write(root: Path, files: dict[str, str]) -> None:
+def _tree(files: Mapping[str, str], where: str) -> TextTree:
+    """Put the lines back as files, with the links between a node and its CPUs, which no line holds."""
+    texts = {path.lstrip("/"): text.replace(_LINE_END, "\n") + "\n" for path, text in files.items()}
+    folders = {match[0] for path in files if (match := _CPU_FOLDER.match(path))}
+    links = {}
     for path, text in files.items():
-        place = root / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text.replace(_LINE_END, "\n") + "\n", encoding="utf-8")
-    system = root / "sys/devices/system"
-    for path, text in files.items():
-        members = _MEMBERS.fullmatch(path)
-        for number in CpuSet.parse(text.strip(), path) if members is not None else ():
-            if members is not None and (system / f"cpu/cpu{number}").is_dir():
-                _link(system, int(members[1]), number)
-
-
-def _link(system: Path, node: int, cpu: int) -> None:
-    """Make the links between a node and its CPU, which no line holds."""
-    (system / f"node/node{node}/cpu{cpu}").symlink_to(f"../../cpu/cpu{cpu}")
-    (system / f"cpu/cpu{cpu}/node{node}").symlink_to(f"../../node/node{node}")
+        node = path.removesuffix("/cpulist")
+        for cpu in CpuSet.parse(text.strip(), path) if _MEMBERS.fullmatch(path) else ():
+            own = f"/sys/devices/system/cpu/cpu{cpu}"
+            if own in folders:
+                links[f"{node}/cpu{cpu}".lstrip("/")] = own.lstrip("/")
+                links[f"{own}/{node.rpartition('/')[2]}".lstrip("/")] = node.lstrip("/")
+    return TextTree(where or "sysfs.txt", texts, links)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,19 @@ def read_configuration(
         cgroup_root=places.cgroup_root,
         root_directory=flags.root_directory,
     )
+
+
+@lru_cache(8)
+def configuration_of(
+    base: tuple[str, str] | None, drop_ins: tuple[tuple[str, str], ...], arguments: tuple[str, ...]
+) -> KubeletConfiguration:
+    """Return the same of the running kubelet's arguments, without its own name.
+
+    Read once for all readings in which texts, names and arguments are the same: it is made of nothing else, and nobody
+    changes it. What is wrong is read, and said, each time.
+    :raises InputError: as :func:`read_configuration`.
+    """
+    return read_configuration(base, drop_ins, read_flags(arguments))
 
 
 def load_configuration(

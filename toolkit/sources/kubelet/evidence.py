@@ -19,6 +19,7 @@ from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text
 from toolkit.sources.kubelet.modelled import captured_topology
 from toolkit.sources.kubelet.pod_paths import expand
+from toolkit.sources.kubelet.pod_rows import Rows, rows_of
 from toolkit.sources.kubelet.still import asked_of, behind, in_the_making, may_begin, picture_of
 from toolkit.sources.kubelet.subjects import Subject, is_over, merged_tree, pod_documents
 
@@ -88,8 +89,11 @@ def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
     return replace(claim, cpus=asked)
 
 
-def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
-    """Return what state file, runtime and pod-resources say of a subject that has a claim."""
+def layers_of(promise: Promise, reading: NodeReading, rows: Rows | None = None) -> list[LayerView]:
+    """Return what state file, runtime and pod-resources say of a subject that has a claim.
+
+    :param rows: those of the reading; who asks for many subjects has them at hand.
+    """
     assert promise.claim is not None
     name, subject = promise.claim.name, promise.subject
     found = []
@@ -101,13 +105,13 @@ def layers_of(promise: Promise, reading: NodeReading) -> list[LayerView]:
     if asked is not None:
         mems = parsed(subject.runtime.asked.mems or "") if subject.runtime and subject.runtime.asked else None
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked, mems=mems or None))
-    cpus = _from_pod_resources(subject, reading)
+    cpus = _from_pod_resources(subject, rows_of(reading) if rows is None else rows)
     if cpus is not None:
         found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus))
     return found
 
 
-def _from_pod_resources(subject: Subject, reading: NodeReading) -> CpuSet | None:
+def _from_pod_resources(subject: Subject, said: Rows) -> CpuSet | None:
     """Return the subject's own CPUs there. Its rows have no UIDs: they are of the life that is now."""
     if subject.life:
         return None
@@ -115,9 +119,8 @@ def _from_pod_resources(subject: Subject, reading: NodeReading) -> CpuSet | None
     pod = (runtime.pod_name if runtime else "") or subject.pod.rpartition("/")[2]
     rows = [
         row
-        for row in reading.pod_resources or ()
-        if (row.pod_name, row.container) == (pod, subject.container)
-        and (row.pod_namespace == subject.namespace or not (row.pod_namespace and subject.namespace))
+        for row in said.get((pod, subject.container), ())
+        if row.pod_namespace == subject.namespace or not (row.pod_namespace and subject.namespace)
     ]
     if len(rows) != 1 or not rows[0].cpus:
         return None

@@ -9,50 +9,44 @@ Source: docs/facts.md K-kubelet-1, K-kubelet-2, "Normal on a healthy node".
 
 from __future__ import annotations
 
-import json
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim, Isolation
+from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Gauges
-from toolkit.model.node_reading import UNIFIED, MissingPart, NodeReading, RuntimeContainer
-from toolkit.model.state_files import CpuStateFile
+from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.claims import NodeClaims, Promise, node_claims, parsed
-from toolkit.sources.kubelet.followed_words import states, views
+from toolkit.sources.kubelet.claims import COSTS, NodeClaims, Promise, node_claims, parsed
+from toolkit.sources.kubelet.followed_claims import Followed, Held
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
-from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
-from toolkit.sources.kubelet.lost import Lost, lost
+from toolkit.sources.kubelet.lost import Lost
+from toolkit.sources.kubelet.memory import Memory
+from toolkit.sources.kubelet.metrics_text import FILE as METRICS
+from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
-from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
-from toolkit.sources.kubelet.pod_paths import place_of
-from toolkit.sources.kubelet.settings import settings
-from toolkit.sources.kubelet.still import asked_of
+from toolkit.sources.kubelet.places import SYS, Places
+from toolkit.sources.kubelet.settings import Settings, settings
+from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0
-SHARE, EVERY_MAX_S = 0.01, 6.0
-"""Of a CPU; and the longest time between two readings without a sign. What a node writes has one: state files, CPUs of
-containers, cgroups that come and go."""
+SHARE, EVERY_MAX_S = 0.005, 6.0
+"""Of a CPU: a sixth of what a watch of 500 containers may cost in all. And the longest time between two readings
+without a sign. What a node writes has one: state files, CPUs of containers, cgroups that come and go."""
 SLACK_S = 5.0
 """Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
 TURNS = 10
 """Readings in which every container's status is asked for once, whatever it says."""
 GAUGES_EVERY_NS = 10_000_000_000
 """An answer has thousands of lines, and costs the kubelet time to make."""
-RUNNING = ("running", "")
-CREATED = "created"
-"""Its runtime may sit in its cgroup already, before it is pinned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +67,16 @@ class KubeletSource:
         self._every_s = every_s
         self._places = places
         self._begun = False
-        self._statuses: dict[str, Any] = {}
-        """The runtime's answers that need not be asked for again at the next reading, by container id."""
+        self._memory = Memory()
         self._lost: frozenset[str] = frozenset()
         """Ids of containers whose cgroup was not found at the last reading."""
         self._files: dict[str, bytes] = {}
         self._parsed: NodeReading | None = None
+        self._whole: tuple[_Parts, NodeReading] | None = None
         self._found: tuple[NodeReading, NodeClaims] | None = None
         """What the last reading was made of, itself, and its claims: most readings say the same again."""
+        self._followed: Followed | None = None
+        self._known: tuple[NodeReading, str, Settings] | None = None
         self._turn = 0
         self._cost_s = 0.0
         """CPU time of the last reading."""
@@ -89,7 +85,9 @@ class KubeletSource:
         self._late: dict[str, _Late] = {}
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run."""
-        self._signs: tuple[Path, ...] = ()
+        self._signs = Signs(places)
+        self._watched: tuple[Path, ...] = ()
+        self._free: tuple[Followed, CpuSet] | None = None
         self._version = ""
         """The kubelet's, by its metrics, which are not read each time."""
         self._sysfs: str | None = None
@@ -107,61 +105,80 @@ class KubeletSource:
     def _read(self) -> SourceReading:
         now_ns = time.monotonic_ns()
         due = now_ns >= self._gauges_due_ns
-        node = LiveNode(self._places, light=True, metrics=due, known=self._statuses)
-        reading = self._reading_of(node.files_of_all(DEADLINE_S))
-        self._signs = self._places_to_watch(node.kubelet_root, reading)
-        self._version = reading.kubelet_version or self._version
-        reading = replace(reading, kubelet_version=self._version)
-        known = settings(reading)
-        wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
-        if known.config.cpu_manager_policy == STATIC and self._online != reading.online:
-            self._online = reading.online
-            self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
-        reading = replace(
-            reading,
-            sysfs=self._sysfs or reading.sysfs,
-            cpu_state=self._held.cpu(reading.cpu_state, now_ns, wait_ns),
-            containers=_present(reading.containers),
-        )
+        node = LiveNode(self._places, memory=self._memory, metrics=due)
+        files = node.files_of_all(DEADLINE_S)
+        metrics = files[METRICS].decode("utf-8", "replace") if METRICS in files else None
+        reading = self._complete(self._reading_of(files), metrics, now_ns)
+        self._watched = self._signs.of(node.kubelet_root, reading.cgroups)
         if not (self._begun or says_anything(reading)):
             raise InputError(str(self._places.root), NOTHING, "a kubelet's node")
         self._begun = True
         found = self._claims_of(reading)
-        gone = lost(reading, [promise.subject for promise in found.promises])
-        running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
-        freed = self._freed(running, found.cpu)
+        if self._followed is None or self._followed.reading is not reading or self._followed.found is not found:
+            self._followed = Followed(reading, found)
+        now = self._followed
+        freed = self._freed(now)
         claims, giving_back = [], {}
-        for promise in running:
-            assert promise.claim is not None
-            claim, back = self._in_force(promise, promise.claim, freed, found, now_ns)
+        for held in now.held:
+            claim, back = self._in_force(held, freed, found, now_ns)
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
-        beside = [_followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks]
-        self._remember(node, running)
-        self._late = {name: late for name, late in self._late.items() if any(name == one.name for one in claims)}
+        self._remember(now)
+        self._late = {claim.name: self._late[claim.name] for claim in claims if claim.name in self._late}
+        read = due and self._places.metrics is not None
         return SourceReading(
-            claims=replace(found.claims, claims=(*claims, *beside)),
+            claims=replace(found.claims, claims=(*claims, *now.beside)),
             giving_back=giving_back,
-            making=tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise)),
+            making=now.making,
             give_back_s=found.settings.reconcile_s + SLACK_S,
-            layers=tuple(views(running, reading, time.monotonic_ns(), silent=self._held.silent)),
-            state_files=()
-            if self._held.silent
-            else states(reading, replace(found, cpu=self._held.spoilt or found.cpu)),
-            gauges=self._gauges(reading, found, now_ns) if due and self._places.metrics is not None else None,
-            missing=tuple(part for part in found.missing if part.part not in {one.name for one in gone}),
-            left_out=self._lost_twice(gone),
+            layers=now.layers(time.monotonic_ns(), silent=self._held.silent),
+            state_files=() if self._held.silent else now.states(self._held.spoilt),
+            gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
+            missing=(*now.missing, *_unmeasured(node.no_metrics)),
+            left_out=self._lost_twice(now.gone),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
         )
 
     def _reading_of(self, files: dict[str, bytes]) -> NodeReading:
-        """Make a reading of files; those that say the same as the last time were made one of then."""
-        same = {name: data for name, data in files.items() if name != "times.json"}
+        """Make a reading of files; those that say the same as the last time were made one of then.
+
+        When each was read is not in it: it would be of then. Metrics are read once in a while, and stay apart.
+        """
+        same = {name: data for name, data in files.items() if name not in ("times.json", METRICS)}
         if same != self._files or self._parsed is None:
-            self._files, self._parsed = same, reading_of(files)
+            self._files, self._parsed = same, reading_of(same)
         return self._parsed
+
+    def _complete(self, parsed: NodeReading, metrics: str | None, now_ns: int) -> NodeReading:
+        """Add what was said before and holds: the kubelet's version, the machine, the state file while it is silent.
+
+        The same object as long as all that it is made of is the same.
+        """
+        self._version = kubelet_version(metrics) or self._version
+        known = self._settings_of(parsed)
+        wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
+        if known.config.cpu_manager_policy == STATIC and self._online != parsed.online:
+            self._online = parsed.online
+            self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
+        state = self._held.cpu(parsed.cpu_state, now_ns, wait_ns)
+        parts = _Parts(parsed=parsed, version=self._version, sysfs=self._sysfs, state=state)
+        if self._whole is None or not parts.same(self._whole[0]):
+            reading = replace(
+                parsed,
+                kubelet_version=self._version,
+                sysfs=self._sysfs or parsed.sysfs,
+                cpu_state=state,
+                containers=_present(parsed.containers),
+            )
+            self._whole = parts, reading
+        return self._whole[1]
+
+    def _settings_of(self, parsed: NodeReading) -> Settings:
+        if self._known is None or self._known[0] is not parsed or self._known[1] != self._version:
+            self._known = parsed, self._version, settings(replace(parsed, kubelet_version=self._version))
+        return self._known[2]
 
     def _claims_of(self, reading: NodeReading) -> NodeClaims:
         """Return the claims; those of the last reading where nothing else is said in this one."""
@@ -176,12 +193,11 @@ class KubeletSource:
         before, self._lost = self._lost, frozenset(one.id for one in gone)
         return tuple(MissingPart(part=one.name, reason=one.reason) for one in gone if one.id in before)
 
-    def _gauges(self, reading: NodeReading, found: NodeClaims, now_ns: int) -> Gauges:
+    def _gauges(self, metrics: str | None, problem: str, found: NodeClaims, now_ns: int) -> Gauges:
         """Return the kubelet's gauges beside the state file that was read just before them."""
         self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
         file = None if self._held.silent else self._held.spoilt or found.cpu
-        problem = next((part.reason for part in reading.missing if part.part == "metrics"), "")
-        return gauges_beside(manager_gauges(reading.metrics), problem, file, found.settings)
+        return gauges_beside(manager_gauges(metrics), problem, file, found.settings)
 
     @property
     def every_s(self) -> float:
@@ -193,19 +209,16 @@ class KubeletSource:
 
     def signs(self) -> Sequence[Path]:
         """State files, the tree of pods, and the control files of the containers' CPUs."""
-        return self._signs
+        return self._watched
 
-    def _in_force(
-        self, promise: Promise, claim: Claim, freed: CpuSet, found: NodeClaims, now_ns: int
-    ) -> tuple[Claim, CpuSet]:
+    def _in_force(self, held: Held, freed: CpuSet, found: NodeClaims, now_ns: int) -> tuple[Claim, CpuSet]:
         """Return what holds now, and what of it must be given back."""
-        claim = _followed(claim)
-        state, asked = promise.state, asked_of(promise)
-        if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
+        claim, state, asked = held.claim, held.state, held.asked
+        if state is None:
             return claim, CpuSet()
         if asked is None or asked == state:
             self._late.pop(claim.name, None)
-            return replace(claim, cpus=state | freed), CpuSet()
+            return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
         late = self._late.get(claim.name)
         if late is None or (late.state, late.asked) != (state, asked):
             since_ns = now_ns if late is None else late.since_ns
@@ -214,45 +227,41 @@ class KubeletSource:
             return replace(claim, cpus=state | freed), CpuSet()
         return replace(claim, cpus=state | asked | freed), asked - state - freed
 
-    def _remember(self, node: LiveNode, running: Sequence[Promise]) -> None:
-        """Keep the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up."""
-        try:
-            found = mapping(mapping(json.loads(node.files.get("node.json", b"{}"))).get("status"))
-        except ValueError:
-            found = {}
+    def _remember(self, now: Followed) -> None:
+        """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up."""
         self._turn += 1
-        agree = {
-            promise.subject.id
-            for index, promise in enumerate(running)
-            if (asked := asked_of(promise)) is not None
-            and asked == promise.state
-            and parsed(promise.subject.files.get("cpuset.cpus", "")) == asked
-            and (index + self._turn) % TURNS
-        }
-        self._statuses = {key: status for key, status in found.items() if key in agree}
+        self._memory.answers.need_not_ask(one for index, one in now.agree if (index + self._turn) % TURNS)
 
-    def _freed(self, running: Sequence[Promise], cpu: CpuStateFile | None) -> CpuSet:
+    def _freed(self, now: Followed) -> CpuSet:
         """CPUs that the state file still gives to containers that have ended: the pool may have them at any moment."""
+        if self._free is not None and self._free[0] is now:
+            return self._free[1]  # Who owned what is known by then: asked again, it would be answered alike.
+        cpu = now.found.cpu
         entries = {(e.pod_uid, e.container): parsed(e.cpus) or CpuSet() for e in (cpu.entries if cpu else ())}
-        alive = {_key(p): p.state or CpuSet() for p in running if p.in_state}
+        alive = {_key(p): p.state or CpuSet() for p in now.running if p.in_state}
         self._owners = {key: cpus for key, cpus in self._owners.items() if entries.get(key) == cpus} | alive
         gone = [cpus for key, cpus in self._owners.items() if key not in alive]
-        return CpuSet.union(gone) - CpuSet.union(alive.values())
+        self._free = now, CpuSet.union(gone) - CpuSet.union(alive.values())
+        return self._free[1]
 
-    def _places_to_watch(self, kubelet_root: Path, reading: NodeReading) -> tuple[Path, ...]:
-        root = self._places.cgroup_root or self._places.below(CGROUP_ROOT)
-        found, tops = [kubelet_root], dict(live_files.hierarchies(root))
-        for name, groups in (reading.cgroups or {}).items():
-            if name not in ("cpuset", UNIFIED):
-                continue
-            top = tops.get(name, root)
-            for path, files in groups.items():
-                place = place_of(path)
-                if place is None or not place.id:
-                    found.append(top / path.lstrip("/"))
-                elif "cpuset.cpus" in files:
-                    found.append(top / path.lstrip("/") / "cpuset.cpus")
-        return tuple(found) if len(found) > 1 else (*found, root, *(path for path in root.glob("*") if path.is_dir()))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What a whole reading is made of. :param parsed: of the files. :param state: of the state file, as it holds."""
+
+    parsed: NodeReading
+    version: str
+    sysfs: str | None
+    state: str | None
+
+    def same(self, other: _Parts) -> bool:
+        """Whether both make the same reading; the files' is made anew where anything in them differs."""
+        mine, others = (self.version, self.sysfs, self.state), (other.version, other.sysfs, other.state)
+        return self.parsed is other.parsed and mine == others
+
+
+def _unmeasured(problem: str) -> tuple[MissingPart, ...]:
+    return (MissingPart(part="metrics", reason=f"{problem}: {COSTS['metrics']}"),) if problem else ()
 
 
 def _present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContainer, ...] | None:
@@ -260,36 +269,5 @@ def _present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContai
     return None if listed is None else tuple(entry for entry in listed if entry.state != "exited")
 
 
-def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
-    """Name subjects by pod and container alone where that is enough among those that run."""
-    plain = [p.subject.plain_name for p in running]
-    count = Counter(plain)
-    return tuple(
-        replace(promise, claim=replace(promise.claim, name=name)) if promise.claim and count[name] == 1 else promise
-        for promise, name in zip(running, plain, strict=True)
-    )
-
-
-def _followed(claim: Claim) -> Claim:
-    """Nobody says that the pods of a node compete all the time. Limits that a resize changes are known too late."""
-    return replace(claim, contended=False, memory_bytes=None, hugepages=())
-
-
 def _key(promise: Promise) -> tuple[str, str]:
     return promise.subject.pod_uid, promise.subject.container
-
-
-def _runs(promise: Promise, reading: NodeReading) -> bool:
-    """Whether a subject is watched: it runs. One that is being made has no set yet, one that ended keeps its entry."""
-    if promise.claim is None:
-        return False
-    runtime = promise.subject.runtime
-    if runtime is None:
-        # Without the runtime's word a cgroup is all there is; with it, one that it does not list is being made.
-        return reading.containers is None
-    return runtime.state in RUNNING
-
-
-def _is_made(promise: Promise) -> bool:
-    runtime = promise.subject.runtime
-    return runtime is not None and runtime.state == CREATED

@@ -12,15 +12,15 @@ from toolkit.model.node_reading import NodeReading
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.evidence import layers_of, state_readings
+from toolkit.sources.kubelet.pod_rows import rows_of
 
 
-def views(running: Sequence[Promise], reading: NodeReading, at_ns: int, *, silent: bool) -> list[LayerView]:
-    """Return what each layer says of the workloads. :param silent: the state file is not there."""
-    found = []
+def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
+    """Return what each layer says of the workloads; when it was read is not in it."""
+    found, rows = [], rows_of(reading)
     for promise in running:
         if promise.subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
-            views = (replace(view, at_ns=at_ns) for view in layers_of(promise, reading))
-            found += [view for view in views if not (silent and view.layer == "checkpoint")]
+            found += layers_of(promise, reading, rows)
     return found
 
 

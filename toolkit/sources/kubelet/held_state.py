@@ -6,8 +6,13 @@ Source: docs/facts.md K-kubelet-4, "Normal on a healthy node".
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from toolkit.allocation.checkpoint.state_files import cpu_state_file
 from toolkit.model.state_files import CpuStateFile
+
+_read = lru_cache(maxsize=2)(cpu_state_file)
+"""A file says the same at most readings, and its text is all that is read of it."""
 
 
 class HeldState:
@@ -24,7 +29,7 @@ class HeldState:
 
     def cpu(self, text: str | None, now_ns: int, wait_ns: int) -> str | None:
         """Return what holds now. :param text: of the file; ``None``: absent. :param wait_ns: a reconcile, and slack."""
-        found = None if text is None else cpu_state_file(text)
+        found = None if text is None else _read(text)
         known, self.spoilt = self._known, None
         nothing = found is None or bool(found.problem) or not (found.default or found.entries or found.pods)
         if known is None:

@@ -32,9 +32,22 @@ def runtime(node: dict[str, Any]) -> dict[str, Any]:
     assert isinstance(kept, dict)
     for answer, key in (("containers", "containers"), ("sandboxes", "items")):
         for entry in items(mapping(kept.get(answer)).get(key)):
-            if isinstance(entry, dict) and "labels" in entry:
-                entry["labels"] = {name: v for name, v in mapping(entry["labels"]).items() if name in LABELS}
+            if isinstance(entry, dict):
+                _own_labels(entry)
     return kept
+
+
+def listed(entry: dict[str, Any]) -> dict[str, Any]:
+    """Keep the same of one entry of the runtime's lists."""
+    found = bounded(entry)
+    assert isinstance(found, dict)
+    _own_labels(found)
+    return found
+
+
+def _own_labels(entry: dict[str, Any]) -> None:
+    if "labels" in entry:
+        entry["labels"] = {name: v for name, v in mapping(entry["labels"]).items() if name in LABELS}
 
 
 def container_list(node: dict[str, Any]) -> dict[str, Any]:
@@ -97,8 +110,9 @@ def _some(value: object, keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: item for key, item in mapping(value).items() if key in keys}
 
 
+@lru_cache(64)
 def configuration(data: bytes, where: str) -> bytes:
-    """Keep a kubelet's configuration as it is, but for the headers that it would fetch pods with.
+    """Keep a kubelet's configuration as it is, but for the headers that it would fetch pods with. Read once as above.
 
     :raises InputError: it is no document and speaks of such a header; the message quotes nothing of it.
     """

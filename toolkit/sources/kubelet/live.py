@@ -9,9 +9,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
@@ -20,8 +18,9 @@ from toolkit.sources.cri import ENDPOINTS
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import allocated, kept, live_files
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
-from toolkit.sources.kubelet.configuration import KubeletConfiguration, drop_ins, read_configuration
+from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of, drop_ins
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, read_flags
+from toolkit.sources.kubelet.memory import Memory
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
 from toolkit.sources.pod_resources import SOCKET
@@ -50,30 +49,30 @@ def node_files(places: Places, deadline_s: float = DEADLINE_S) -> dict[str, byte
 class LiveNode:
     """One reading in the making: files, where they were, when they were read, what is missing.
 
-    :param light: leave out what claims that are followed do not need: threads, control files but those of cpusets, and
-        of the machine everything but which CPUs are online.
+    :param memory: of a node that is followed: what claims that are followed do not need is left out (threads, control
+        files but those of cpusets, and of the machine everything but which CPUs are online).
     :param metrics: whether the kubelet's own metrics are read, where it is known how.
-    :param known: by container id: the runtime's statuses of before, which are not asked for again.
     """
 
-    def __init__(
-        self, places: Places, *, light: bool = False, metrics: bool = True, known: Mapping[str, Any] | None = None
-    ) -> None:
-        self.places, self.light, self.known = places, light, known
+    def __init__(self, places: Places, *, memory: Memory | None = None, metrics: bool = True) -> None:
+        self.places, self.memory = places, memory
         self.metrics = metrics and places.metrics is not None
         self.files: dict[str, bytes] = {}
         self.paths: dict[str, str] = {}
         self.missing: list[dict[str, str]] = []
         self.times: dict[str, float] = {}
+        self.no_metrics = ""
+        """Why the metrics could not be read."""
         self.proc = places.proc or places.below(PROC)
-        arguments = live_files.kubelet_arguments(self.proc)
+        arguments = (live_files.kubelet_arguments if memory is None else memory.kubelet.arguments)(self.proc)
         self.told = bool(arguments)
         """Whether its command line says which file it reads: none that it does not name. One that ends has no words."""
         self.arguments = None if arguments is None else kept_arguments(arguments)
-        self.flags = Flags()
+        self.flags, self._understood = Flags(), tuple[str, ...]()
         self.configuration: KubeletConfiguration | None = None
         with contextlib.suppress(InputError):  # The reader of the configuration says what is wrong with the flags.
             self.flags = read_flags(self.arguments or ())
+            self._understood = tuple(self.arguments or ())
         self.kubelet_root = places.kubelet_root or places.below(self.flags.root_directory or DEFAULT_ROOT)
 
     def files_of_all(self, deadline_s: float) -> dict[str, bytes]:
@@ -87,10 +86,10 @@ class LiveNode:
         self._allocated()
         self._at("cgroup_read")
         root = places.cgroup_root or places.below(CGROUP_ROOT)
-        cgroups = live_files.cgroup_files(root, only_cpusets=self.light)
+        cgroups = live_files.cgroup_files(root) if self.memory is None else self.memory.tree.cpusets(root)
         self.files |= cgroups
         self._at("threads_read")
-        if cgroups and self.light:
+        if cgroups and self.memory is not None:
             self._miss("threads", "left out")
         elif cgroups:
             self.files["threads.json"] = _json(live_files.threads(cgroups, self.proc))
@@ -104,11 +103,12 @@ class LiveNode:
         self._sockets(deadline_s)
         self._miss("pods", "the kubelet's /pods was not read")
         sys = places.sys or places.below(SYS)
-        self.files["sysfs.txt"] = live_files.sysfs_lines(sys, only_online=self.light).encode()
+        self.files["sysfs.txt"] = live_files.sysfs_lines(sys, only_online=self.memory is not None).encode()
         logs = live_files.log_names(places.logs or places.below(LOGS))
         self._at("end")
         about = {"schema": SCHEMA, "missing": self.missing, "paths": self.paths, "log_names": logs}
-        return self.files | {"capture.json": _json(about), "times.json": _json(self.times)}
+        written = _json(about) if self.memory is None else self.memory.about(about)
+        return self.files | {"capture.json": written, "times.json": _json(self.times)}
 
     def _at(self, what: str) -> None:
         self.times[what] = time.time()
@@ -146,7 +146,10 @@ class LiveNode:
         try:
             text = read_metrics(places.metrics or "", places.metrics_token, places.metrics_authority)
         except InputError as error:
-            self._miss("metrics", str(error))
+            self.no_metrics = printable(str(error))
+            # Who follows reads them once in a while: what a node says beside them is not new by that.
+            if self.memory is None:
+                self._miss("metrics", self.no_metrics)
         else:
             self.files[FILE] = text.encode()
 
@@ -176,7 +179,7 @@ class LiveNode:
         texts = [(name, self.files[name].decode("utf-8", "replace")) for name in found if name in self.files]
         base = texts.pop(0) if texts and texts[0][0] == MAIN_CONFIG else None
         with contextlib.suppress(InputError):  # The same reader says it of the capture.
-            self.configuration = read_configuration(base, texts, self.flags)
+            self.configuration = configuration_of(base, tuple(texts), self._understood)
 
     def _manifests(self) -> None:
         """Take what pins of the static pods."""
@@ -199,6 +202,7 @@ class LiveNode:
                 self._miss("static_pods", str(error))
 
     def _sockets(self, deadline_s: float) -> None:
+        answers = self.memory.answers if self.memory is not None else None
         below = self.places.below
         if self.places.cri is not None:
             endpoints = [self.places.cri]
@@ -209,11 +213,11 @@ class LiveNode:
             # The first of the usual ones is what a kubelet has that was given none.
             usual = ENDPOINTS if own in ("", ENDPOINTS[0]) else (own,)
             endpoints = [str(below(path)) if path.startswith("/") else path for path in usual]
-        found, problem = runtime_files(endpoints, deadline_s, self.known)
+        found, problem = runtime_files(endpoints, deadline_s, answers)
         self.files |= found
         if problem:
             self._miss("containers", problem)
-        found, problem = pod_resources_files(self.places.target(self.kubelet_root / SOCKET), deadline_s)
+        found, problem = pod_resources_files(self.places.target(self.kubelet_root / SOCKET), deadline_s, answers)
         self.files |= found
         if problem:
             self._miss("pod_resources", problem)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.pod_paths import ROOT
 
 MAX_BYTES = 16 * 1024 * 1024
+_PART = 1 << 16
 FILES = (
     *("cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"),
     *("cpuset.mems", "cpuset.mems.effective", "cpuset.effective_mems"),
@@ -56,30 +59,41 @@ def bytes_of(path: Path, expected: str) -> bytes:
     return data
 
 
-def cgroup_files(root: Path, *, only_cpusets: bool = False) -> dict[str, bytes]:
-    """Read the control files of everything below ``kubepods``, on v2, v1 and hybrid hosts.
+def small_file(path: str) -> bytes | None:
+    """Read the same of one of thousands; ``None``: it cannot be read. A file object costs three times as much."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        found = os.read(descriptor, _PART)
+        # A file of the kernel's may give less than was asked for in the middle: only nothing is the end.
+        while part := os.read(descriptor, _PART) if found else b"":
+            found += part
+            if len(found) > MAX_BYTES:
+                return None
+        return found
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
-    :param only_cpusets: one hierarchy alone, cpuset's or unified, and of each cgroup one file.
+
+def cgroup_files(root: Path) -> dict[str, bytes]:
+    """Read the control files of everything below ``kubepods``, on v2, v1 and hybrid hosts.
 
     :returns: a capture's ``cgroup/...`` files, names spelt as :mod:`toolkit.model.names` does.
     """
     found: dict[str, bytes] = {}
     for hierarchy, mount in hierarchies(root):
         name = f"{hierarchy}/" if hierarchy else ""
-        if only_cpusets and name not in ("cpuset/", f"{UNIFIED}/", ""):
-            continue
         for folder, path in _pod_folders(str(mount)):
-            # `cpuset.cpus` where it is, and one file at least: it is by them that a cgroup is known to exist.
-            data = read_bytes(f"{folder}/{FILES[0]}")[0] if only_cpusets else None
-            if data is not None:
-                found[f"cgroup/{name}{path}/{FILES[0]}"] = data
-                continue
-            for file in _inside(folder)[: 1 if only_cpusets else None]:
+            for file in inside(folder):
                 data, _ = read_bytes(f"{folder}/{file}")
                 if data is not None:
                     found[f"cgroup/{name}{path}/{file}"] = data
-        if only_cpusets and name == "cpuset/" and found:
-            break  # a container is in every hierarchy; the first says what the others would
     return found
 
 
@@ -97,11 +111,16 @@ def _pod_folders(mount: str) -> Iterator[tuple[str, str]]:
     """
     for folder, _ in directories(mount, MAX_DEPTH):
         path = folder[len(mount) :].strip("/")
-        if any(ROOT.fullmatch(part) for part in path.split("/")):
+        if is_of_pods(path):
             yield folder, shown(os.fsencode(path))
 
 
-def _inside(folder: str) -> list[str]:
+def is_of_pods(path: str) -> bool:
+    """Whether a cgroup, by its path below the mount, is ``kubepods`` or below one."""
+    return any(ROOT.fullmatch(part) for part in path.split("/"))
+
+
+def inside(folder: str) -> list[str]:
     """Return which of the wanted files a folder has."""
     try:
         with os.scandir(folder) as entries:
@@ -158,11 +177,18 @@ def numbers(folder: Path) -> list[int]:
 
     :raises OSError: there is no such folder.
     """
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit())
+    with os.scandir(folder) as entries:
+        return sorted(int(entry.name) for entry in entries if entry.name.isascii() and entry.name.isdigit())
 
 
 def kubelet_arguments(proc: Path) -> tuple[str, ...] | None:
-    """Return the running kubelet's arguments without its own name; ``None``: none runs.
+    """Return the running kubelet's arguments without its own name; ``None``: none runs."""
+    pid = kubelet_pid(proc)
+    return None if pid is None else process_arguments(proc, pid)
+
+
+def kubelet_pid(proc: Path) -> int | None:
+    """Return the process that is the kubelet; ``None``: none runs.
 
     A process of a pod may call itself so: those below ``kubepods`` are skipped.
     """
@@ -170,21 +196,34 @@ def kubelet_arguments(proc: Path) -> tuple[str, ...] | None:
         pids = numbers(proc)
     except OSError:
         return None
-    for pid in pids:
-        if (read_bytes(proc / str(pid) / "comm")[0] or b"").strip() != b"kubelet":
-            continue
-        groups = (read_bytes(proc / str(pid) / "cgroup")[0] or b"").decode("utf-8", "replace")
-        if not any(ROOT.fullmatch(part) for part in groups.replace("\n", "/").split("/")):
-            return arguments_of((read_bytes(proc / str(pid) / "cmdline")[0] or b"").decode("utf-8", "replace"))
-    return None
+    return next((pid for pid in pids if is_kubelet(proc, pid)), None)
+
+
+def is_kubelet(proc: Path, pid: int) -> bool:
+    """Whether a process calls itself so, and is none of a pod."""
+    folder = f"{proc}/{pid}"
+    if (small_file(f"{folder}/comm") or b"").strip() != b"kubelet":
+        return False
+    return not is_of_pods((small_file(f"{folder}/cgroup") or b"").decode("utf-8", "replace").replace("\n", "/"))
+
+
+def process_arguments(proc: Path, pid: int) -> tuple[str, ...]:
+    """Return a process's arguments without its own name; one that ends has none."""
+    return arguments_of((small_file(f"{proc}/{pid}/cmdline") or b"").decode("utf-8", "replace"))
 
 
 def log_names(logs: Path) -> dict[str, dict[str, str]]:
-    """Return container id to pod, namespace and container name, by the kubelet's log symlinks."""
+    """Return container id to pod, namespace and container name, by the kubelet's log symlinks; nobody changes it."""
     try:
-        names = sorted(os.fsencode(entry.name) for entry in logs.iterdir())
+        with os.scandir(os.fsencode(logs)) as entries:
+            return _of_logs(tuple(sorted(entry.name for entry in entries)))
     except OSError:
         return {}
+
+
+@lru_cache(4)
+def _of_logs(names: tuple[bytes, ...]) -> dict[str, dict[str, str]]:
+    """Read names of links once for all readings in which they are the same ones: all that is said is in them."""
     matches = [match for match in map(_LOG.fullmatch, names) if match]
     return {m[4].decode(): {"pod": shown(m[1]), "namespace": shown(m[2]), "name": shown(m[3])} for m in matches}
 
@@ -199,11 +238,11 @@ def sysfs_lines(sys: Path, *, only_online: bool = False) -> str:
         files += [file for name in ("cpulist", "distance") for file in sorted(node.glob(f"node[0-9]*/{name}"))]
     lines = []
     for file in files:
-        data, _ = read_bytes(file)
+        data = small_file(str(file))
         if data is not None:
             lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(data.strip())}\n")
     for file in sorted(node.glob("node[0-9]*/meminfo")):
-        total = _TOTAL.search(read_bytes(file)[0] or b"")
+        total = _TOTAL.search(small_file(str(file)) or b"")
         if total is not None:
             lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(total[0])}\n")
     return "".join(lines)

@@ -20,10 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable
+from toolkit.sources.kubelet import metrics_text
 from toolkit.sources.kubelet.live_files import bytes_of, read_bytes
 
-FILE = "metrics_managers.txt"
-"""In a capture."""
+FILE = metrics_text.FILE
 DEADLINE_S = 5.0
 MAX_BYTES = 16 * 1024 * 1024
 EXPECTED = "a kubelet's metrics in Prometheus's text format"

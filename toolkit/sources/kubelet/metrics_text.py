@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+FILE = "metrics_managers.txt"
+"""In a capture."""
 _BUILD = re.compile(r'^kubernetes_build_info\{[^}\n]{0,500}?git_version="(v\d[0-9A-Za-z.+-]{0,60})"', re.MULTILINE)
 
 

@@ -13,7 +13,7 @@ from toolkit.model.kubelet_version import is_modelled, series_of, warning
 from toolkit.model.names import printable
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet.configuration import DEFAULT_RECONCILE_S, read_configuration
+from toolkit.sources.kubelet.configuration import DEFAULT_RECONCILE_S, configuration_of
 from toolkit.sources.kubelet.flags import read_flags
 
 
@@ -53,7 +53,8 @@ def settings(reading: NodeReading) -> Settings:
             return Settings(
                 problem=f"{printable(flags.config_file)} was not read, which the kubelet's command line names"
             )
-        found = read_configuration(files[0] if files else None, files[1:], flags)
+        arguments = tuple(reading.kubelet_flags or ())
+        found = configuration_of(files[0] if files else None, tuple(files[1:]), arguments)
         reserved = CpuSet.parse(found.node.reserved_system_cpus, "reservedSystemCPUs")
     except InputError as error:
         return Settings(problem=str(error))

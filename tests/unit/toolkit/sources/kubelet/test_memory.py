@@ -1,0 +1,164 @@
+"""What is kept between two readings of a node: the tree of cgroups, messages, which process is the kubelet."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.seeds import SEED
+from tests.unit.toolkit.sources.made_node import process, write
+from toolkit.sources import cri
+from toolkit.sources.cri import container_entry, status_answer
+from toolkit.sources.known_messages import Known, KnownByName
+from toolkit.sources.kubelet.answers import Answers
+from toolkit.sources.kubelet.memory import SEARCH_S, KubeletProcess, Memory
+from toolkit.sources.kubelet.pod_tree import PodTree
+
+STEPS = 300
+
+
+def message(name: str, **fields: Any) -> Any:
+    return cri._classes()[name](**fields)
+
+
+def entry(one: str, **fields: Any) -> Any:
+    return message("Container", id=one, labels={"io.kubernetes.pod.uid": "u", "io.kubernetes.pod.name": "p"}, **fields)
+
+
+@pytest.mark.parametrize("hierarchy", ["", "cpuset/", "unified/"])
+def test_a_tree_that_is_known_is_the_tree_that_is_there(tmp_path: Path, hierarchy: str) -> None:
+    """Cgroups come, go, are replaced by as many others, made anew by the same name, written in as many bytes."""
+    dice = random.Random(SEED)
+    if hierarchy:
+        (tmp_path / "cpuset").mkdir()
+    top = tmp_path / hierarchy / "kubepods"
+    known = PodTree()
+    for _ in range(STEPS):
+        place = top / f"pod{dice.randrange(3)}" / str(dice.randrange(3))
+        match dice.randrange(5):
+            case 0 | 1:
+                write(place, dice.choice(["cpuset.cpus", "cgroup.procs", "x"]), dice.choice(["0-1\n", "2-3\n"]))
+            case 2:
+                shutil.rmtree(place, ignore_errors=True)
+            case 3:
+                shutil.rmtree(place.parent, ignore_errors=True)
+            case 4 if place.is_dir():
+                # As many directories as before, of another name.
+                other = place.with_name(str(dice.randrange(3, 6)))
+                shutil.rmtree(other, ignore_errors=True)
+                place.rename(other)
+        assert known.cpusets(tmp_path) == PodTree().cpusets(tmp_path)
+
+
+def test_a_hierarchy_may_be_a_link(tmp_path: Path) -> None:
+    """Of v1, where controllers share one."""
+    write(tmp_path, "cpu,cpuset/kubepods/pod1/a/cpuset.cpus", "0\n")
+    (tmp_path / "cpuset").symlink_to("cpu,cpuset")
+    tree = PodTree()
+    for cpus in (b"0\n", b"1\n"):
+        write(tmp_path, "cpu,cpuset/kubepods/pod1/a/cpuset.cpus", cpus.decode())
+        assert tree.cpusets(tmp_path) == {"cgroup/cpuset/kubepods/pod1/a/cpuset.cpus": cpus}
+
+
+def test_a_tree_in_which_nothing_came_or_went_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is where it did: in that directory alone."""
+    for pod in range(3):
+        for place in (f"kubepods/pod{pod}/a", f"kubepods/pod{pod}", "kubepods"):
+            write(tmp_path, f"{place}/cpuset.cpus", "0\n")
+    listed: list[str] = []
+    scandir = os.scandir
+
+    def seen(path: str) -> Any:
+        listed.append(path)
+        return scandir(path)
+
+    tree = PodTree()
+    tree.cpusets(tmp_path)
+    monkeypatch.setattr(os, "scandir", seen)
+    tree.cpusets(tmp_path)
+    assert listed == []
+    write(tmp_path, "kubepods/pod1/b/cpuset.cpus", "1\n")
+    assert tree.cpusets(tmp_path)["cgroup/kubepods/pod1/b/cpuset.cpus"] == b"1\n"
+    assert listed == [f"{tmp_path}/kubepods/pod1"]
+
+
+def test_entries_in_another_order_are_the_same() -> None:
+    """Go's servers send lists and labels as they lie in a map; what nobody decodes is not compared."""
+    known = Known(container_entry)
+    first = known.of([entry("a"), entry("b")])
+    labels = dict(reversed(list(first[0]["labels"].items())))
+    unknown = message("Container", id="b", labels=labels).SerializeToString() + b"\x82\xfa\x01\x01x"
+    again = known.of([cri._classes()["Container"].FromString(unknown), entry("a")])
+
+    assert again is first
+    assert [one["id"] for one in sorted(again, key=lambda one: str(one["id"]))] == ["a", "b"]
+
+
+@pytest.mark.parametrize("fields", [{"state": 1}, {"created_at": 1}, {"metadata": {"attempt": 1}}])
+def test_an_entry_that_differs_is_made_anew(fields: dict[str, Any]) -> None:
+    """In any field that is decoded."""
+    known = Known(container_entry)
+    (before,) = known.of([entry("a")])
+    (after,) = known.of([entry("a", **fields)])
+    assert (before != after, after) == (True, container_entry(entry("a", **fields)))
+
+
+def test_what_is_listed_no_more_is_forgotten() -> None:
+    """However many come and go."""
+    known, by_name = Known(container_entry), KnownByName(container_entry)
+    for number in range(20):
+        known.of([entry(str(number))])
+        by_name.of(str(number), entry(str(number)))
+        by_name.keep([str(number)])
+    assert (len(known._values), len(by_name._values)) == (1, 1)
+
+
+def test_a_status_that_says_something_else_is_made_anew() -> None:
+    """Also in what a runtime says of itself; ``1`` is not ``true``."""
+    answers = Answers()
+    written = []
+    for pid in (1, True, 1):
+        answer = message("ContainerStatusResponse", info={"info": json.dumps({"pid": pid})})
+        status = answers._statuses.of("a", answer)
+        assert status == status_answer(answer)
+        node = {"version": {}, "runtimeConfig": None, "containers": {}, "sandboxes": {}, "status": {"a": status}}
+        written.append(json.loads(answers.document(node))["status"]["a"]["pid"])
+        assert answers.document(node) is answers.document(node)
+    assert [repr(pid) for pid in written] == ["1", "True", "1"]
+
+
+def test_the_kubelet_is_known_by_its_number_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says is read each time; one that is gone, or is another program, is looked for at once."""
+    known, proc = KubeletProcess(), tmp_path / "proc"
+    assert known.arguments(proc) is None
+    process(tmp_path, 42, "kubelet", "/kubelet.service", ["--a"])
+    assert known.arguments(proc) == ("--a",)
+    process(tmp_path, 42, "kubelet", "/kubelet.service", ["--b"])
+    assert known.arguments(proc) == ("--b",)
+    process(tmp_path, 50, "kubelet", "/kubelet.service", ["--c"])
+    process(tmp_path, 42, "other", "/kubelet.service", [])
+    assert known.arguments(proc) == ("--c",)
+    process(tmp_path, 50, "kubelet", "/kubepods/podu-1/x", [])
+    assert known.arguments(proc) is None
+    process(tmp_path, 50, "kubelet", "/kubelet.service", ["--c"])
+    assert known.arguments(proc) == ("--c",)
+
+    process(tmp_path, 42, "kubelet", "/kubelet.service", ["--d"])
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s + SEARCH_S)
+    assert known.arguments(proc) == ("--d",)
+
+
+def test_a_description_is_written_when_it_differs() -> None:
+    """And only then."""
+    kept = Memory()
+    first = kept.about({"missing": [{"part": "a", "reason": "b"}]})
+    assert kept.about({"missing": [{"part": "a", "reason": "b"}]}) is first
+    assert json.loads(kept.about({"missing": []})) == {"missing": []}

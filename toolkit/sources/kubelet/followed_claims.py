@@ -1,0 +1,116 @@
+"""What the claims of a reading are to one who follows the node: worked out once for all readings that say the same.
+
+What depends on the moment, or on what was read before, is not here: :mod:`toolkit.sources.kubelet.follow`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from toolkit.model.claims import Claim, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import Layer, LayerView
+from toolkit.model.node_reading import NodeReading
+from toolkit.model.state_files import CpuStateFile, StateReading
+from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.followed_words import states, views
+from toolkit.sources.kubelet.lost import lost
+from toolkit.sources.kubelet.still import asked_of
+
+RUNNING = ("running", "")
+CREATED = "created"
+"""Its runtime may sit in its cgroup already, before it is pinned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What one subject that runs holds.
+
+    :param claim: where the layers agree. :param state: CPUs by the state file; ``None``: it does not decide on them.
+    :param asked: what the kubelet asked for last; ``None``: that, or it is not known.
+    """
+
+    claim: Claim
+    state: CpuSet | None = None
+    asked: CpuSet | None = None
+
+
+class Followed:
+    """:param reading, found: a reading and its claims. All below is made of these two and of nothing else."""
+
+    def __init__(self, reading: NodeReading, found: NodeClaims) -> None:
+        self.reading, self.found = reading, found
+        self.gone = lost(reading, [promise.subject for promise in found.promises])
+        self.running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
+        self.held = tuple(_held(promise) for promise in self.running)
+        self.beside = tuple(followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks)
+        self.making = tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise))
+        lives = {one.name for one in self.gone}
+        self.missing = tuple(part for part in found.missing if part.part not in lives)
+        self.agree = tuple((index, p.subject.id) for index, p in enumerate(self.running) if _agrees(p))
+        """Subjects whose layers all say the same, with their number among those that run."""
+        self._views = tuple(views(self.running, reading))
+        self._states: tuple[CpuStateFile | None, tuple[StateReading, ...]] | None = None
+
+    def layers(self, at_ns: int, *, silent: bool) -> tuple[LayerView, ...]:
+        """Return what each layer says, read now. :param silent: the state file is not there."""
+        return tuple(
+            LayerView(claim=view.claim, layer=view.layer, at_ns=at_ns, cpus=view.cpus, mems=view.mems)
+            for view in self._views
+            if not (silent and view.layer is Layer.CHECKPOINT)
+        )
+
+    def states(self, spoilt: CpuStateFile | None) -> tuple[StateReading, ...]:
+        """Return what the state files say. :param spoilt: what is there instead of the file that holds."""
+        if self._states is None or self._states[0] is not spoilt:
+            self._states = spoilt, states(self.reading, replace(self.found, cpu=spoilt or self.found.cpu))
+        return self._states[1]
+
+
+def followed(claim: Claim) -> Claim:
+    """Nobody says that the pods of a node compete all the time. Limits that a resize changes are known too late."""
+    return replace(claim, contended=False, memory_bytes=None, hugepages=())
+
+
+def _held(promise: Promise) -> Held:
+    assert promise.claim is not None
+    claim, state = followed(promise.claim), promise.state
+    if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
+        return Held(claim=claim)
+    return Held(claim=replace(claim, cpus=state), state=state, asked=asked_of(promise))
+
+
+def _agrees(promise: Promise) -> bool:
+    asked = asked_of(promise)
+    own = promise.subject.files.get("cpuset.cpus", "")
+    return asked is not None and asked == promise.state and parsed(own) == asked
+
+
+def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
+    """Name subjects by pod and container alone where that is enough among those that run."""
+    plain = [p.subject.plain_name for p in running]
+    count = Counter(plain)
+    return tuple(
+        replace(promise, claim=replace(promise.claim, name=name))
+        if promise.claim and count[name] == 1 and promise.claim.name != name
+        else promise
+        for promise, name in zip(running, plain, strict=True)
+    )
+
+
+def _runs(promise: Promise, reading: NodeReading) -> bool:
+    """Whether a subject is watched: it runs. One that is being made has no set yet, one that ended keeps its entry."""
+    if promise.claim is None:
+        return False
+    runtime = promise.subject.runtime
+    if runtime is None:
+        # Without the runtime's word a cgroup is all there is; with it, one that it does not list is being made.
+        return reading.containers is None
+    return runtime.state in RUNNING
+
+
+def _is_made(promise: Promise) -> bool:
+    runtime = promise.subject.runtime
+    return runtime is not None and runtime.state == CREATED

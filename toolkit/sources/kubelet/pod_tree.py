@@ -1,0 +1,148 @@
+"""The cgroups of a node that is followed: looked at at each reading, and listed only where one came or went.
+
+No event is relied on, so none can be missed: each directory is looked at, and each file read, every time.
+Source: Documentation/admin-guide/cgroup-v2.rst; fs/kernfs/inode.c (``kernfs_refresh_inode``); inode(7).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from operator import is_
+from pathlib import Path
+
+from toolkit.model.names import shown
+from toolkit.model.node_reading import UNIFIED
+from toolkit.sources.kubelet.live_files import FILES, MAX_DEPTH, hierarchies, inside, is_of_pods, small_file
+
+_CPUS = FILES[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A cgroup's directory.
+
+    :param prefix: of its files in a capture; empty: it is none of pods.
+    :param below: those inside when it was looked at last.
+    """
+
+    path: str
+    inode: int
+    prefix: str
+    below: tuple[_Folder, ...] = ()
+
+
+class PodTree:
+    """Of one node."""
+
+    def __init__(self) -> None:
+        self._tops: dict[str, _Folder] = {}
+        """What was found at the last look, by mount."""
+
+    def cpusets(self, root: Path) -> dict[str, bytes]:
+        """Read of each cgroup of pods one file, that of its CPUs where it has one, as a capture's ``cgroup/...``.
+
+        Of one hierarchy alone, cpuset's or unified: a container is in every one, the first says what the others would.
+        The files are read each time: no time and no size of a control file says whether it was written.
+        """
+        found: dict[str, bytes] = {}
+        tops: dict[str, _Folder] = {}
+        for hierarchy, mount in hierarchies(root):
+            name = f"{hierarchy}/" if hierarchy else ""
+            if name not in ("cpuset/", f"{UNIFIED}/", ""):
+                continue
+            top = self._seen(str(mount), name)
+            if top is not None:
+                tops[str(mount)] = top
+                found |= _files(top)
+            if name == "cpuset/" and found:
+                break
+        self._tops = tops
+        return found
+
+    def _seen(self, mount: str, name: str) -> _Folder | None:
+        """Return the tree as it is now. :param name: of the hierarchy in a capture."""
+
+        def made(path: str, inode: int) -> _Folder:
+            below = path[len(mount) :].strip("/")
+            prefix = f"cgroup/{name}{shown(os.fsencode(below))}/" if is_of_pods(below) else ""
+            return _Folder(path, inode, prefix)
+
+        try:
+            here = Path(mount).stat()  # It may be a link: controllers that share a hierarchy have one each.
+        except OSError:
+            return None
+        top = self._tops.get(mount)
+        if top is None or top.inode != here.st_ino:
+            top = made(mount, here.st_ino)
+        return _now(top, here.st_nlink, 0, made)
+
+
+def _now(known: _Folder, links: int, depth: int, made: Callable[[str, int], _Folder]) -> _Folder:
+    """Return a directory as it is now. :param known: itself, with what was inside it then. :param links: to it now.
+
+    On a cgroup file system, as on most others, each directory inside is one link more than two. Where there are as many
+    as were known, and each of these is still there, itself (its inode), those inside are these and no others: a listing
+    would say the same. It reads the names of dozens of control files in each of a thousand directories. A file system
+    that does not count so never agrees, and is listed.
+    """
+    pairs: list[tuple[_Folder, int]] | None = []
+    if links != 2 and depth < MAX_DEPTH:
+        pairs = _still(known.below) if links == len(known.below) + 2 else None
+    if pairs is None:
+        before = {(one.path, one.inode): one for one in known.below}
+        pairs = [
+            (before.get((path, found.st_ino)) or made(path, found.st_ino), found.st_nlink)
+            for path, found in _listed(known.path)
+        ]
+    below = tuple(_now(one, count, depth + 1, made) for one, count in pairs)
+    same = len(below) == len(known.below) and all(map(is_, below, known.below))
+    return known if same else replace(known, below=below)
+
+
+def _still(below: Sequence[_Folder]) -> list[tuple[_Folder, int]] | None:
+    """Return directories with the links to them now; ``None``: one is there no more."""
+    found = []
+    for one in below:
+        here = _directory(one.path)
+        if here is None or here.st_ino != one.inode:
+            return None
+        found.append((one, here.st_nlink))
+    return found
+
+
+def _listed(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for path in [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]:
+            here = _directory(path)
+            if here is not None:
+                yield path, here
+
+
+def _directory(path: str) -> os.stat_result | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found if stat.S_ISDIR(found.st_mode) else None
+
+
+def _files(folder: _Folder) -> dict[str, bytes]:
+    """Read one file of each: `cpuset.cpus` where it is, and one at least. By them a cgroup is known to exist."""
+    found: dict[str, bytes] = {}
+    waiting = [folder]
+    while waiting:
+        one = waiting.pop()
+        waiting += one.below
+        if not one.prefix:
+            continue
+        for name in (_CPUS, None):
+            name = name or next(iter(inside(one.path)), "")
+            data = small_file(f"{one.path}/{name}") if name else None
+            if data is not None:
+                found[f"{one.prefix}{name}"] = data
+                break
+    return found
