@@ -43,13 +43,16 @@ class Picture:
     :param perhaps_made: claims of containers in which all threads have the names of a runtime's, and of which it is not
         known whether they run.
     :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
-        after: all of them differ alike.
+        after: its threads have the new set, all cgroups have an old one, or the cgroup is as the state file says.
     :param lost: containers that run by the runtime's word and whose cgroup was not found, with where it should be.
     :param unlisted: without those that look as a pod sandbox does, which may be new.
     :param at_once: whether all was read within a second; ``False``: or it is not known.
     :param runtime_read: whether the runtime's word was read at all.
     :param pods_read: whether the kubelet's list of pods was read.
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
+    :param api_cpus: the exclusive CPUs of all containers by the pod-resources API, which is read with the gauges;
+        ``None``: it was not read.
+    :param miscounted: claims of owners that the state file gives another number of CPUs than they ask for: that number.
     :param reserved: reserved CPUs by the configuration; ``None``: not known.
     :param rejected: pods that the kubelet did not admit. :param topology_policy: of its Topology Manager; ``None``: not
         known.
@@ -65,6 +68,8 @@ class Picture:
     runtime_read: bool = False
     pods_read: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
+    api_cpus: CpuSet | None = None
+    miscounted: dict[str, int] = field(default_factory=dict)
     reserved: CpuSet | None = None
     rejected: tuple[RejectedPod, ...] = ()
     topology_policy: str | None = None

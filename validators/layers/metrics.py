@@ -49,9 +49,10 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
     if not wrong:
         reason = f"the gauges agree with {Layer.CHECKPOINT}"
         return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.PASSED, reason=reason, measures=measures)]
-    api = _union_api(evidence)
+    api = still.api_cpus
     text = f"metrics and {Layer.CHECKPOINT} differ: {'; '.join(wrong)}"
-    if api is not None and not api <= owned:
+    # They are of the same moment: what both say was so when they were read, and the state file was read before.
+    if api is not None and (not api <= owned or (api != owned and not _wrong(still.metrics, api, None, evidence))):
         text += "; the state changed between the readings"
         return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.UNDECIDED, reason=text, measures=measures)]
     return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.FAILED, reason=text, measures=measures)]
@@ -59,12 +60,6 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
 
 def _union(cpu: CpuStateFile) -> CpuSet:
     return CpuSet.union(CpuSet.parse(entry.cpus) for entry in (*cpu.entries, *cpu.pods))
-
-
-def _union_api(evidence: Evidence) -> CpuSet | None:
-    """Return the exclusive CPUs by the pod-resources API, which was read with the gauges."""
-    rows = [row.cpus for row in evidence.layers if row.layer is Layer.POD_RESOURCES and row.cpus is not None]
-    return CpuSet.union(rows) if rows else None
 
 
 def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
@@ -128,10 +123,12 @@ def _wrong(metrics: dict[str, float], owned: CpuSet, shared: CpuSet | None, evid
     if pool is not None and shared is not None and pool != 1000 * len(shared):
         found.append(f"shared_pool_size_millicores is {pool:g}, the shared pool has {1000 * len(shared)}")
     machine = groups.nodes(evidence) or {}
+    # A CPU that went offline is in no node any more, and where it was is not known.
+    nowhere = owned - CpuSet.union(machine.values())
     for node, cpus in sorted(machine.items()):
         value = metrics.get(f'{PER_NODE}{{numa_node="{node}"}}')
         # The gauge leaves pods with pod-level resources out: only more than there is is wrong.
-        if value is not None and value > len(cpus & owned):
+        if value is not None and value > len(cpus & owned) + len(nowhere):
             found.append(f"allocation_per_numa of node {node} is {value:g}, assigned are {len(cpus & owned)} CPUs")
     return found
 

@@ -22,6 +22,7 @@ from validators.placement import groups
 from validators.queries import view
 
 Finding = tuple[Outcome, str]
+LENT = ": the kernel lends it those of the cgroup above"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class _Words:
     granted: CpuSet | None
     threads: CpuSet | None
     mems_state: CpuSet | None
+    mems_asked: CpuSet | None
     mems_requested: CpuSet | None
     mems_granted: CpuSet | None
     mems_threads: CpuSet | None
@@ -70,6 +72,7 @@ def _words(claim: Claim, evidence: Evidence) -> _Words:
         granted=files.cpus_effective if files else None,
         threads=_union([mask.cpus_allowed for mask in masks]),
         mems_state=state.mems if state else None,
+        mems_asked=asked.mems if asked else None,
         mems_requested=files.mems if files else None,
         mems_granted=files.mems_effective if files else None,
         mems_threads=_union([mask.mems_allowed for mask in masks if mask.mems_allowed]),
@@ -102,11 +105,15 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
     if overlap:
         measures["overlap_cpus"] = str(overlap)
     still = evidence.picture or Picture()
+    offline = CpuSet.of(event.cpu for event in evidence.hotplug)
     findings = [
         finding
         for finding in (
-            _drift(claim, words, still),
-            _state(claim, words, still, f"{cpus_text(overlap)}, exclusive to {owners}" if overlap else "", claims),
+            _drift(claim, words, still, offline),
+            _state(
+                claim, words, still, f"{cpus_text(overlap)}, exclusive to {owners}" if overlap else "", claims, offline
+            ),
+            _count(claim, words, still),
             _api(claim, words, evidence),
             _observed(words),
             _mems(words),
@@ -140,23 +147,31 @@ def _unpromised(evidence: Evidence) -> tuple[Outcome, str]:
     return Outcome.UNDECIDED, "neither the state file nor the runtime speaks about it: what was promised is not known"
 
 
-def _drift(claim: Claim, words: _Words, still: Picture) -> Finding | None:
+def _drift(claim: Claim, words: _Words, still: Picture, offline: CpuSet) -> Finding | None:
     """What was requested against what is: a difference is another program's write, at once."""
     found = _is(words)
     if not words.asked or found is None or found == words.asked:
         return None
+    if words.asked <= offline:
+        return Outcome.UNDECIDED, f"all that it has, {cpus_text(words.asked)}, is offline{LENT}"
+    if found == words.asked - offline:
+        return None  # The kernel took them out; rule checkpoint names what is assigned and offline.
     text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: {cpus_text(words.asked)} against {found or 'none'}: drift"
-    if claim.name in still.behind:
-        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (all shared containers differ so)"
     late = claim.isolation == "host" and words.state == words.asked
-    if not late or words.threads is None or not words.threads <= words.asked:
-        return Outcome.FAILED, text
-    if words.threads <= found <= words.asked:
-        return Outcome.FAILED, text  # Threads have the old set: nobody has reconciled.
-    return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
+    stuck = words.threads is not None and words.threads <= found <= words.asked  # Nobody has reconciled.
+    if late and words.threads is not None and words.threads <= words.asked and not stuck:
+        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
+    if claim.name in still.behind:
+        alike = (
+            "the cgroup is as the state file says" if found == words.state else "all shared containers have the old set"
+        )
+        return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings ({alike})"
+    return Outcome.FAILED, text
 
 
-def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet) -> Finding | None:
+def _state(
+    claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet, offline: CpuSet
+) -> Finding | None:
     """What was promised against what was asked for, else against what is."""
     found = _is(words)
     lower, layer = (words.asked, Layer.RUNTIME) if words.asked else (found, Layer.CGROUP)
@@ -177,7 +192,9 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
                 f"{text}; the shared pool is empty, no reconcile repairs it; it may run on {overlap}{more}",
             )
         return Outcome.UNDECIDED, f"{text}; the shared pool is empty: the manager may not have started yet"
-    if words.state == lower:
+    if layer is Layer.CGROUP and words.state <= offline:
+        return Outcome.UNDECIDED, f"all that it has, {cpus_text(words.state)}, is offline{LENT}"
+    if words.state == lower or (layer is Layer.CGROUP and words.state - offline == lower):
         return None
     if claim.isolation != "host" and layer is Layer.CGROUP:
         return Outcome.FAILED, f"{text}; an exclusive set is right from its first sight"
@@ -188,6 +205,15 @@ def _state(claim: Claim, words: _Words, still: Picture, overlap: str, claims: Cl
         Outcome.UNDECIDED,
         f"{text}; the kubelet may not have reconciled yet (period {claims.reconcile_period_s or 10:g} s){doubt}",
     )
+
+
+def _count(claim: Claim, words: _Words, still: Picture) -> Finding | None:
+    """What the pod asks for against what was promised to it: the one layer above the state file."""
+    count = still.miscounted.get(claim.name)
+    if count is None or not words.state:
+        return None
+    text = f"{Layer.MODEL} and {Layer.CHECKPOINT} differ: {count} CPUs requested, assigned: {cpus_text(words.state)}"
+    return Outcome.FAILED, text
 
 
 def _api(claim: Claim, words: _Words, evidence: Evidence) -> Finding | None:
@@ -215,15 +241,19 @@ def _observed(words: _Words) -> Finding | None:
 
 
 def _mems(words: _Words) -> Finding | None:
+    """Memory nodes never change in a container's life; where the state file says none the runtime's word stands."""
     found = words.mems_requested or words.mems_granted
-    if words.mems_state is None or not words.mems_state:
+    promised, layer = words.mems_state, Layer.CHECKPOINT
+    if not promised:
+        promised, layer = words.mems_asked, Layer.RUNTIME
+    if not promised:
         return None
-    if found is not None and found != words.mems_state:
-        text = f"memory nodes {words.mems_state} against {found or 'none'}"
-        return Outcome.FAILED, f"{Layer.CHECKPOINT} and {Layer.CGROUP} differ: {text}"
-    if words.mems_threads is not None and not words.mems_threads <= words.mems_state:
-        text = f"memory nodes {words.mems_state} against {words.mems_threads}"
-        return Outcome.FAILED, f"{Layer.CHECKPOINT} and {Layer.OBSERVED} differ: {text}"
+    if found is not None and found != promised:
+        text = f"memory nodes {promised} against {found or 'none'}"
+        return Outcome.FAILED, f"{layer} and {Layer.CGROUP} differ: {text}"
+    if words.mems_threads is not None and not words.mems_threads <= promised:
+        text = f"memory nodes {promised} against {words.mems_threads}"
+        return Outcome.FAILED, f"{layer} and {Layer.OBSERVED} differ: {text}"
     return None
 
 

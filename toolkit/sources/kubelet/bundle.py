@@ -27,6 +27,8 @@ _NODE_TOTAL = re.compile(
 )
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
 """Names of v1 hierarchies below ``cgroup/``; with none of them there it is one tree of v2."""
+V2_ONLY = frozenset({"cgroup.controllers", "cgroup.type", "cpu.max", "cpu.weight", "cpuset.cpus.effective"})
+"""Control files that no v1 hierarchy has."""
 MAIN_CONFIG = "kubelet/config.yaml"
 PARTS = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")
 """Fields of a reading, each of which is worth a capture alone."""
@@ -195,7 +197,7 @@ def _cgroup_files(files: dict[str, bytes]) -> CgroupHierarchies | None:
     inside = {name.removeprefix("cgroup/"): data for name, data in files.items() if name.startswith("cgroup/")}
     if not inside:
         return None
-    v1 = bool({name.split("/", 1)[0] for name in inside if "/" in name} & V1)
+    v1 = _is_v1(inside)
     found: CgroupHierarchies = {}
     for name, data in inside.items():
         hierarchy, _, rest = name.partition("/") if v1 else (UNIFIED, "", name)
@@ -205,6 +207,15 @@ def _cgroup_files(files: dict[str, bytes]) -> CgroupHierarchies | None:
         groups = found.setdefault(text(hierarchy), {})
         groups.setdefault("/" + _path(path), {})[control] = data.decode("utf-8", "replace").rstrip("\n")
     return found
+
+
+def _is_v1(inside: Iterable[str]) -> bool:
+    """Whether the folders at the top are hierarchies. A cgroup of v2 may be called as a controller of v1 is
+    (``--cgroup-root=/memory``), and has files that no v1 hierarchy has; beside v1 only ``unified`` has them.
+    """
+    tops = {name.split("/", 1)[0] for name in inside if "/" in name}
+    unified = {name.split("/", 1)[0] for name in inside if name.rpartition("/")[2] in V2_ONLY}
+    return bool((tops & V1) - unified)
 
 
 def _threads(data: object) -> Iterable[ThreadReading]:

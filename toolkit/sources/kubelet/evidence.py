@@ -9,9 +9,9 @@ from toolkit.errors import InputError
 from toolkit.host.environment import summary
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, ThreadMask
+from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, HotplugEvent, ThreadMask
 from toolkit.model.layers import Layer, LayerView
-from toolkit.model.names import printable
+from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
@@ -34,7 +34,8 @@ _UNLIMITED = 1 << 62
 
 def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evidence]:
     """Return the claims in force and the evidence. The promise in force is what the kubelet asked for last."""
-    tree = merged_tree(reading)
+    # By the names that claims give to cgroups.
+    tree = {from_text(path): files for path, files in merged_tree(reading).items()}
     online = _online(reading, tree)
     memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
     asked = {p.claim.name: asked_of(p) for p in node.promises if p.claim is not None}
@@ -75,6 +76,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         files_after=files,
         layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
         state_files=state_readings(reading, node, online),
+        hotplug=_offline(reading, node.claims, online),
         picture=picture_of(reading, node, making, late),
     )
     return replace(node.claims, claims=claims), evidence
@@ -101,7 +103,8 @@ def layers_of(promise: Promise, reading: NodeReading, rows: Rows | None = None) 
         )
     asked = asked_of(promise)
     if asked is not None:
-        found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked))
+        mems = parsed(subject.runtime.asked.mems or "") if subject.runtime and subject.runtime.asked else None
+        found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked, mems=mems or None))
     cpus = _from_pod_resources(subject, rows_of(reading) if rows is None else rows)
     if cpus is not None:
         found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus))
@@ -248,6 +251,17 @@ def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:
         for files in tree.values()
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus")
     )
+
+
+def _offline(reading: NodeReading, claims: ClaimSet, online: CpuSet) -> tuple[HotplugEvent, ...]:
+    """Return the CPUs that are promised and went offline, which the kernel takes out of cpusets: nobody wrote there.
+
+    Only by the machine's own word: where it was not read, what no cgroup has may be what somebody took away.
+    """
+    if reading.online is None or not online:
+        return ()
+    promised = CpuSet.union(claim.cpus for claim in claims.claims if claim.cpus)
+    return tuple(HotplugEvent(cpu=cpu, online=False, at_ns=0) for cpu in promised - online)
 
 
 def _topology(reading: NodeReading) -> dict[str, object]:

@@ -15,7 +15,7 @@ from toolkit.allocation.cgroup_values import milli_to_shares
 from toolkit.allocation.node import Node
 from toolkit.model.claims import NO_QUOTA, Claim, SubjectKind, qos_claim_name
 from toolkit.model.cpu_units import MIN_SHARES
-from toolkit.model.names import from_text
+from toolkit.model.names import from_text, to_path
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import CPU
 from toolkit.sources.kubelet.modelled import captured_topology
@@ -37,7 +37,7 @@ def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | Non
 
     :param cgroups: of the containers. :param node: the kubelet in the model, where its machine is known.
     """
-    below = tuple(cgroups)
+    below = tuple(map(to_path, cgroups))
     roots = {place.root for place in map(place_of, below) if place is not None}
     found = []
     for path in sorted(merged_tree(reading)):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolkit.errors import InputError
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.names import printable
+from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.picture import Picture, RejectedPod, Unlisted
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.counted import miscounted
 from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.json_parts import mapping, text
 from toolkit.sources.kubelet.lost import lasting, lost
@@ -34,7 +37,7 @@ class Making:
     perhaps: frozenset[str]
 
 
-def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: frozenset[str]) -> Picture:
+def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: Iterable[str]) -> Picture:
     """Return the picture. :param making: see :func:`in_the_making`. :param late: see :func:`behind`."""
     known, later_s = node.settings, _later_s(reading)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
@@ -49,6 +52,8 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: fro
         unlisted=_unlisted(reading, node),
         at_once=later_s is not None and later_s <= AT_ONCE_S,
         metrics=manager_gauges(reading.metrics),
+        api_cpus=_api_cpus(reading),
+        miscounted=miscounted(reading, node),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
         topology_policy=None if known.problem else known.config.topology_manager_policy,
@@ -63,26 +68,74 @@ def asked_of(promise: Promise) -> CpuSet | None:
     return parsed(runtime.asked.cpus)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What is said of a container of the shared pool: by the state file, the runtime, its cgroup and its threads."""
+
+    name: str
+    state: CpuSet | None
+    asked: CpuSet
+    found: CpuSet | None
+    threads: CpuSet
+
+    @property
+    def differs(self) -> bool:
+        """Whether it was asked for what the state file says and does not have it."""
+        return bool(self.found) and self.state == self.asked != self.found
+
+    @property
+    def moved(self) -> bool:
+        """Whether its threads, read after its cgroup, have what was asked for, and could not have got it there."""
+        stuck = self.found is not None and self.threads <= self.found <= self.asked
+        return self.differs and bool(self.threads) and self.threads <= self.asked and not stuck
+
+
 def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
     """Return the claims of shared containers whose cgroups may be of before a reconcile that the runtime's list, read
-    later, is of after: all of them differ alike. Another program's write hits one; a CPU that went offline is missing
-    in the cgroups above, too.
+    later, is of after: nothing is promised about their CPUs.
+
+    Their threads, read in between, may say so. With cgroups that are as the state file says, they were read before an
+    allocation that the list is of after. With a list that is as the state file says, nobody has got yet what some were
+    asked for: another program's write hits one. A CPU that went offline is missing in the cgroups above, too.
     """
-    later_s = _later_s(reading)
     shared = [
-        (p.claim, p.state, asked, _granted(p.subject))
+        _Shared(
+            name=p.claim.name,
+            state=p.state,
+            asked=asked,
+            found=_granted(p.subject),
+            threads=CpuSet.union(parsed(thread.cpus_allowed or "") or CpuSet() for thread in p.subject.threads),
+        )
         for p in node.promises
-        if p.claim is not None and p.claim.isolation is Isolation.HOST and (asked := asked_of(p)) is not None
+        if p.claim is not None
+        and p.claim.isolation is Isolation.HOST
+        and (asked := asked_of(p)) is not None
+        # No reconcile comes for a pod that has ended: it keeps what it had.
+        and p.subject.active is not False
     ]
-    if (later_s is not None and later_s <= AT_ONCE_S) or len(shared) < 2 or len({words[1:] for words in shared}) > 1:
-        return frozenset()
-    _, state, asked, found = shared[0]
-    if found is None or not found or state != asked or found == asked:
-        return frozenset()
+    moved = frozenset(one.name for one in shared if one.moved)
+    later_s = _later_s(reading)
+    if later_s is not None and later_s <= AT_ONCE_S:
+        return moved
+    newer = frozenset(one.name for one in shared if one.state and one.state == one.found != one.asked)
+    alike = len(shared) > 1 and len({one.found for one in shared}) == 1
+    if not alike or not all(one.differs or one.asked == one.found for one in shared):
+        return moved | newer
+    return moved | newer | {one.name for one in shared if one.differs and _reconciled(node, one)}
+
+
+def _reconciled(node: NodeClaims, one: _Shared) -> bool:
+    """Whether a reconcile may have changed what was found to what was asked for."""
+    found = one.found or CpuSet()
     sandboxes = [_granted(p.subject) for p in node.promises if p.subject.kind is SubjectKind.SANDBOX]
-    grown = found <= asked and all(above is None or asked <= above for above in sandboxes)
-    shrunk = asked <= found and found - asked <= node.claims.exclusive_cpus
-    return frozenset(claim.name for claim, *_ in shared) if grown or shrunk else frozenset()
+    grown = found <= one.asked and all(above is None or one.asked <= above for above in sandboxes)
+    return grown or (one.asked <= found and found - one.asked <= _assigned(node))
+
+
+def _assigned(node: NodeClaims) -> CpuSet:
+    """Return the CPUs that the state file assigns: their owners may not have been made yet."""
+    entries = (*node.cpu.entries, *node.cpu.pods) if node.cpu is not None else ()
+    return CpuSet.union(parsed(entry.cpus) or CpuSet() for entry in entries)
 
 
 def _granted(subject: Subject) -> CpuSet | None:
@@ -125,8 +178,8 @@ def _unlisted(reading: NodeReading, node: NodeClaims) -> tuple[Unlisted, ...]:
     """
     if reading.containers is None:
         return ()
-    tree, found = merged_tree(reading), []
-    told = {expand(entry.cgroups_path) for entry in reading.containers}
+    tree, found = {from_text(path): files for path, files in merged_tree(reading).items()}, []
+    told = {from_text(expand(entry.cgroups_path)) for entry in reading.containers}
     losers = {one.pod_uid for one in lost(reading, [p.subject for p in node.promises])}
     for promise in node.promises:
         subject, claim = promise.subject, promise.claim
@@ -159,7 +212,22 @@ def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
     return tuple(found)
 
 
+def _api_cpus(reading: NodeReading) -> CpuSet | None:
+    """Return the exclusive CPUs of all containers by the pod-resources API; ``None``: it was not read."""
+    if reading.pod_resources is None:
+        return None
+    try:
+        return CpuSet.union(CpuSet.of(row.cpus) for row in reading.pod_resources)
+    except (InputError, ValueError):
+        return None
+
+
 def _later_s(reading: NodeReading) -> float | None:
-    """Return how long after the cgroups the runtime's lists were complete, where the capture says when."""
+    """Return how long after the cgroups the runtime's lists were complete, where the capture says when. A clock that
+    went back meanwhile, and lists that were read first, say nothing of it.
+    """
     begun, end = reading.read_at_s.get("cgroup_read"), reading.read_at_s.get("end")
-    return None if begun is None or end is None else end - begun
+    listed = reading.read_at_s.get("sockets_read", begun)
+    if begun is None or end is None or listed is None or not begun <= listed <= end:
+        return None
+    return end - begun

@@ -14,6 +14,7 @@ import pytest
 from tests.unit.toolkit.sources.edited import DATA, STATE, Files, capture, document, failed, judged, part, rows
 from tests.unit.toolkit.sources.relaid import cgroup_root, systemd
 from toolkit.allocation.checkpoint.format import fnv32a
+from toolkit.model.names import from_text
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
 CAPTURES = sorted(DATA.glob("*.tar.gz"))
@@ -41,13 +42,13 @@ def test_systemd_lays_the_same_node_out(path: Path, prefix: str) -> None:
     assert outcomes(relaid) == outcomes(files)
 
 
-@pytest.mark.parametrize("root", ["kubelet", "my-kubepods", "kubepods.slice/kubepods-prod.slice"])
+@pytest.mark.parametrize("root", ["kubelet", "my-kubepods", "kubepods.slice/kubepods-prod.slice", "n\u202e/b"])
 @pytest.mark.parametrize("start", ["B1-4", "D-5", "A2-4"])
 def test_pods_below_another_root(start: str, root: str) -> None:
     """A kubelet with a cgroup root, which may be named as that of all pods is, or in a container of its own."""
     files = capture(start)
     moved = cgroup_root(files, root)
-    assert document(moved)["pods_root"] == f"/{root}/kubepods"
+    assert document(moved)["pods_root"] == f"/{from_text(root)}/kubepods"
     assert without_paths(moved) == without_paths(files)
     assert outcomes(moved) == outcomes(files)
 

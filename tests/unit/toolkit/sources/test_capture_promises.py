@@ -15,6 +15,7 @@ from tests.unit.toolkit.sources.edited import (
     document,
     failed,
     judged,
+    part,
     place,
     rows,
     write_state,
@@ -120,3 +121,43 @@ def test_the_printed_claims_keep_every_promise() -> None:
         (one.name, one.kind, one.alignments, one.memory_bytes) for one in claims.claims
     ]
     assert any(one.alignments for one in printed.claims)
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_an_owner_with_another_number_of_cpus_than_it_asks_for(*, gate: bool) -> None:
+    """A state file that was changed by hand, checksum and all, answers for what was asked: every layer repeats it."""
+    files = capture("B1-4")
+    base = failed(files)
+    write_state(files, "2,6-7", {(G2_UID, "main"): "3", (GMIX_UID, "pinned"): "4-5"})
+    for name in ("podresources.json", "metrics_managers.txt"):
+        del files[name]
+    asked(files, rows(files)[G2], "3")
+    place(files, rows(files)[G2], "3")
+    for name in ("be-node1/main", "bu-node1/main", "gf-node1/main", "gmix-node1/frac"):
+        asked(files, rows(files)[name], "2,6-7")
+        place(files, rows(files)[name], "2,6-7")
+    if gate:
+        # Such a kubelet takes a resize, and its CPU manager keeps what it has.
+        files[CONFIG] += (
+            b"\nfeatureGates: {InPlacePodVerticalScaling: true, InPlacePodVerticalScalingExclusiveCPUs: true}\n"
+        )
+    found = {subject: text for (rule, subject), text in failed(files).items() if rule == "layers-agree"}
+    assert (G2 in found) is not gate
+    assert gate or "model and checkpoint differ: 2 CPUs requested, assigned: CPU 3" in found[G2]
+    assert found.keys() - {G2} <= {subject for _, subject in base}
+
+
+@pytest.mark.parametrize("to", ["1", "0-1"])
+def test_memory_nodes_are_compared_with_the_runtimes_word_where_no_state_file_is(to: str) -> None:
+    """What the kubelet asked for at a container's start stands, whoever has lost the state file."""
+    files = capture("B1-4")
+    row = rows(files)[G2]
+    del files["kubelet/memory_manager_state"]
+    assert "mems" not in str(failed(files).get(("layers-agree", G2)))
+    with part(files, "containers.json") as listed:
+        listed[row["id"]]["resources"]["cpu"]["mems"] = "0"
+    assert ("layers-agree", G2) not in failed(files)
+    for name in files:
+        if row["id"] in name and name.endswith("cpuset.mems"):
+            files[name] = to.encode()
+    assert "cri and cgroup differ: memory nodes 0 against" in failed(files)["layers-agree", G2]

@@ -113,7 +113,7 @@ def test_a_cpuset_that_was_narrowed_is_drift(start: str, name: str, cpus: str) -
 
 @pytest.mark.parametrize("before", [pytest.param("6", id="grown"), pytest.param("4-7", id="shrunk")])
 def test_a_pool_that_changed_between_the_readings_is_no_drift(before: str) -> None:
-    """The runtime's list was read later than cgroups and threads: all shared containers differ alike, one would not."""
+    """The runtime's list was read later than cgroups and threads: all of them differ alike, one would not."""
     files = capture("B1-4")
     base = failed(files)
     shared = (BE, "bu-node1/main", "gf-node1/main", "gmix-node1/frac")

@@ -1,0 +1,156 @@
+"""Parts of a capture that were read one after the other, and CPUs that the kernel took away: no other program wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.toolkit.sources.edited import asked, capture, failed, judged, part, place, rows
+from tests.unit.toolkit.sources.relaid import cgroup_root
+
+SHARED = ("be-node1/main", "bu-node1/main", "gf-node1/main")
+METRICS = "metrics_managers.txt"
+
+
+@pytest.mark.parametrize("root", ["memory", "cpu/nodes", "freezer"])
+def test_a_root_that_is_called_as_a_controller(root: str) -> None:
+    """`--cgroup-root=/memory` on v2 is a cgroup, and no hierarchy of v1."""
+    files = capture("B1-4")
+    moved = cgroup_root(files, root)
+    want = {name: f"/{root}{row['cgroup']}" for name, row in rows(files).items()}
+    assert {name: row["cgroup"] for name, row in rows(moved).items()} == want
+    assert set(failed(moved)) == set(failed(files))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("cpus", [pytest.param("2-7", id="deleted"), pytest.param("6-7", id="admitted")])
+def test_a_list_of_after_the_next_allocation_is_no_drift(cpus: str, count: int) -> None:
+    """Lists are read up to a minute after state file and cgroups, which are of one moment and agree."""
+    files = capture("B1-3")
+    base, late = failed(files), SHARED[:count]
+    assert rows(files)[late[0]]["state_cpus"] == "4-7"
+    for name in late:
+        asked(files, rows(files)[name], cpus)
+    found = judged(files)
+    assert set(failed(files)) == set(base)
+    for name in set(late) - {subject for _, subject in base}:
+        assert found["layers-agree", name].outcome == "undecided"
+        assert "the cgroup is as the state file says" in found["layers-agree", name].reason
+
+
+@pytest.mark.parametrize(
+    ("words", "late"),
+    [
+        pytest.param({0: ("4-7", "2-7"), 1: ("2-7", "2-7"), 2: ("2-7", "2-7")}, (0,), id="the-first-was-asked-for"),
+        pytest.param({0: ("4-7", "2-7"), 1: ("4-7", "2-7")}, (), id="not-all-have-the-old-set"),
+        pytest.param({0: ("4-7", "2-7")}, (), id="one-alone-is-drift"),
+    ],
+)
+def test_a_reconcile_goes_from_container_to_container(words: dict[int, tuple[str, str]], late: tuple[int, ...]) -> None:
+    """The list may be of its middle; another program's write does not hit all. By number: asked for, has."""
+    files = capture("B1-3")
+    for number, (cri, cgroup) in words.items():
+        asked(files, rows(files)[SHARED[number]], cri)
+        place(files, rows(files)[SHARED[number]], cgroup)
+    found = judged(files)
+    open_ = {
+        subject for rule, subject in found if found[rule, subject].outcome == "undecided" and rule == "layers-agree"
+    }
+    assert {SHARED[number] for number in late} <= open_
+    wrong = {subject for rule, subject in failed(files) if rule in ("applied", "affinity-mask")}
+    assert wrong == set() if late else SHARED[0] in wrong
+
+
+def test_threads_of_after_a_reconcile_leave_files_open() -> None:
+    """What was asked for cannot be compared with a cgroup that was read before its threads got it."""
+    files = capture("D-4")
+    row = rows(files)["be-node1/main"]
+    threads = files["threads.json"]
+    place(files, row, "0-1")
+    files["threads.json"] = threads
+    assert failed(files) == {}
+    assert judged(files)["layers-agree", "be-node1/main"].outcome == "undecided"
+
+
+def test_an_owner_that_is_not_made_yet_explains_a_lag() -> None:
+    """Its CPUs are assigned in the state file before any container of it exists."""
+    files = capture("D-3")
+    owner = rows(files)["g1-node1/main"]
+    with part(files, "cgroup.json") as tree:
+        for groups in tree.values():
+            for path in [path for path in groups if owner["pod_uid"] in path]:
+                del groups[path]
+    with part(files, "threads.json") as threads:
+        threads[:] = [one for one in threads if owner["pod_uid"] not in str(one["cgroup"])]
+    for name, row in rows(files).items():
+        if row.get("state_cpus") == "0" and name != "g1-node1/main":
+            asked(files, row, "0")
+    with part(files, "times.json") as times:
+        times["end"] += 30
+    assert failed(files) == {}
+
+
+def test_drift_is_reported_however_late_the_list_is() -> None:
+    """What is in the cgroup is not what the state file says either."""
+    files = capture("B1-3")
+    asked(files, rows(files)["be-node1/main"], "6-7")
+    place(files, rows(files)["be-node1/main"], "2-7")
+    assert "cri and cgroup differ" in failed(files)["layers-agree", "be-node1/main"]
+
+
+@pytest.mark.parametrize(
+    ("times", "outcome"),
+    [
+        pytest.param({}, "failed", id="at-once"),
+        pytest.param({"end": 60.0}, "undecided", id="later"),
+        pytest.param({"end": -60.0}, "undecided", id="a-clock-that-went-back"),
+        pytest.param({"sockets_read": -60.0}, "undecided", id="lists-first"),
+    ],
+)
+def test_only_what_was_read_at_once_is_of_one_moment(times: dict[str, float], outcome: str) -> None:
+    """Another set that was asked for is another program's work if no time was left for a reconcile."""
+    files = capture("D-4")
+    name = "be-node1/logger"
+    asked(files, rows(files)[name], "0-1")
+    with part(files, "times.json") as read:
+        read |= {key: read["cgroup_read"] + seconds for key, seconds in times.items()}
+    assert judged(files)["layers-agree", name].outcome == outcome
+
+
+def test_gauges_of_after_a_deletion_are_not_wrong() -> None:
+    """The gauges are read with the pod-resources API, which has no CPUs of the pod any more."""
+    files = capture("B1-3")
+    text = files[METRICS].decode()
+    for old, new in (("_count 2", "_count 0"), ("_millicores 4000", "_millicores 6000"), ('"0"} 2', '"0"} 0')):
+        assert old in text
+        text = text.replace(old, new)
+    files[METRICS] = text.encode()
+    assert "exclusive_cpu_allocation_count is 0" in failed(files)["layers-agree", "kubelet metrics"]
+    with part(files, "podresources.json") as answers:
+        for pod in answers["List"]["podResources"]:
+            for container in pod["containers"]:
+                container.pop("cpuIds", None)
+    assert judged(files)["layers-agree", "kubelet metrics"].outcome == "undecided"
+
+
+OFFLINE = [
+    pytest.param("B1-3", "g2-node1/main", "2", "0-2,4-7", "passed", id="one-of-two"),
+    pytest.param("A-3", "g1-node1/main", "0", "0", "undecided", id="all-that-it-has"),
+]
+
+
+@pytest.mark.parametrize(("start", "name", "left", "online", "outcome"), OFFLINE)
+def test_a_cpu_that_went_offline_is_no_drift(start: str, name: str, left: str, online: str, outcome: str) -> None:
+    """The kernel takes it out of cpusets; rule checkpoint names what is assigned and offline."""
+    files = capture(start)
+    base, row = failed(files), rows(files)[name]
+    place(files, row, left)
+    assert "cri and cgroup differ" in failed(files)["layers-agree", name]  # Nobody says that it is offline.
+    lines = files["sysfs.txt"].decode().splitlines()
+    said = "/sys/devices/system/cpu/online: "
+    files["sysfs.txt"] = "\n".join(f"{said}{online}" if line.startswith(said) else line for line in lines).encode()
+    found = failed(files)
+    assert "are in a set but not online" in found["checkpoint", "cpu_manager_state"]
+    assert found.keys() - base.keys() <= {("checkpoint", "cpu_manager_state"), ("affinity-mask", name)}
+    assert judged(files)["layers-agree", name].outcome == outcome
+    del files["containers.json"]
+    assert ("layers-agree", name) not in failed(files)
