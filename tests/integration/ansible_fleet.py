@@ -10,17 +10,21 @@ here, and those die with the process that runs the tests (PR_SET_PDEATHSIG).
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 NETWORK = "10.77.0"
+NOWHERE = f"{NETWORK}.200"
+"""An address of the fleet that no node has."""
 START_DEADLINE_S = 60
 
 _NODE = r"""
@@ -63,6 +67,7 @@ class Fleet:
         for key in ("id", "hostkey"):
             _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / key)])
         shutil.copy(self.folder / "id.pub", self.folder / "authorized_keys")
+        (self.folder / "outside").touch()
         try:
             self._start("hub", ["unshare", "--net", "sleep", "infinity"])
             self._ip("hub", "link set lo up")
@@ -85,37 +90,56 @@ class Fleet:
             process.wait()
         self._processes.clear()
 
-    def inventory(self) -> Path:
-        """Write the inventory of the fleet."""
-        lines = ["pinproof_nodes:", "  hosts:"]
-        for name in self.names:
-            lines += [f"    {name}:", f"      ansible_host: {self._address(name)}"]
-        lines += [
-            "  vars:",
-            "    ansible_user: root",
-            "    ansible_python_interpreter: /usr/bin/python3",
-            f"    ansible_ssh_private_key_file: {self.folder / 'id'}",
-            f"    ansible_ssh_common_args: >-\n      {' '.join(self._ssh_options())}",
-        ]
-        path = self.folder / "hosts.yml"
-        path.write_text("\n".join(lines) + "\n")
+    def inventory(self, variables: Mapping[str, Mapping[str, object]], at: Mapping[str, str] | None = None) -> Path:
+        """Write an inventory of the fleet.
+
+        :param variables: of each host.
+        :param at: the nodes that hosts with other names are.
+        """
+        nodes = {name: name for name in self.names} | dict(at or {})
+        hosts = {
+            name: {"ansible_host": self._address(nodes[name]) if name in nodes else NOWHERE, **own}
+            for name, own in variables.items()
+        }
+        everyone = {
+            "ansible_user": "root",
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_ssh_private_key_file": str(self.folder / "id"),
+            "ansible_ssh_common_args": " ".join(self._ssh_options()),
+        }
+        path = self.folder / "hosts.json"
+        path.write_text(json.dumps({"pinproof_nodes": {"hosts": hosts, "vars": everyone}}))
         return path
 
     def controller(self) -> list[str]:
         """Command prefix that runs a program on the hub's network; whatever it leaves behind dies with it."""
-        pid = str(self._processes["hub"].pid)
+        hub = str(self._processes["hub"].pid)
+        # Before the program sees no process of this machine any more, its network is given a name: `outside`.
+        name = f'mount --bind /proc/{os.getpid()}/ns/net "$0" && exec "$@"'
+        space = ["unshare", "--mount", "sh", "-c", name, str(self.folder / "outside")]
         return [
+            *space,
             "nsenter",
             "--target",
-            pid,
+            hub,
             "--net",
             "unshare",
-            "--mount",
             "--pid",
             "--fork",
             "--kill-child",
             "--mount-proc",
         ]
+
+    def python_outside(self) -> Path:
+        """An interpreter for the controller that is on this machine's network: building wheels needs an index."""
+        path = self.folder / "python-outside"
+        path.write_text(f'#!/bin/sh\nexec nsenter --net={self.folder}/outside {sys.executable} "$@"\n')
+        path.chmod(0o755)
+        return path
+
+    def files(self, name: str) -> Path:
+        """The root folder of a node, as this machine sees it. Its absolute links lead elsewhere."""
+        return Path(f"/proc/{self._processes[name].pid}/root{self.folder}/{name}/root")
 
     def ssh(self, name: str, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command on a node."""
@@ -128,12 +152,6 @@ class Fleet:
             timeout=60,
             check=False,
         )
-
-    def stop(self, name: str) -> None:
-        """Take a node down as a power cut does."""
-        process = self._processes.pop(name)
-        process.kill()
-        process.wait()
 
     def _address(self, name: str) -> str:
         return f"{NETWORK}.{self.names.index(name) + 1}"
