@@ -27,6 +27,11 @@ NOWHERE = f"{NETWORK}.200"
 """An address of the fleet that no node has."""
 START_DEADLINE_S = 60
 
+# The network of this machine has a name there, `outside`.
+_HUB = """
+mount --bind /proc/self/ns/net "$0"
+exec unshare --net --mount --pid --fork --kill-child --mount-proc sleep infinity
+"""
 _NODE = r"""
 set -eu
 mount --make-rprivate /
@@ -69,7 +74,7 @@ class Fleet:
         shutil.copy(self.folder / "id.pub", self.folder / "authorized_keys")
         (self.folder / "outside").touch()
         try:
-            self._start("hub", ["unshare", "--net", "sleep", "infinity"])
+            self._start("hub", ["unshare", "--mount", "sh", "-c", _HUB, str(self.folder / "outside")])
             self._ip("hub", "link set lo up")
             self._ip("hub", "link add fleet0 type bridge")
             self._ip("hub", f"addr add {NETWORK}.254/24 dev fleet0")
@@ -112,23 +117,10 @@ class Fleet:
         return path
 
     def controller(self) -> list[str]:
-        """Command prefix that runs a program on the hub's network; whatever it leaves behind dies with it."""
-        hub = str(self._processes["hub"].pid)
-        # Before the program sees no process of this machine any more, its network is given a name: `outside`.
-        name = f'mount --bind /proc/{os.getpid()}/ns/net "$0" && exec "$@"'
-        space = ["unshare", "--mount", "sh", "-c", name, str(self.folder / "outside")]
-        return [
-            *space,
-            "nsenter",
-            "--target",
-            hub,
-            "--net",
-            "unshare",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ]
+        """Command prefix that runs a program in the hub, where connections stay open from one play to the next."""
+        spaces = f"/proc/{self._processes['hub'].pid}/ns"
+        # The hub's process is the one that made its process namespace, not one inside.
+        return ["nsenter", f"--net={spaces}/net", f"--mount={spaces}/mnt", f"--pid={spaces}/pid_for_children"]
 
     def python_outside(self) -> Path:
         """An interpreter for the controller that is on this machine's network: building wheels needs an index."""
