@@ -135,7 +135,10 @@ class Fleet:
 
     def ssh(self, name: str, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command on a node."""
-        ssh = ["ssh", "-i", str(self.folder / "id"), *self._ssh_options(), f"root@{self._address(name)}", *command]
+        # One connection for all commands, which lives in the hub and no longer than it.
+        shared = ["-o", "ControlMaster=auto", "-o", "ControlPersist=yes", "-o", f"ControlPath={self.folder}/to-%h"]
+        options = ["-i", str(self.folder / "id"), *self._ssh_options(), *shared]
+        ssh = ["ssh", *options, f"root@{self._address(name)}", *command]
         return subprocess.run(
             [*self.controller(), *ssh],
             stdin=subprocess.DEVNULL,
