@@ -10,19 +10,28 @@ here, and those die with the process that runs the tests (PR_SET_PDEATHSIG).
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 NETWORK = "10.77.0"
+NOWHERE = f"{NETWORK}.200"
+"""An address of the fleet that no node has."""
 START_DEADLINE_S = 60
 
+# The network of this machine has a name there, `outside`.
+_HUB = """
+mount --bind /proc/self/ns/net "$0"
+exec unshare --net --mount --pid --fork --kill-child --mount-proc sleep infinity
+"""
 _NODE = r"""
 set -eu
 mount --make-rprivate /
@@ -63,8 +72,9 @@ class Fleet:
         for key in ("id", "hostkey"):
             _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / key)])
         shutil.copy(self.folder / "id.pub", self.folder / "authorized_keys")
+        (self.folder / "outside").touch()
         try:
-            self._start("hub", ["unshare", "--net", "sleep", "infinity"])
+            self._start("hub", ["unshare", "--mount", "sh", "-c", _HUB, str(self.folder / "outside")])
             self._ip("hub", "link set lo up")
             self._ip("hub", "link add fleet0 type bridge")
             self._ip("hub", f"addr add {NETWORK}.254/24 dev fleet0")
@@ -85,41 +95,50 @@ class Fleet:
             process.wait()
         self._processes.clear()
 
-    def inventory(self) -> Path:
-        """Write the inventory of the fleet."""
-        lines = ["pinproof_nodes:", "  hosts:"]
-        for name in self.names:
-            lines += [f"    {name}:", f"      ansible_host: {self._address(name)}"]
-        lines += [
-            "  vars:",
-            "    ansible_user: root",
-            "    ansible_python_interpreter: /usr/bin/python3",
-            f"    ansible_ssh_private_key_file: {self.folder / 'id'}",
-            f"    ansible_ssh_common_args: >-\n      {' '.join(self._ssh_options())}",
-        ]
-        path = self.folder / "hosts.yml"
-        path.write_text("\n".join(lines) + "\n")
+    def inventory(self, variables: Mapping[str, Mapping[str, object]], at: Mapping[str, str] | None = None) -> Path:
+        """Write an inventory of the fleet.
+
+        :param variables: of each host.
+        :param at: the nodes that hosts with other names are.
+        """
+        nodes = {name: name for name in self.names} | dict(at or {})
+        hosts = {
+            name: {"ansible_host": self._address(nodes[name]) if name in nodes else NOWHERE, **own}
+            for name, own in variables.items()
+        }
+        everyone = {
+            "ansible_user": "root",
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_ssh_private_key_file": str(self.folder / "id"),
+            "ansible_ssh_common_args": " ".join(self._ssh_options()),
+        }
+        path = self.folder / "hosts.json"
+        path.write_text(json.dumps({"pinproof_nodes": {"hosts": hosts, "vars": everyone}}))
         return path
 
     def controller(self) -> list[str]:
-        """Command prefix that runs a program on the hub's network; whatever it leaves behind dies with it."""
-        pid = str(self._processes["hub"].pid)
-        return [
-            "nsenter",
-            "--target",
-            pid,
-            "--net",
-            "unshare",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ]
+        """Command prefix that runs a program in the hub, where connections stay open from one play to the next."""
+        spaces = f"/proc/{self._processes['hub'].pid}/ns"
+        # The hub's process is the one that made its process namespace, not one inside.
+        return ["nsenter", f"--net={spaces}/net", f"--mount={spaces}/mnt", f"--pid={spaces}/pid_for_children"]
+
+    def python_outside(self) -> Path:
+        """An interpreter for the controller that is on this machine's network: building wheels needs an index."""
+        path = self.folder / "python-outside"
+        path.write_text(f'#!/bin/sh\nexec nsenter --net={self.folder}/outside {sys.executable} "$@"\n')
+        path.chmod(0o755)
+        return path
+
+    def files(self, name: str) -> Path:
+        """The root folder of a node, as this machine sees it. Its absolute links lead elsewhere."""
+        return Path(f"/proc/{self._processes[name].pid}/root{self.folder}/{name}/root")
 
     def ssh(self, name: str, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command on a node."""
-        ssh = ["ssh", "-i", str(self.folder / "id"), *self._ssh_options(), f"root@{self._address(name)}", *command]
+        # One connection for all commands, which lives in the hub and no longer than it.
+        shared = ["-o", "ControlMaster=auto", "-o", "ControlPersist=yes", "-o", f"ControlPath={self.folder}/to-%h"]
+        options = ["-i", str(self.folder / "id"), *self._ssh_options(), *shared]
+        ssh = ["ssh", *options, f"root@{self._address(name)}", *command]
         return subprocess.run(
             [*self.controller(), *ssh],
             stdin=subprocess.DEVNULL,
@@ -128,12 +147,6 @@ class Fleet:
             timeout=60,
             check=False,
         )
-
-    def stop(self, name: str) -> None:
-        """Take a node down as a power cut does."""
-        process = self._processes.pop(name)
-        process.kill()
-        process.wait()
 
     def _address(self, name: str) -> str:
         return f"{NETWORK}.{self.names.index(name) + 1}"

@@ -6,13 +6,12 @@ The programs come from the environment that runs the tests; the configuration is
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +37,11 @@ class Play:
     def says(self, sentence: str) -> bool:
         """Whether the sentence is in the output, wherever Ansible folded its lines."""
         return sentence in " ".join(self.text.split())
+
+    def ended(self, host: str) -> str:
+        """What is said of the task that failed on a host; the lines are not folded."""
+        (said,) = re.findall(rf"^fatal: \[{re.escape(host)}[] ].*(?:\n.+)*", self.text, re.MULTILINE)
+        return " ".join(said.split())
 
     def changed(self) -> dict[str, int]:
         """Host -> number of changed tasks."""
@@ -109,53 +113,20 @@ def play(
     return Play(code=done.returncode, text=text, recap=recap)
 
 
-def frozen_project(factory: pytest.TempPathFactory) -> Path:
-    """A checkout that nobody edits meanwhile: one for all modules and workers of a test run."""
-    return _once(factory, "frozen-project", _copy_project)
-
-
-def ready_wheels(factory: pytest.TempPathFactory) -> Path:
-    """The wheelhouse of :func:`frozen_project`: one for all modules and workers of a test run."""
-    return _once(factory, "ready-wheels", lambda folder: _build_wheels(frozen_project(factory), folder))
-
-
-def _once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Make a folder unless another worker of this test run has: pytest-xdist gives each a folder of its own in one."""
-    own = factory.getbasetemp()
-    top = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    folder, begun = top / name, top / f"{name}.begun"
-    with (top / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            shutil.rmtree(begun, ignore_errors=True)
-            begun.mkdir()
-            make(begun)
-            begun.rename(folder)
-    return folder
-
-
-def _copy_project(folder: Path) -> None:
-    """Copy what a wheel is made of."""
+def copy_project(folder: Path) -> Path:
+    """Copy what a wheel is made of: a checkout that nobody edits meanwhile."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, folder)
     for name in ("toolkit", "probes", "validators"):
         shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
 
 
-def _build_wheels(project: Path, folder: Path) -> None:
-    """Build the wheels of a checkout and of all that it depends on, as the role does by itself."""
+def build_wheel(project: Path, folder: Path) -> None:
+    """Build the wheel of a checkout, without what it depends on."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--wheel-dir",
-            folder,
-            project,
-        ],
+        [*pip, "--wheel-dir", folder, project],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

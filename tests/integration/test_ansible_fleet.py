@@ -1,21 +1,44 @@
 """The roles over ssh, on two nodes made of namespaces: mechanics, evidence, and what one bad node does to the others.
 
+The tests are one story: nothing there, installed, judged, taken away; each can begin it by itself.
+
 The nodes share one kernel, so real jobs that load it run over the local connection instead (`test_ansible_jobs.py`).
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.integration.ansible_fleet import Fleet
-from tests.integration.ansible_runs import play, ready_wheels
+from tests.integration.ansible_runs import Play, build_wheel, copy_project, play
 
 pytestmark = pytest.mark.beside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a node has its installation, and the link to its command; both absolute."""
+
+    folder: str
+    link: str
+
+
+PLACES = {
+    "node1": Place(folder="/opt/pinproof", link="/usr/local/bin/pinproof"),
+    "node2": Place(folder="/srv/pinproof/of/node2", link="/usr/local/bin/pinproof-here"),
+}
+"""The first node has the defaults."""
+VARIABLES: dict[str, dict[str, object]] = {
+    "node1": {},
+    "node2": {"pinproof_install_dir": PLACES["node2"].folder, "pinproof_install_link": PLACES["node2"].link},
+}
 
 
 def host_state() -> tuple[str, str, bool]:
@@ -40,20 +63,64 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is installed: the fleet's network has no package index, as many clusters have none."""
-    return ready_wheels(tmp_path_factory)
+def interrupt(node: Path) -> None:
+    """Leave what an installation leaves that was interrupted while pip ran: the manifest, written last, is missing."""
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", node / "venv"], check=True)
+    (node / ".pinproof-node").touch()
+    (node / "wheels.tar").write_bytes(b"half")
+    (node / "wheels").mkdir()
+    (node / "wheels/pinproof-0.0.1-py3-none-any.whl").write_bytes(b"old")
 
 
 @pytest.fixture(scope="module")
-def installed(fleet: Fleet, home: Path, wheels: Path) -> str:
-    """pinproof on every node; the variables that the installation was made with."""
-    variables = json.dumps({"pinproof_install_wheelhouse": str(wheels)})
-    first = play("install.yml", fleet.inventory(), home, variables=[variables], through=fleet.controller())
-    assert first.code == 0, first.text
-    assert all(changed > 0 for changed in first.changed().values()), first.text
-    return variables
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout that nobody edits meanwhile."""
+    return copy_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="module")
+def installed(fleet: Fleet, home: Path, project: Path) -> Play:
+    """The play that installed pinproof, from wheels that it built: one node has half of it, the other has nothing."""
+    interrupt(there(fleet, "node1", PLACES["node1"].folder))
+    builds = {
+        "pinproof_install_project": str(project),
+        "pinproof_install_controller_python": str(fleet.python_outside()),
+    }
+    return install(fleet, home, **builds)
+
+
+@pytest.fixture(scope="module")
+def wheels(fleet: Fleet, installed: Play, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheelhouse with pinproof's wheel, built apart from the same sources, and with all other wheels of a node."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for wheel in there(fleet, "node1", PLACES["node1"].folder).glob("wheels/*.whl"):
+        if not wheel.name.startswith("pinproof-"):
+            shutil.copy(wheel, folder)
+    build_wheel(project, folder)
+    return folder
+
+
+def install(fleet: Fleet, home: Path, *arguments: str, inventory: Path | None = None, **variables: str) -> Play:
+    """Run `install.yml` on the fleet."""
+    return play(
+        "install.yml",
+        inventory or fleet.inventory(VARIABLES),
+        home,
+        *arguments,
+        variables=[json.dumps(variables)],
+        through=fleet.controller(),
+    )
+
+
+def there(fleet: Fleet, name: str, path: str) -> Path:
+    """A node's path as this machine sees it."""
+    return fleet.files(name) / path.removeprefix("/")
+
+
+def installation(fleet: Fleet, name: str, place: Place) -> list[Path]:
+    """What a node has of an installation."""
+    folder, link = there(fleet, name, place.folder), there(fleet, name, place.link)
+    return sorted(folder.rglob("*")) + ([link.readlink()] if link.is_symlink() else [])
 
 
 def test_each_node_is_its_own_machine(fleet: Fleet) -> None:
@@ -67,87 +134,120 @@ def test_each_node_is_its_own_machine(fleet: Fleet) -> None:
     assert not any(Path("/opt", name).exists() for name in fleet.names)
 
 
-def test_installed_on_every_node(fleet: Fleet, installed: str) -> None:
-    """The command works on each node, from that node's own files, and finds the distribution's bcc."""
-    for name in fleet.names:
-        answer = fleet.ssh(name, "/usr/local/bin/pinproof --version && readlink -f /usr/local/bin/pinproof")
+def test_installed_on_every_node(fleet: Fleet, home: Path, installed: Play) -> None:
+    """The command works on each node, from that node's own files; what the node holds is what is written down.
+
+    Nothing is left of an installation that was interrupted, and of what was built on the controller.
+    """
+    assert installed.code == 0, installed.text
+    assert all(changed > 0 for changed in installed.changed().values()), installed.text
+    assert list((home / "tmpdir").iterdir()) == []
+    for name, place in PLACES.items():
+        answer = fleet.ssh(name, f"{place.link} --version && readlink -f {place.link}")
         assert answer.returncode == 0, answer.stderr
-        assert "/opt/pinproof/venv/bin/pinproof" in answer.stdout
+        version, command = answer.stdout.splitlines()
+        assert version.startswith("pinproof")
+        assert command == f"{place.folder}/venv/bin/pinproof"
+        node = there(fleet, name, place.folder)
+        manifest = json.loads((node / "manifest.json").read_text())
+        assert any(wheel.startswith("pinproof-") for wheel in manifest["wheels"])
+        assert {path.name for path in (node / "wheels").iterdir()} == set(manifest["wheels"])
+        assert {path.name for path in node.iterdir()} == {".pinproof-node", "manifest.json", "venv", "wheels"}
 
 
-def test_second_run_changes_nothing(fleet: Fleet, home: Path, installed: str) -> None:
-    """An installed fleet stays as it is. (``--check`` of what is installed: ``test_ansible_local.py``.)"""
-    again = play("install.yml", fleet.inventory(), home, variables=[installed], through=fleet.controller())
+def test_second_run_changes_nothing(fleet: Fleet, home: Path, wheels: Path) -> None:
+    """An installed fleet stays as it is: wheels that were built apart from the same sources are the same."""
+    again = install(fleet, home, pinproof_install_wheelhouse=str(wheels))
 
     assert again.code == 0, again.text
     assert again.changed() == dict.fromkeys(fleet.names, 0), again.text
 
 
-def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(
-    fleet: Fleet, home: Path, installed: str, tmp_path: Path
-) -> None:
-    """Node 1 passes, node 2 fails: each is told apart, and the evidence of both is fetched.
+def test_check_says_what_would_change(fleet: Fleet, home: Path, wheels: Path) -> None:
+    """--check says what would be installed, what removed, and where nothing would change; it does nothing.
 
+    One play: each of these is a name of its own for node 2.
+    """
+    fresh = Place(folder="/srv/fresh/node", link="/usr/local/bin/pinproof-fresh")
+    names = {
+        "same": VARIABLES["node2"],
+        "away": {**VARIABLES["node2"], "pinproof_install_state": "absent"},
+        "fresh": {"pinproof_install_dir": fresh.folder, "pinproof_install_link": fresh.link},
+    }
+    inventory = fleet.inventory(names, at=dict.fromkeys(names, "node2"))
+    before = installation(fleet, "node2", PLACES["node2"])
+
+    check = install(fleet, home, "--check", inventory=inventory, pinproof_install_wheelhouse=str(wheels))
+
+    assert check.code == 0, check.text
+    assert {name: changed > 0 for name, changed in check.changed().items()} == {
+        "same": False,
+        "away": True,
+        "fresh": True,
+    }
+    assert check.says("would remove from away: folder, marker, command, link")
+    assert check.says("would install on fresh: ")
+    assert installation(fleet, "node2", PLACES["node2"]) == before
+    assert installation(fleet, "node2", fresh) == []
+
+
+def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(
+    fleet: Fleet, home: Path, installed: Play, tmp_path: Path
+) -> None:
+    """Node 1 passes; on node 2 the installed command refuses a pid namespace. The evidence of both is fetched.
+
+    A check without a claims file would prove nothing: it is refused, and runs nothing.
     Every other ending, beside these and in one play: ``test_ansible_local.py``.
     """
-    codes = dict(zip(fleet.names, (0, 1), strict=True))
-    for name, code in codes.items():
-        job = f"mkdir -p runs/r1; hostname >runs/r1/evidence.json; exit {code}"
-        assert fleet.ssh(name, f"printf '#!/bin/sh\\n%s\\n' '{job}' >/run/job; chmod +x /run/job").returncode == 0
-    variables = json.dumps({"pinproof_run_command": "/run/job", "pinproof_run_fetch_dir": str(tmp_path)})
-
-    done = play("conformance.yml", fleet.inventory(), home, variables=[variables], through=fleet.controller())
-
-    assert done.code != 0
-    assert {name: counters["failed"] for name, counters in done.recap.items()} == {"node1": 0, "node2": 1}
-    outcomes = {path.parts[-3]: json.loads(path.read_text()) for path in tmp_path.glob("*/*/outcome.json")}
-    assert {name: outcome["exit_code"] for name, outcome in outcomes.items()} == codes
-    assert [outcomes[name]["outcome"] for name in fleet.names] == ["passed", "failed"]
-    for name in fleet.names:
-        (evidence,) = tmp_path.glob(f"{name}/conformance-*/runs/r1/evidence.json")
-        assert evidence.read_text().strip() == name
-
-
-def test_real_command_on_a_node(fleet: Fleet, home: Path, installed: str, tmp_path: Path) -> None:
-    """The installed command refuses a node that is a pid namespace of a machine: exit code 4, one line is shown.
-
-    One node: that jobs run on all of them is the test above, and that the command starts on each is the first.
-    """
-    node = fleet.names[0]
+    ends = {"node1": "exit 0", "node2": f'exec {PLACES["node2"].link} "$@"'}
+    for name, end in ends.items():
+        job = there(fleet, name, "/opt/job")
+        job.write_text(f"#!/bin/sh\necho >>/opt/ran; mkdir -p runs/r1; hostname >runs/r1/evidence.json; {end}\n")
+        job.chmod(0o755)
     claims = tmp_path / "claims.yaml"
     claims.write_text(
         "apiVersion: pinproof/v1\nkind: Claims\nclaims:\n"
         '  - {name: db, cgroup: /no-such-cgroup, cpus: "0", isolation: container}\n'
     )
-    variables = json.dumps({"pinproof_run_claims": str(claims), "pinproof_run_fetch_dir": str(tmp_path / "fetched")})
+    variables = {
+        "pinproof_run_command": "/opt/job",
+        "pinproof_run_fetch_dir": str(tmp_path / "fetched"),
+    }
 
-    done = play(
-        "check.yml", fleet.inventory(), home, "--limit", node, variables=[variables], through=fleet.controller()
-    )
+    hosts = {name: {"pinproof_run_claims": str(claims)} for name in fleet.names} | {"forgotten": {}}
+    inventory = fleet.inventory(hosts, at={"forgotten": "node1"})
+
+    done = play("check.yml", inventory, home, variables=[json.dumps(variables)], through=fleet.controller())
 
     assert done.code != 0
-    assert done.says(f"{node}: UNSUPPORTED (exit code 4)")
+    assert {name: counters["failed"] for name, counters in done.recap.items()} == {
+        "node1": 0,
+        "node2": 1,
+        "forgotten": 1,
+    }
+    assert "a check judges what it promises" in done.ended("forgotten")
+    assert there(fleet, "node1", "/opt/ran").read_text() == "\n"
+    assert done.says("node2: UNSUPPORTED (exit code 4)")
     assert done.says("pid namespace")
-    (fetched,) = (tmp_path / "fetched").glob("*/check-*/claims.yaml")
-    assert fetched.read_text() == claims.read_text()
+    for name, code, outcome in (("node1", 0, "passed"), ("node2", 4, "unsupported")):
+        (folder,) = (tmp_path / "fetched" / name).glob("check-*")
+        written = json.loads((folder / "outcome.json").read_text())
+        assert (written["exit_code"], written["outcome"]) == (code, outcome)
+        assert (folder / "runs/r1/evidence.json").read_text().strip() == name
+        assert (folder / "claims.yaml").read_text() == claims.read_text()
 
 
-def test_unreachable_node_fails_alone_and_absent_clears_the_others(fleet: Fleet, home: Path, installed: str) -> None:
-    """A dead node is reported as unreachable; the others are cleared. (The last test: it takes a node down.)"""
-    dead = fleet.names[-1]
-    fleet.stop(dead)
+def test_absent_clears_the_nodes_that_are_reached(fleet: Fleet, home: Path, installed: Play) -> None:
+    """A dead node is reported as unreachable; the others are cleared."""
+    inventory = fleet.inventory({**VARIABLES, "dead": {}})
 
-    done = play(
-        "install.yml",
-        fleet.inventory(),
-        home,
-        variables=[installed, "pinproof_state=absent"],
-        through=fleet.controller(),
-    )
+    done = install(fleet, home, inventory=inventory, pinproof_state="absent")
 
     assert done.code != 0
     assert {name: counters["unreachable"] for name, counters in done.recap.items()} == {
-        name: int(name == dead) for name in fleet.names
+        "node1": 0,
+        "node2": 0,
+        "dead": 1,
     }
-    for name in fleet.names[:-1]:
-        assert fleet.ssh(name, "test ! -e /opt/pinproof && test ! -L /usr/local/bin/pinproof").returncode == 0
+    assert not any(installation(fleet, name, place) for name, place in PLACES.items())
+    assert not any(there(fleet, name, place.folder).exists() for name, place in PLACES.items())

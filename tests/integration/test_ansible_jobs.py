@@ -22,6 +22,15 @@ from toolkit.host import cgroupfs
 
 pytestmark = pytest.mark.integration
 
+BURSTS = """
+import sys, time
+sys.stdin.read()
+while True:
+    until = time.perf_counter() + 0.002
+    while time.perf_counter() < until:
+        pass
+    time.sleep(0.008)
+"""
 CODES = {"passed": 0, "failed": 1, "undecided": 3}
 
 
@@ -67,7 +76,10 @@ def cpuset_controller(root: Path) -> Iterator[None]:
 
 @contextmanager
 def spinner() -> Iterator[str]:
-    """A cgroup of somebody else's making with one busy task on the first allowed CPU; yields its path."""
+    """A cgroup of somebody else's making with one task on the first allowed CPU, which works now and then; its path.
+
+    A hundred bursts a second are as much of a life as one that never ends, and leave the CPU to the play and its jobs.
+    """
     name = f"ansible-test-{os.getpid()}"
     hierarchy = cgroupfs.detect()
     cpu = min(os.sched_getaffinity(0))
@@ -82,7 +94,7 @@ def spinner() -> Iterator[str]:
         (places[-1] / "cpuset.cpus").write_text(str(cpu))
         (places[-1] / "cpuset.mems").write_text("0")
         # It spins only once it stands where the claim says.
-        task = subprocess.Popen(["sh", "-c", "read go; while :; do :; done"], stdin=subprocess.PIPE)
+        task = subprocess.Popen([sys.executable, "-ISc", BURSTS], stdin=subprocess.PIPE)
         stack.callback(task.wait)
         stack.callback(task.kill)
         for place in reversed(places):
@@ -140,7 +152,7 @@ def checked(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Play,
         hosts = {
             name: {"pinproof_run_claims": str(write_claim(place, name, cgroup, cpu))} for name, cpu in cpus.items()
         }
-        return play("check.yml", inventory(place, hosts, pinproof_run_duration_s=3), home), place
+        return play("check.yml", inventory(place, hosts, pinproof_run_duration_s=1.5), home), place
 
 
 @pytest.mark.parametrize(("name", "outcomes"), [("kept", {"passed", "undecided"}), ("broken", {"failed"})])
