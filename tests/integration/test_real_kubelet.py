@@ -66,7 +66,7 @@ def test_claims_are_what_the_kubelet_promises(kubelet: RealKubelet, tmp_path: Pa
         bundle = tmp_path / "node.tar.gz"
         assert _pinproof("capture", str(bundle)).returncode == 0
         captured = _claims("--capture", str(bundle))
-        refused = _pinproof("run", "exclusive-and-shared")
+        refused = _pinproof("conformance")
     finally:
         kubelet.remove("db")
     db, web, batch = _of(claims, "db", "main"), _of(claims, "web", "app"), _of(claims, "batch", "job")

@@ -49,9 +49,7 @@ class _Reading:
 
     def add(self, one: _Reading) -> None:
         """Add what another reading found."""
-        self.wrong += one.wrong
-        self.names += one.names
-        self.unread += one.unread
+        self.wrong, self.names, self.unread = self.wrong + one.wrong, self.names + one.names, self.unread + one.unread
         self.measures |= one.measures
         self.compared += one.compared
 

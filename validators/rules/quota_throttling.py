@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from toolkit.model.claim_changes import quota_promised_anew
-from toolkit.model.claims import ClaimSet
-from toolkit.model.evidence import Evidence
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
 from validators.quota import bandwidth
@@ -16,6 +16,7 @@ from validators.witness import Witness
 ID = "quota-throttling"
 PERIODS_NEEDED = 20
 """So many that what a pool may hold at both ends of a window (two periods' worth) is a tenth of what it says."""
+ENDS = frozenset({"cgroup-gone", "claim-removed"})
 PERIODS_BY_CHANCE = 2
 """Throttled periods that tasks which start or stop at an edge of the window can cause."""
 
@@ -38,7 +39,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             rows = [row for name in sorted(names) for row in use.get(name, [])]
             case = make_case(claim, names, evidence, rows, bins.get(claim.name, []))
             if isinstance(case, str):
-                finding = undecided(case)
+                finding = _short_life(claim, evidence, rows) or undecided(case)
             else:
                 measures = case.measures()
                 finding = broken(case) or _incomplete(case) or _kept(case)
@@ -52,6 +53,19 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             )
         )
     return tuple(verdicts)
+
+
+def _short_life(claim: Claim, evidence: Evidence, rows: list[CpuUse]) -> Finding | None:
+    """Judge by the ledger alone a cgroup that was gone before its counters were read a second time.
+
+    Whatever the kernel would have counted: less than one period's quota cannot exceed it.
+    """
+    own = view.level(view.levels_of(claim, evidence), 0)
+    ended = any(t.claim == claim.name and t.what in ENDS for t in evidence.transitions)
+    spent_ns = sum(row.run_ns for row in rows)
+    if own is None or not ended or spent_ns > (claim.quota_us or 0) * bandwidth.NS_PER_US:
+        return None
+    return passed(f"ran {spent_ns / 1e6:.3f} ms in this window until its end, less than one period's quota")
 
 
 def _incomplete(case: Case) -> Finding | None:

@@ -17,7 +17,7 @@ from tests.unit.validators.evidence_builder import (
     use,
     web_bandwidth,
 )
-from toolkit.model.evidence import BandwidthUse, Evidence, UsageBin
+from toolkit.model.evidence import BandwidthUse, Evidence, Transition, UsageBin
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules import quota_throttling
 
@@ -270,3 +270,16 @@ def test_no_quota_promised_is_skipped() -> None:
     """Only claims with a quota are judged."""
     assert web(levels(web_bandwidth()), quota_us=-1).outcome is Outcome.SKIPPED
     assert web(levels(web_bandwidth()), quota_us=None).outcome is Outcome.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("what", "run_ms", "outcome"),
+    [("cgroup-gone", 50, "passed"), ("cgroup-gone", 51, "undecided"), ("cpus", 1, "undecided")],
+)
+def test_a_life_that_ended_before_its_counters_were_read_again(what: str, run_ms: int, outcome: str) -> None:
+    """The ledger has its time: one period's quota (50 ms) cannot exceed it. One that goes on was not read."""
+    unread = web_bandwidth(window_ns=0, usage_ns=0, bpf_usage_ns=0, nr_periods=0, nr_throttled=0, throttled_ns=0)
+    change = Transition(claim="web", what=what, start_at_ns=SECOND, end_at_ns=SECOND)
+    found = evidence(bandwidth=(unread,), cpu_use=(use("web", 0, run_ns=run_ms * MS),), transitions=(change,))
+
+    assert quota_throttling.RULE(claim_set(claim_web()), found)[0].outcome == outcome

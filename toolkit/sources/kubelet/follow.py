@@ -27,7 +27,6 @@ from toolkit.sources.kubelet.followed_claims import Followed, Held
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
-from toolkit.sources.kubelet.lost import Lost
 from toolkit.sources.kubelet.memory import Memory
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 from toolkit.sources.kubelet.metrics_text import kubelet_version
@@ -43,6 +42,8 @@ SHARE, EVERY_MAX_S = 0.005, 6.0
 without a sign. What a node writes has one: state files, CPUs of containers, cgroups that come and go."""
 SLACK_S = 5.0
 """Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
+ENDING_NS = 5_000_000_000
+"""So long a runtime may list a container as running whose cgroup is gone: a busy machine's shims wait for a CPU."""
 TURNS = 10
 """Readings in which every container's status is asked for once, whatever it says."""
 GAUGES_EVERY_NS = 10_000_000_000
@@ -68,8 +69,10 @@ class KubeletSource:
         self._places = places
         self._begun = False
         self._memory = Memory()
-        self._lost: frozenset[str] = frozenset()
-        """Ids of containers whose cgroup was not found at the last reading."""
+        self._lost: dict[str, int] = {}
+        """Containers whose cgroup was not found at the last reading: since when, by id."""
+        self._had: frozenset[str] = frozenset()
+        """Ids of containers that had a cgroup, and of those that are ending."""
         self._files: dict[str, bytes] = {}
         self._parsed: NodeReading | None = None
         self._whole: tuple[_Parts, NodeReading] | None = None
@@ -136,7 +139,7 @@ class KubeletSource:
             state_files=() if self._held.silent else now.states(self._held.spoilt),
             gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
             missing=(*now.missing, *_unmeasured(node.no_metrics)),
-            left_out=self._lost_twice(now.gone),
+            left_out=self._lost_twice(now, now_ns),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
         )
@@ -186,12 +189,21 @@ class KubeletSource:
             self._found = (reading, node_claims(reading))
         return self._found[1]
 
-    def _lost_twice(self, gone: Sequence[Lost]) -> tuple[MissingPart, ...]:
-        """Name containers that run by the runtime's word, and whose cgroup is not where it says, at two readings: one
-        that is just ending is listed a moment longer than its cgroup exists.
+    def _lost_twice(self, now: Followed, now_ns: int) -> tuple[MissingPart, ...]:
+        """Name containers that run by the runtime's word, and whose cgroup is not where it says, at two readings.
+
+        One whose cgroup was there has ended: a cgroup with processes cannot be removed. The runtime lists it as running
+        until its shim's report has been handled; what is listed for longer is named all the same.
         """
-        before, self._lost = self._lost, frozenset(one.id for one in gone)
-        return tuple(MissingPart(part=one.name, reason=one.reason) for one in gone if one.id in before)
+        gone = {one.id: one for one in now.gone}
+        before, self._lost = self._lost, {one: self._lost.get(one, now_ns) for one in gone}
+        ending = {one for one in gone.keys() & self._had if now_ns - self._lost[one] < ENDING_NS}
+        self._had = frozenset(now.ids | ending)
+        return tuple(
+            MissingPart(part=one.name, reason=one.reason)
+            for one in now.gone
+            if one.id in before and one.id not in ending
+        )
 
     def _gauges(self, metrics: str | None, problem: str, found: NodeClaims, now_ns: int) -> Gauges:
         """Return the kubelet's gauges beside the state file that was read just before them."""

@@ -43,6 +43,10 @@ class Followed:
     def __init__(self, reading: NodeReading, found: NodeClaims) -> None:
         self.reading, self.found = reading, found
         self.gone = lost(reading, [promise.subject for promise in found.promises])
+        self.ids = frozenset(
+            p.subject.id for p in found.promises if p.subject.runtime is not None and not p.subject.gone
+        )
+        """Ids of the runtime's containers whose cgroup is there."""
         self.running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
         self.held = tuple(_held(promise) for promise in self.running)
         self.beside = tuple(followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +21,7 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
 )
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
+from toolkit.sources.kubelet import follow
 from toolkit.sources.kubelet.follow import EVERY_MAX_S, EVERY_S, TURNS, KubeletSource
 from validators.queries import view
 
@@ -60,6 +62,24 @@ def test_a_container_that_runs_and_has_no_cgroup_is_left_out_and_named(node: Nod
     assert [[part.part for part in reading.left_out] for reading in (once, twice, over)] == [[], ["db/main"], []]
     assert f"/kubepods/podu-db/{DB}" in twice.left_out[0].reason
     assert "db/main" not in cpus(twice)
+
+
+@pytest.mark.parametrize(("for_ns", "named"), [(follow.ENDING_NS - 1, []), (follow.ENDING_NS, ["db/main"])])
+def test_a_container_whose_cgroup_was_there_has_ended(
+    node: Node, monkeypatch: pytest.MonkeyPatch, for_ns: int, named: list[str]
+) -> None:
+    """A cgroup with processes cannot be removed. The runtime may list it for some time, not for ever."""
+    now_ns = [time.monotonic_ns()]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now_ns[0])
+    node.read()
+    shutil.rmtree(node.root / KUBEPODS / "podu-db" / DB)
+    readings = [node.read(), node.read()]
+    now_ns[0] += for_ns
+    readings.append(node.read())
+
+    assert [[part.part for part in reading.left_out] for reading in readings] == [[], [], named]
+    node.ends(DB)
+    assert node.read().left_out == ()
 
 
 @pytest.mark.parametrize("path", ["/k8s.io/{}", "/kubepods/podu-web/vm/{}", ""])

@@ -18,6 +18,7 @@ from toolkit.sources import cri
 from toolkit.sources.cri import container_entry, status_answer
 from toolkit.sources.known_messages import Known, KnownByName
 from toolkit.sources.kubelet.answers import Answers
+from toolkit.sources.kubelet.live_files import process_arguments
 from toolkit.sources.kubelet.memory import SEARCH_S, KubeletProcess, Memory
 from toolkit.sources.kubelet.pod_tree import PodTree
 
@@ -137,23 +138,28 @@ def test_a_status_that_says_something_else_is_made_anew() -> None:
 def test_the_kubelet_is_known_by_its_number_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it says is read each time; one that is gone, or is another program, is looked for at once."""
     known, proc = KubeletProcess(), tmp_path / "proc"
-    assert known.arguments(proc) is None
+
+    def said() -> tuple[str, ...] | None:
+        pid = known.pid(proc)
+        return None if pid is None else process_arguments(proc, pid)
+
+    assert said() is None
     process(tmp_path, 42, "kubelet", "/kubelet.service", ["--a"])
-    assert known.arguments(proc) == ("--a",)
+    assert said() == ("--a",)
     process(tmp_path, 42, "kubelet", "/kubelet.service", ["--b"])
-    assert known.arguments(proc) == ("--b",)
+    assert said() == ("--b",)
     process(tmp_path, 50, "kubelet", "/kubelet.service", ["--c"])
     process(tmp_path, 42, "other", "/kubelet.service", [])
-    assert known.arguments(proc) == ("--c",)
+    assert said() == ("--c",)
     process(tmp_path, 50, "kubelet", "/kubepods/podu-1/x", [])
-    assert known.arguments(proc) is None
+    assert said() is None
     process(tmp_path, 50, "kubelet", "/kubelet.service", ["--c"])
-    assert known.arguments(proc) == ("--c",)
+    assert said() == ("--c",)
 
     process(tmp_path, 42, "kubelet", "/kubelet.service", ["--d"])
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s + SEARCH_S)
-    assert known.arguments(proc) == ("--d",)
+    assert said() == ("--d",)
 
 
 def test_a_description_is_written_when_it_differs() -> None:
