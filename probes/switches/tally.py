@@ -105,6 +105,7 @@ def offenders(offences: Offences, claims: Mapping[int, str], start_ns: int) -> t
             total_ns=offence.ns,
             longest_ns=offence.longest_ns,
             switches=offence.switches,
+            last_at_ns=max(0, offence.last_ns - start_ns),
         )
         for key, offence in offences.items()
         if key.ident in claims

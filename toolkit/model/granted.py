@@ -26,8 +26,8 @@ def granted_at(claim: str, at_ns: int, evidence: Evidence) -> CpuSet:
 def settled(evidence: Evidence) -> Evidence:
     """Return the evidence with that time where it belongs: in a transition, not outside.
 
-    An offender is settled by its first moment: from ``until_ns`` on the CPU was watched as the claim's. A set that lost
-    the CPU again in this window settles nothing. What no named offender accounts for stays as it is.
+    An offender is settled by its first and its last moment; where the last is not known by the first alone, unless the
+    set lost the CPU again in this window. What no named offender accounts for stays as it is.
     """
     if not evidence.granted:
         return evidence
@@ -44,11 +44,20 @@ def settled(evidence: Evidence) -> Evidence:
 
 
 def _settles(one: Offender, evidence: Evidence) -> bool:
-    if one.cpu not in granted_at(one.claim, one.first_at_ns, evidence):
-        return False
-    known_ns = min(g.until_ns for g in evidence.granted if g.claim == one.claim and one.cpu in g.cpus)
-    later = [t for t in evidence.transitions if t.claim == one.claim and t.end_at_ns > known_ns]
-    return not any(t.cpus_after is not None and one.cpu not in t.cpus_after for t in later)
+    grants = [
+        g
+        for g in evidence.granted
+        if g.claim == one.claim and one.cpu in g.cpus and g.since_ns <= one.first_at_ns <= g.until_ns
+    ]
+    if one.last_at_ns is not None:
+        return any(one.last_at_ns <= g.until_ns for g in grants)
+    return bool(grants) and not _loses(one, min(g.until_ns for g in grants), evidence)
+
+
+def _loses(one: Offender, known_ns: int, evidence: Evidence) -> bool:
+    """Return whether the set lost the CPU again: what ran after that may be in the row, too."""
+    later = (t.cpus_after for t in evidence.transitions if t.claim == one.claim and t.end_at_ns > known_ns)
+    return any(cpus is not None and one.cpu not in cpus for cpus in later)
 
 
 def _moved(row: CpuUse, forgiven: list[Offender], evidence: Evidence) -> CpuUse:

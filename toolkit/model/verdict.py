@@ -36,6 +36,7 @@ class Offender:
     """What broke a claim: a thread on a CPU, when first, for how long.
 
     :param first_at_ns: nanoseconds since the observation began.
+    :param last_at_ns: until when it was seen there, of the ledger's rows; ``None``: not known.
     """
 
     claim: str
@@ -46,6 +47,7 @@ class Offender:
     total_ns: int
     longest_ns: int
     switches: int = 1
+    last_at_ns: int | None = None
 
 
 @stage_value

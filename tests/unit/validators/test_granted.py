@@ -100,8 +100,9 @@ def test_what_no_offender_accounts_for_stays() -> None:
     assert verdict("cpuset-containment", replace(found, cpu_use=rows)).outcome is Outcome.FAILED
 
 
-def test_a_set_that_loses_the_cpu_again_forgives_nothing() -> None:
-    """The row may hold what ran after that, too."""
+@pytest.mark.parametrize(("last_ms", "forgiven"), [(None, False), (300, True), (301, False)])
+def test_a_set_that_loses_the_cpu_again_forgives_what_was_over_by_then(last_ms: int | None, forgiven: bool) -> None:
+    """The row may hold what ran after that, too: unless its last moment says that it does not."""
     shrank = Transition(
         claim="web",
         what="cpus",
@@ -112,8 +113,10 @@ def test_a_set_that_loses_the_cpu_again_forgives_nothing() -> None:
         cause="kubelet",
     )
     found = widened(GRANTED, more=(shrank,))
+    last_ns = None if last_ms is None else last_ms * MS
+    found = replace(found, offenders=tuple(replace(one, last_at_ns=last_ns) for one in found.offenders))
 
-    assert settled(found) is found
+    assert (settled(found) is found) is not forgiven
 
 
 def test_an_open_window_of_a_followed_node_counts_nothing_outside() -> None:
