@@ -14,11 +14,16 @@ SLEEPER = """
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 static void end(int s) { (void)s; _exit(0); }
 int main(int c, char **v) {
+	struct timespec rest = { 0, 7000000 };
 	if (c > 1 && !strcmp(v[1], "probe")) return 0;
 	signal(SIGTERM, end);
+	if (c > 1 && !strcmp(v[1], "work"))
+		for (;; nanosleep(&rest, 0))
+			for (clock_t until = clock() + CLOCKS_PER_SEC / 333; clock() < until;) ;
 	for (;;) pause();
 }
 """

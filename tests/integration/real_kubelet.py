@@ -44,12 +44,12 @@ def binary() -> Path:
 
 
 def container(name: str, probe: bool = False, **resources: Mapping[str, str]) -> dict[str, Any]:
-    """Return a container of a pod. :param probe: run an exec probe each second."""
+    """Return a container of a pod; it works for 3 ms and rests for 7. :param probe: run an exec probe each second."""
     told: dict[str, Any] = {
         "name": name,
         "image": IMAGE,
         "imagePullPolicy": "Never",
-        "command": ["/sleeper"],
+        "command": ["/sleeper", "work"],
         "resources": resources,
     }
     if probe:
@@ -174,26 +174,31 @@ class RealKubelet:
 
 @contextlib.contextmanager
 def real_kubelet(node: Node, folder: Path, **settings: object) -> Iterator[RealKubelet]:
-    """Run a kubelet; at the end no pod, cgroup, mount, link or setting of it is left."""
+    """Run a kubelet; at the end no pod, cgroup, mount, link or setting of it is left, whatever went wrong."""
     program = binary()
-    before = {name: (Path("/proc/sys") / name).read_text() for name in SYSCTLS}
-    folders = [path for path in (LINKS, LOGS) if not path.exists()]
-    logs = {path for top in (LINKS, LOGS) if top.is_dir() for path in top.iterdir()}
-    kubelet = RealKubelet(program, node, folder)
-    try:
+    with contextlib.ExitStack() as undo:
+        for path in [path for path in (LINKS, LOGS) if not path.exists()]:
+            undo.callback(shutil.rmtree, path, ignore_errors=True)
+        for top in [path for path in (LINKS, LOGS) if path.is_dir()]:
+            undo.callback(_remove_new, top, frozenset(top.iterdir()))
+        for path in (Path("/proc/sys") / name for name in SYSCTLS):
+            undo.callback(path.write_text, path.read_text())
+        kubelet = RealKubelet(program, node, folder)
+        # A kubelet mounts its root directory on itself, so that what pods mount is shared.
+        umount = ["umount", "--recursive", "--quiet", str(kubelet.folder)]
+        undo.callback(subprocess.run, umount, check=False)
+        undo.callback(remove_cgroups, node.top)
+        undo.callback(node.remove_pods)
+        undo.callback(kubelet.close)
         kubelet.configure(**settings)
         kubelet.start()
         yield kubelet
-    finally:
-        kubelet.close()
-        node.remove_pods()
-        remove_cgroups(node.top)
-        # A kubelet mounts its root directory on itself, so that what pods mount is shared.
-        subprocess.run(["umount", "--recursive", "--quiet", str(kubelet.folder)], check=False)
-        for name, value in before.items():
-            (Path("/proc/sys") / name).write_text(value)
-        for path in [path for top in (LINKS, LOGS) if top.is_dir() for path in top.iterdir() if path not in logs]:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        for path in folders:
-            with contextlib.suppress(OSError):  # Somebody else uses it by now.
-                path.rmdir()
+
+
+def _remove_new(top: Path, before: frozenset[Path]) -> None:
+    """Remove what was not there before."""
+    for path in set(top.iterdir()) - before:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

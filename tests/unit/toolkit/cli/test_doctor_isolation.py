@@ -243,7 +243,7 @@ def test_what_is_not_known_is_no_empty_set(root: Path) -> None:
     assert unnamed.exit_code == 0
     assert "no CPU is known to be exclusive" in unnamed.stdout
     configured = pinproof(*look, "--kubelet-config", root.parent / "kubelet.yaml")
-    assert configured.stdout.startswith("Exclusive CPUs 2-7, shared pool 2-7, reserved 0-1\n(")
+    assert " ".join(configured.stdout.split()).startswith("Exclusive CPUs 2-7, shared pool 2-7, reserved 0-1 (")
 
 
 def test_hostile_text_forges_no_line(root: Path) -> None:
