@@ -97,6 +97,9 @@ def _hidden(root: Path, tid: int) -> Hidden:
 
 
 def _moved(before: Counts, after: Counts, claimed: frozenset[int]) -> dict[int, int]:
-    # A thread that the first edge does not have was born since and counts from 0. It was not left out there as one of a
-    # claim (those are never excused) or as one that the ledger had seen (it would be seen now, too).
-    return {tid: count - before.get(tid, 0) for tid, count in after.items() if tid not in claimed}
+    """Return how often each thread was switched out that was there at both edges.
+
+    Not of those born since: a soak counted them, and in 28 of 1,087 windows a short-lived task that the ledger had
+    seen counted twice, as its number is another's by the time that the notes are asked.
+    """
+    return {tid: count - before[tid] for tid, count in after.items() if tid in before and tid not in claimed}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from probes.node.decoder import CpuReading, OwnEdge, OwnReading, hidden_spots
-from probes.node.untraced import Hidden, Untraced, untraced
+from probes.node.untraced import Hidden, Untraced
 from probes.readings import Readings
 from tests.unit.probes.readings import FRAME, SYSTEM, THREADS
 from toolkit.model.blind_spots import EVERY_WITNESS, Witness
@@ -41,16 +40,6 @@ def test_waits_are_of_claims_that_were_read() -> None:
     reading = replace(THREADS, last={**THREADS.last, "gone": {9: 5}})
 
     assert reading.decode(Readings(FRAME, ())).evidence == WaitEvidence(run_delay_ns={"db": 15 + 4})
-
-
-def test_hidden_threads_are_counted_from_the_first_edge_or_from_their_birth(tmp_path: Path) -> None:
-    """Thread 7 ran 5 to 9 switches between the readings; 8 was born meanwhile; 9 and 10 are threads of claims."""
-    first = ({7: 100, 9: 50}, {7: 102, 9: 50})
-    last = ({7: 107, 8: 6, 9: 90, 10: 4}, {7: 109, 8: 6, 9: 90, 10: 4})
-    found = untraced(first, last, frozenset({9, 10}), tmp_path)
-
-    assert (found.switches, found.skew) == ((5 + 9) // 2 + 6, 2)
-    assert [thread.name for thread in found.threads] == ["(7, gone)", "(8, gone)"]
 
 
 def test_what_we_cost_is_the_difference() -> None:
