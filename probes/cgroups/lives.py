@@ -30,6 +30,21 @@ class Reading:
         return self.stat.usage_ns is not None
 
 
+NOTHING = CpuStat(
+    at_ns=0, usage_ns=None, nr_periods=None, nr_throttled=None, throttled_ns=None, nr_bursts=None, burst_ns=None
+)
+GONE = Reading(stat=NOTHING, ids=(0, 0))
+
+
+def _taken_apart(known: tuple[int, int], found: tuple[int, int]) -> bool:
+    """Whether a part of a cgroup that was there is not: it goes in one v1 hierarchy after the other.
+
+    Its directory in the v2 hierarchy may stay (a kubelet before v1.22 leaves the pods'): that counts since it was made,
+    not since the window opened. Usage that is read there has a negative number (:func:`cgroupfs.counter_ids`).
+    """
+    return (known[0] > 0 and found[0] <= 0) or (known[1] != 0 and found[1] == 0)
+
+
 @dataclass(slots=True)
 class Account:
     """One name's counters through all its lives in the window."""
@@ -50,6 +65,9 @@ class Account:
         """Take a reading; ``made_ns``: when the present cgroup was made, where that is known."""
         if ledger_ns is None and self.ledger_ns is not None:
             return  # made on behalf of a claim below this one: readings of its own come with the ledger's
+        known = self.last or self.ended
+        if known is not None and _taken_apart(known.ids, found.ids):
+            found = GONE
         if self.last is not None and found.there and found.ids == self.last.ids:
             self.last, self.ledger_ns = found, ledger_ns
             return

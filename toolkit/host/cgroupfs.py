@@ -184,13 +184,14 @@ def read_cpu_stat(hierarchy: Hierarchy, cgroup: str) -> CpuStat:
 def counter_ids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, int]:
     """Return the inodes of the directories whose counters :func:`read_cpu_stat` reads: usage, throttling; 0: none.
 
-    A cgroup that was made again under its name has another inode, and counts from nothing.
+    A cgroup that was made again under its name has another inode, and counts from nothing. Where usage is read from the
+    v2 hierarchy although a v1 hierarchy counts it, the number is negative: there the cgroup does not exist, or no more.
     """
     path = relative(cgroup)
     counts = hierarchy.unified if hierarchy.is_v2("cpu") else hierarchy.controller_dir("cpu")
     usage = hierarchy.unified if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
     found = [_inode(mount, path) for mount in (usage, counts)]
-    return found[0] or _inode(hierarchy.unified, path), found[1]
+    return found[0] or -_inode(hierarchy.unified, path), found[1]
 
 
 def _inode(mount: Path | None, path: str) -> int:

@@ -123,6 +123,7 @@ class NodeReading:
     :param pods: pod documents (``kind: Pod`` with status), as the kubelet's ``/pods`` lists them.
     :param allocated_pods: text of ``allocated_pods_state``: resources that the kubelet has allocated to containers.
     :param actuated_pods: text of ``actuated_pods_state``: those that the kubelet has put into force.
+    :param static_of: manifests by UID of static pods that ran when their manifests were there.
     :param log_names: container id to (pod uid, pod namespace, pod name, container name), by the kubelet's log symlinks.
     :param kubelet_version: ``v1.36.2``; empty: not said.
     :param sysfs: lines ``PATH: VALUE``. :param online: the kernel's list of CPUs that are online.
@@ -136,6 +137,7 @@ class NodeReading:
     containers: tuple[RuntimeContainer, ...] | None = None
     pods: tuple[dict[str, object], ...] | None = None
     static_pods: tuple[NamedText, ...] = ()
+    static_of: dict[str, dict[str, object]] = field(default_factory=dict)
     allocated_pods: str | None = None
     actuated_pods: str | None = None
     pod_resources: tuple[PodResourcesContainer, ...] | None = None

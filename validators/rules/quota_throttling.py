@@ -17,6 +17,7 @@ ID = "quota-throttling"
 PERIODS_NEEDED = 20
 """So many that what a pool may hold at both ends of a window (two periods' worth) is a tenth of what it says."""
 ENDS = frozenset({"cgroup-gone", "claim-removed"})
+STARTS = file_history.STARTS
 PERIODS_BY_CHANCE = 2
 """Throttled periods that tasks which start or stop at an edge of the window can cause."""
 
@@ -58,14 +59,18 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 def _short_life(claim: Claim, evidence: Evidence, rows: list[CpuUse]) -> Finding | None:
     """Judge by the ledger alone a cgroup that was gone before its counters were read a second time.
 
-    Whatever the kernel would have counted: less than one period's quota cannot exceed it.
+    Whatever the kernel would have counted: what is within the rate, or within one period's quota, cannot exceed it.
     """
     own = view.level(view.levels_of(claim, evidence), 0)
-    ended = any(t.claim == claim.name and t.what in ENDS for t in evidence.transitions)
-    spent_ns = sum(row.run_ns for row in rows)
-    if own is None or not ended or spent_ns > (claim.quota_us or 0) * bandwidth.NS_PER_US:
+    ends = [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in ENDS]
+    began_ns = max([t.start_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in STARTS] + [0])
+    if own is None or not ends or claim.quota_us is None:
         return None
-    return passed(f"ran {spent_ns / 1e6:.3f} ms in this window until its end, less than one period's quota")
+    spent_ns = sum(row.run_ns for row in rows)
+    periods = max(1, (max(ends) - began_ns) // (claim.period_us * bandwidth.NS_PER_US))
+    if spent_ns > periods * claim.quota_us * bandwidth.NS_PER_US:
+        return None
+    return passed(f"ran {spent_ns / 1e6:.3f} ms in this window until its end, no more than its quota")
 
 
 def _incomplete(case: Case) -> Finding | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
+
 from probes.cgroups.claimed_paths import KEPT_EVENTS, decode
 from probes.cgroups.lives import Account, Lives, Reading
 from toolkit.host.cgroupfs import CpuStat
@@ -80,6 +82,30 @@ def test_v1_counters_that_went_on_are_not_counted_twice() -> None:
     pair = account.pair()
     assert pair is not None
     assert (pair[1].usage_ns, pair[1].nr_periods) == (70, 5)
+
+
+@pytest.mark.parametrize("left", [(-7, 0), (-7, 1), (1, 0)], ids=["v2-stays", "v2-and-cpu-stay", "cpuacct-stays"])
+def test_a_cgroup_that_is_taken_apart_is_gone_with_its_first_part(left: tuple[int, int]) -> None:
+    """What another hierarchy still says of it counts since it was made: 9,999 ns are not of this window."""
+    account = started()
+    account.read(reading(20, 150, periods=7), 50, None)
+    for at_ns in (30, 40):
+        account.read(reading(at_ns, 9_999, left, periods=None), 50, None)
+
+    pair = account.pair()
+    assert pair is not None
+    assert (pair[1].usage_ns, pair[1].nr_periods, pair[1].at_ns, account.lives) == (50, 2, 20, 1)
+
+
+def test_a_cgroup_that_was_in_v2_alone_is_read_there() -> None:
+    """Nothing of it has gone."""
+    lives = Lives()
+    lives.start("/a", reading(0, 100, (-7, 0)), 0)
+    lives.read("/a", reading(20, 150, (-7, 0)), 50)
+
+    pair = lives.accounts["/a"].pair()
+    assert pair is not None
+    assert (pair[1].usage_ns, pair[0].usage_ns) == (150, 100)
 
 
 def test_a_reading_on_behalf_of_another_claim_changes_nothing() -> None:

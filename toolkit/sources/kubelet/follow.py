@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim
@@ -34,6 +35,7 @@ from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.places import SYS, Places
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
+from toolkit.sources.kubelet.static_pods import StaticPods
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0
@@ -85,6 +87,7 @@ class KubeletSource:
         """CPU time of the last reading."""
         self._gauges_due_ns = 0
         self._held = HeldState()
+        self._static = StaticPods()
         self._late: dict[str, _Late] = {}
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run."""
@@ -166,13 +169,15 @@ class KubeletSource:
             self._online = parsed.online
             self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
         state = self._held.cpu(parsed.cpu_state, now_ns, wait_ns)
-        parts = _Parts(parsed=parsed, version=self._version, sysfs=self._sysfs, state=state)
+        static = self._static.of(parsed)
+        parts = _Parts(parsed=parsed, version=self._version, sysfs=self._sysfs, state=state, static=static)
         if self._whole is None or not parts.same(self._whole[0]):
             reading = replace(
                 parsed,
                 kubelet_version=self._version,
                 sysfs=self._sysfs or parsed.sysfs,
                 cpu_state=state,
+                static_of=static,
                 containers=_present(parsed.containers),
             )
             self._whole = parts, reading
@@ -265,11 +270,12 @@ class _Parts:
     version: str
     sysfs: str | None
     state: str | None
+    static: dict[str, dict[str, Any]]
 
     def same(self, other: _Parts) -> bool:
         """Whether both make the same reading; the files' is made anew where anything in them differs."""
         mine, others = (self.version, self.sysfs, self.state), (other.version, other.sysfs, other.state)
-        return self.parsed is other.parsed and mine == others
+        return self.parsed is other.parsed and self.static is other.static and mine == others
 
 
 def _unmeasured(problem: str) -> tuple[MissingPart, ...]:

@@ -67,6 +67,7 @@ class LiveNode:
         self.proc = places.proc or places.below(PROC)
         pid = (live_files.kubelet_pid if memory is None else memory.kubelet.pid)(self.proc)
         arguments = None if pid is None else live_files.process_arguments(self.proc, pid)
+        arguments = arguments if memory is None else memory.kubelet.said(arguments)
         self.version = "" if pid is None else version_of(pid, self.proc)
         if pid is not None and not self.version and not self.metrics:
             self._miss("version", "the running kubelet's version could not be asked for")

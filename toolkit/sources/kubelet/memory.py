@@ -17,11 +17,12 @@ may call itself so. One that ends, or calls itself otherwise, is looked for at o
 
 
 class KubeletProcess:
-    """Which process is the kubelet: its number is kept, and nothing that it says."""
+    """Which process is the kubelet, by its number; what it says is read each time, and holds while none runs."""
 
     def __init__(self) -> None:
         self._pid: int | None = None
         self._searched_s = 0.0
+        self._said: tuple[str, ...] | None = None
 
     def pid(self, proc: Path) -> int | None:
         """Return the process; ``None``: none runs."""
@@ -29,6 +30,14 @@ class KubeletProcess:
         if self._pid is None or now_s - self._searched_s >= SEARCH_S or not is_kubelet(proc, self._pid):
             self._pid, self._searched_s = kubelet_pid(proc), now_s
         return self._pid
+
+    def said(self, arguments: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Return a kubelet's arguments as read now, or those of before where none runs, or it is just ending.
+
+        A restart changes no promise: where its files and sockets are is known meanwhile by what it was told before.
+        """
+        self._said = arguments or self._said
+        return self._said
 
 
 class Memory:

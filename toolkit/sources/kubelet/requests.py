@@ -1,17 +1,13 @@
 """What the pods of a node ask for: from the kubelet's list of pods with what it has allocated to them, which a resize
 that waits is not in; else from the allocations alone, else from the manifests of static pods.
 
-``allocated_pods_state`` holds resources by pod UID and container, and not the containers' roles; a manifest has these,
-and mostly no UID: the runtime's names join them (a static pod is called ``NAME-NODE``), of pods whose UID is the hash
-that the kubelet makes for a manifest without one.
-Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``), ``pkg/kubelet/config`` (``applyDefaults``: names
-and UIDs of static pods).
+``allocated_pods_state`` holds resources by pod UID and container, and not the containers' roles; a manifest has these.
+Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``).
 """
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -20,13 +16,12 @@ from toolkit.errors import InputError
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod
-from toolkit.model.yaml_text import MAX_BYTES, parse_document
-from toolkit.sources.kubelet.allocated import actuated, allocated_names, allocations
+from toolkit.sources.kubelet.allocated import actuated, allocations
 from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.sources.kubelet.static_pods import manifests
 from toolkit.sources.kubelet.subjects import pod_documents
 
 _LISTS = ("initContainers", "containers")
-_HASH = re.compile(r"[0-9a-f]{32}")
 _STATUSES = ("initContainerStatuses", "containerStatuses")
 
 
@@ -48,7 +43,7 @@ def requested(reading: NodeReading, *, budgets: bool = True) -> Requested:
     :param budgets: feature gate ``PodLevelResources``. A kubelet without it does not look at a pod's own resources.
     """
     allocated, now = allocations(reading), actuated(reading)
-    listed, named = pod_documents(reading), _manifests(reading, allocated_names(reading))
+    listed, named = pod_documents(reading), {**reading.static_of, **manifests(reading)}
     pods, in_force, partial = {}, {}, set()
     for uid in listed.keys() | named.keys() | allocated.keys():
         own, waiting = allocated.get(uid), _in_force(listed[uid]) if uid in listed else None
@@ -135,56 +130,3 @@ def _with(manifest: dict[str, Any], entry: dict[str, Any] | None) -> dict[str, A
         if key in spec
     }
     return {**manifest, "spec": _budget({**spec, **lists}, entry)}
-
-
-def _manifests(reading: NodeReading, allocated: dict[str, frozenset[str]]) -> dict[str, dict[str, Any]]:
-    """Return the manifests of static pods by the UIDs of the pods that were made of them.
-
-    :param allocated: names of containers by UID, where the kubelet says them.
-    """
-    documents: dict[tuple[str, str], dict[str, Any]] = {}
-    for file in reading.static_pods:
-        try:
-            document = _parsed(file.text, file.name) if len(file.text) <= MAX_BYTES else {}
-        except InputError:
-            continue
-        metadata = mapping(document.get("metadata"))
-        documents[text(metadata.get("namespace")) or "default", text(metadata.get("name"))] = document
-    names: dict[str, set[str]] = {}
-    pods = {}
-    for entry in reading.containers or ():
-        pods[entry.pod_uid] = entry.pod_namespace or "default", entry.pod_name
-        names.setdefault(entry.pod_uid, set()).update({entry.name} - {""})
-    found = {}
-    for uid, (namespace, name) in pods.items():
-        fitting = [
-            document
-            for (space, stem), document in documents.items()
-            if space == namespace
-            and stem
-            and name.startswith(f"{stem}-")
-            and _is_made_of(uid, document)
-            and allocated.get(uid, names[uid]) <= _names(document)
-        ]
-        if len(fitting) == 1:
-            metadata = {**mapping(fitting[0].get("metadata")), "uid": uid}
-            found[uid] = {**fitting[0], "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-    return found
-
-
-@lru_cache(256)
-def _parsed(manifest: str, where: str) -> dict[str, Any]:
-    """Return a manifest, which nobody may change."""
-    return mapping(parse_document(manifest, where))
-
-
-def _is_made_of(uid: str, manifest: dict[str, Any]) -> bool:
-    """Whether a static pod of this manifest may go by a UID; a pod of the API server has a UUID, whatever its name."""
-    given = text(mapping(manifest.get("metadata")).get("uid"))
-    return uid == given if given else _HASH.fullmatch(uid) is not None
-
-
-def _names(document: dict[str, Any]) -> set[str]:
-    spec = mapping(document.get("spec"))
-    lists = (*_LISTS, "ephemeralContainers")
-    return {text(one.get("name")) for key in lists for one in map(mapping, items(spec.get(key)))}

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.seeds import SEED
 from tests.unit.toolkit.sources.made_node import process, write
+from toolkit.model.node_reading import NamedText, NodeReading, RuntimeContainer
 from toolkit.sources import cri
 from toolkit.sources.cri import container_entry, status_answer
 from toolkit.sources.known_messages import Known, KnownByName
@@ -21,6 +23,8 @@ from toolkit.sources.kubelet.answers import Answers
 from toolkit.sources.kubelet.live_files import process_arguments
 from toolkit.sources.kubelet.memory import SEARCH_S, KubeletProcess, Memory
 from toolkit.sources.kubelet.pod_tree import PodTree
+from toolkit.sources.kubelet.requests import requested
+from toolkit.sources.kubelet.static_pods import StaticPods
 
 STEPS = 300
 
@@ -160,6 +164,31 @@ def test_the_kubelet_is_known_by_its_number_alone(tmp_path: Path, monkeypatch: p
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s + SEARCH_S)
     assert said() == ("--d",)
+
+
+def test_what_a_kubelet_was_told_holds_while_none_runs() -> None:
+    """A restart changes no promise; one that ends has no words any more."""
+    known = KubeletProcess()
+    assert known.said(None) is None
+    assert known.said(("--a",)) == ("--a",)
+    assert known.said(None) == known.said(()) == ("--a",)
+    assert known.said(("--b",)) == ("--b",)
+
+
+def test_a_manifest_that_is_taken_away_is_known_as_long_as_its_pod_is_listed() -> None:
+    """Its pod ends some time later, and its promise does not change until then."""
+    uid, known = "ab" * 16, StaticPods()
+    text = "metadata: {name: web}\nspec: {containers: [{name: app}]}"
+    pod = RuntimeContainer(id="1", name="app", pod_uid=uid, pod_name="web-node", state="running")
+    there = NodeReading(static_pods=(NamedText(name="web.yaml", text=text),), containers=(pod,))
+    first = known.of(there)
+    later = known.of(replace(there, static_pods=()))
+    unasked = known.of(replace(there, static_pods=(), containers=None))
+
+    assert list(first) == [uid]
+    assert first is later is unasked
+    assert requested(replace(there, static_pods=(), static_of=later)).pods == requested(there).pods
+    assert known.of(replace(there, static_pods=(), containers=())) == {}
 
 
 def test_a_description_is_written_when_it_differs() -> None:
