@@ -7,6 +7,7 @@ can call itself so. Source: docs/facts.md, "Normal on a healthy node".
 
 from __future__ import annotations
 
+from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
@@ -27,7 +28,10 @@ class Starts:
 
     def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
         self._claims, self._evidence = claims, evidence
-        self._known = ClaimSet(claims=(*claims.claims, *evidence.later))
+        # Each life of a container has a cgroup of its own; that of one which came and went is no claim's at the end.
+        lives = {one.claim.cgroup: one.claim for claim in claims.claims for one in versions(claims, claim)}
+        self._lives = ClaimSet(claims=tuple(lives.values()))
+        self._known = ClaimSet(claims=(*self._lives.claims, *evidence.later))
         self._spent_ns: dict[tuple[str, int], int] = {}
         """By container and CPU: time of all foreign pods' tasks together; one start has that much."""
         if evidence.following is not None:
@@ -56,7 +60,7 @@ class Starts:
         spent_ns = self._spent_ns.get((self._container(intruder.cgroup), intruder.cpu))
         if spent_ns is None or spent_ns > INIT_NS:
             return "", ""
-        claim = view.claim_of_cgroup(self._claims, intruder.cgroup)
+        claim = view.claim_of_cgroup(self._lives, intruder.cgroup)
         if claim is not None and claim.kind.carries_tasks:
             return claim.name if self._begins(claim.name, intruder.first_at_ns) else "", ""
         if later is not None:

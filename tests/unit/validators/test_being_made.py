@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, claim_db, claim_set, cpus, evidence, intruder, use
 from tests.unit.validators.machine_builder import with_topology
+from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Alignment, Claim
 from toolkit.model.evidence import Intruder, OwnerClass, Transition
 from toolkit.model.evidence.following import Following, Making
@@ -45,6 +46,18 @@ def init(at_s: float = 1, ms: float = 20, cgroup: str = "/kubepods/podn/c", **ch
 def test_a_container_that_is_being_made_breaks_nothing() -> None:
     """Its runtime sits in the new cgroup unpinned; soon after the container is there. Under any name of its threads."""
     assert starting(init(1), init(1.1, tid=78, comm="exe"), transitions=(began(3),)) == ("passed",) * 3
+
+
+def test_a_life_that_came_and_went_was_being_made_too() -> None:
+    """The claim's cgroup is another one by the end of the window."""
+    first = replace(NEW, cgroup="/kubepods/podn/first")
+    changes = (ClaimChange(at_ns=3 * SECOND, claim=first), ClaimChange(at_ns=6 * SECOND, claim=NEW))
+    row = init(1, cgroup=first.cgroup, comm="guest")
+    found = evidence(cpu_use=(use("db", 2),), intruders=(row,), transitions=(began(3), began(6)), **FOLLOWED)
+
+    for known, outcome in ((changes, Outcome.PASSED), (changes[1:], Outcome.FAILED)):
+        claims = in_force(claim_set(claim_db()), known)
+        assert exclusive_cpus.RULE.check(claims, found)[0].outcome is outcome
 
 
 def test_a_name_alone_excuses_nobody() -> None:
