@@ -7,6 +7,7 @@ so. All else is asked for at each reading: what is spared is the work on message
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import is_
@@ -44,6 +45,8 @@ class Answers:
         self._listed: dict[str, Answer] = {}
         """The list's entries of this reading."""
         self._settled: frozenset[str] = frozenset()
+        self.asked_ns: dict[str, int] = {}
+        """When a status that is known was asked for (CLOCK_MONOTONIC), by container id: its word is of then."""
         self._documents: dict[str, _Written] = {}
 
     def need_not_ask(self, containers: Iterable[str]) -> None:
@@ -59,6 +62,7 @@ class Answers:
         self._listed = {text(entry.get("id")): entry for entry in containers}
         self._entries = {key: entry for key, entry in self._entries.items() if key in self._listed}
         self._statuses.keep(self._listed)
+        self.asked_ns = {key: at_ns for key, at_ns in self.asked_ns.items() if key in self._listed}
         return {
             "containers": {"containers": containers} if containers else {},
             "sandboxes": {"items": sandboxes} if sandboxes else {},
@@ -70,9 +74,11 @@ class Answers:
         # Another entry (a state, an attempt) is another moment of its life: what was said of it before may be over.
         if container in self._settled and container in self._statuses and self._entries.get(container) is entry:
             return self._statuses[container]
+        at_ns = time.monotonic_ns()
         message = cri.status_message(container)
         if message is None:
             return None
+        self.asked_ns[container] = at_ns
         self._entries[container] = entry
         return self._statuses.of(container, message)
 

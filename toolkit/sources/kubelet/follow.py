@@ -138,7 +138,7 @@ class KubeletSource:
             giving_back=giving_back,
             making=now.making,
             give_back_s=found.settings.reconcile_s + SLACK_S,
-            layers=now.layers(time.monotonic_ns(), silent=self._held.silent),
+            layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=self._held.silent),
             state_files=() if self._held.silent else now.states(self._held.spoilt),
             gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
             missing=(*now.missing, *_unmeasured(node.no_metrics)),

@@ -6,7 +6,7 @@ What depends on the moment, or on what was read before, is not here: :mod:`toolk
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim, Isolation
@@ -58,10 +58,21 @@ class Followed:
         self._views = tuple(views(self.running, reading))
         self._states: tuple[CpuStateFile | None, tuple[StateReading, ...]] | None = None
 
-    def layers(self, at_ns: int, *, silent: bool) -> tuple[LayerView, ...]:
-        """Return what each layer says, read now. :param silent: the state file is not there."""
+    def layers(self, at_ns: int, asked_ns: Mapping[str, int], *, silent: bool) -> tuple[LayerView, ...]:
+        """Return what each layer says.
+
+        :param at_ns: when the reading began. :param asked_ns: when each container's status was asked for, by id.
+        :param silent: the state file is not there.
+        """
+        asked = {p.claim.name: asked_ns.get(p.subject.id, at_ns) for p in self.running if p.claim is not None}
         return tuple(
-            LayerView(claim=view.claim, layer=view.layer, at_ns=at_ns, cpus=view.cpus, mems=view.mems)
+            LayerView(
+                claim=view.claim,
+                layer=view.layer,
+                at_ns=asked[view.claim] if view.layer is Layer.RUNTIME else at_ns,
+                cpus=view.cpus,
+                mems=view.mems,
+            )
             for view in self._views
             if not (silent and view.layer is Layer.CHECKPOINT)
         )

@@ -166,6 +166,21 @@ def test_a_status_that_is_not_asked_for_is_that_of_before(node: Node) -> None:
         assert {view.claim for view in reading.layers if view.layer is Layer.RUNTIME} == {"db/main", "web/app"}
 
 
+def test_a_layers_word_is_of_the_time_when_it_was_read(node: Node) -> None:
+    """A status that is not asked for again is of before: beside a cgroup that changed since it shows no drift."""
+    first, began_ns = node.read(), time.monotonic_ns()
+    later = node.read()
+    times = {
+        (number, view.layer, view.claim): view.at_ns - began_ns
+        for number, reading in enumerate((first, later))
+        for view in reading.layers
+    }
+    spared = ({"db/main", "web/app"} - {{DB: "db/main", WEB: "web/app"}[one] for one in node.asked}).pop()
+
+    assert times[1, Layer.RUNTIME, spared] == times[0, Layer.RUNTIME, spared] < 0
+    assert times[1, Layer.CHECKPOINT, spared] > 0
+
+
 def test_what_was_said_holds_while_the_state_file_is_silent(node: Node) -> None:
     """The kubelet restarts: same claims, no word of the checkpoint to compare with."""
     before = node.read()

@@ -188,7 +188,7 @@ def said(source: KubeletSource) -> NodeReading:
     whole, kept = source._whole[1], source._followed
     again = Followed(whole, node_claims(whole))
     assert (kept.found, kept.held, kept.gone, kept.making) == (again.found, again.held, again.gone, again.making)
-    assert kept.layers(1, silent=False) == again.layers(1, silent=False)
+    assert kept.layers(1, {}, silent=False) == again.layers(1, {}, silent=False)
     return replace(source._parsed, read_at_s={})
 
 
