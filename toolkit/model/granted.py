@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.verdict import Offender
@@ -27,20 +28,34 @@ def settled(evidence: Evidence) -> Evidence:
     """Return the evidence with that time where it belongs: in a transition, not outside.
 
     An offender is settled by its first and its last moment; where the last is not known by the first alone, unless the
-    set lost the CPU again in this window. What no named offender accounts for stays as it is.
+    set lost the CPU again in this window. What no named offender accounts for stays as it is. One that came after the
+    node was read last, as on a machine whose watch gets no CPU, is neither: a blind spot.
     """
-    if not evidence.granted:
+    following = evidence.following
+    if following is None or not evidence.offenders:
         return evidence
-    kept, forgiven = list[Offender](), list[Offender]()
-    for one in evidence.offenders:
-        (forgiven if _settles(one, evidence) else kept).append(one)
+    doubted = [one for one in evidence.offenders if is_unknown(one.first_at_ns, evidence)]
+    forgiven = [one for one in evidence.offenders if one in doubted or _settles(one, evidence)]
     if not forgiven:
         return evidence
+    kept = [one for one in evidence.offenders if one not in forgiven]
     rows = tuple(
         _moved(row, [one for one in forgiven if (one.claim, one.cpu) == (row.claim, row.cpu)], evidence)
         for row in evidence.cpu_use
     )
-    return replace(evidence, cpu_use=rows, offenders=tuple(kept))
+    coverage = evidence.coverage
+    if doubted:
+        names = ", ".join(sorted({one.claim for one in doubted}))
+        text = f"{names} ran outside after the node was read last: what was promised by then is not known"
+        spot = BlindSpot(text=text, witnesses=(Witness.SWITCHES,), start_at_ns=following.known_until_ns)
+        coverage = replace(coverage, blindness=(*coverage.blindness, spot), blind_spots=(*coverage.blind_spots, text))
+    return replace(evidence, cpu_use=rows, offenders=tuple(kept), coverage=coverage)
+
+
+def is_unknown(at_ns: int, evidence: Evidence) -> bool:
+    """Return whether what was promised at this moment is not known: the node was read last before it."""
+    until_ns = None if evidence.following is None else evidence.following.known_until_ns
+    return until_ns is not None and at_ns >= until_ns
 
 
 def _settles(one: Offender, evidence: Evidence) -> bool:

@@ -96,7 +96,7 @@ class Follower:
         """Return what the source said during a window. May be called by any thread."""
         word = self._said.word(frame.start_ns, frame.end_ns - frame.start_ns)
         assert word.following is not None
-        reading, _ = self._reader.latest()
+        reading, latest_ns = self._reader.latest()
         with self._lock:
             last_ns, known = self._applied_ns, self._cgroups
         later = self._named(reading) if reading is not None and reading.complete else {}
@@ -104,9 +104,10 @@ class Follower:
         given = ((name, _more(self._present.get(name), claim)) for name, claim in later.items())
         since_ns, end_ns = last_ns - frame.start_ns, frame.end_ns - frame.start_ns
         late = (Granted(claim=name, cpus=cpus, since_ns=since_ns, until_ns=end_ns) for name, cpus in given if cpus)
+        until_ns = latest_ns if reading is not None and reading.complete else last_ns
         return replace(
             word,
-            following=replace(word.following, last_reading_ns=last_ns - frame.start_ns),
+            following=replace(word.following, last_reading_ns=since_ns, known_until_ns=until_ns - frame.start_ns),
             later=tuple(claim for claim in later.values() if claim.cgroup not in known),
             granted=(*word.granted, *late),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
-from toolkit.model.granted import granted_at
+from toolkit.model.granted import granted_at, is_unknown
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count, cpus_text
 from validators.queries import hotplug, view
@@ -51,6 +51,12 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
         lent_ns = hotplug.all_offline_ns(claim.cpus, evidence)
         if lent_ns is not None and all(mask.first_at_ns >= lent_ns for mask, _ in wide):
             return verdict(Outcome.UNDECIDED, f"all its CPUs {claim.cpus} went offline: the kernel lends the parent's")
+        if all(is_unknown(mask.first_at_ns, evidence) for mask, _ in wide):
+            where = CpuSet.union(mask.cpus_allowed for mask, _ in wide)
+            return verdict(
+                Outcome.UNDECIDED,
+                f"threads may run on {where} since the node was read last: what was promised by then is not known",
+            )
         worst, promised = min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid, pair[0].cpus_allowed.mask))
         wide_count = len({(mask.pid, mask.tid) for mask, _ in wide})
         return verdict(

@@ -128,3 +128,14 @@ def test_an_open_window_of_a_followed_node_counts_nothing_outside() -> None:
 
     assert counters.sums["out_of_set", ("web", "2")] == 0
     assert closed.sums["out_of_set", ("web", "2")] == 5 * MS
+
+
+@pytest.mark.parametrize(("known_ms", "outcome"), [(201, Outcome.FAILED), (200, Outcome.UNDECIDED)])
+@pytest.mark.parametrize("rule", ["cpuset-containment", "affinity-mask"])
+def test_what_came_after_the_last_reading_is_in_doubt(rule: str, known_ms: int, outcome: Outcome) -> None:
+    """Nobody knows what was promised by then; where a reading came after it, it is known."""
+    found = widened()
+    assert found.following is not None
+    late = replace(found, following=replace(found.following, known_until_ns=known_ms * MS))
+
+    assert verdict(rule, late).outcome is outcome

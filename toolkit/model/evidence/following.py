@@ -92,6 +92,8 @@ class Following:
     :param missing: what could not be read at the last reading and when it was asked in vain, a line each.
     :param last_reading_ns: when the last reading began whose word the window's claims have; since the window opened.
         ``None``: not written down (evidence of older versions); no longer before the end than ``gap_ns``.
+    :param known_until_ns: when the latest reading began, also one that came after the window. What was promised later
+        than that is not known.
     """
 
     source: str
@@ -101,6 +103,7 @@ class Following:
     slack_ns: int = 0
     missing: tuple[str, ...] = ()
     last_reading_ns: int | None = None
+    known_until_ns: int | None = None
 
 
 @stage_value
