@@ -10,6 +10,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+PREBUILT = Path(__file__).with_name("sleeper")
+"""The program, where it need not be compiled: guests of the lab have no compiler."""
 SLEEPER = """
 #include <signal.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@ SLEEPER = """
 #include <unistd.h>
 static void end(int s) { (void)s; _exit(0); }
 int main(int c, char **v) {
-	struct timespec rest = { 0, 7000000 };
+	struct timespec rest = { 0, 1000000 * (c > 2 ? atoi(v[2]) : 7) };
 	if (c > 1 && !strcmp(v[1], "probe")) return 0;
 	signal(SIGTERM, end);
 	if (c > 1 && !strcmp(v[1], "work"))
@@ -30,11 +32,17 @@ int main(int c, char **v) {
 
 
 def archive(name: str, folder: Path) -> bytes:
-    """Compile the program in this folder and return the image's archive."""
+    """Return the image's archive; the program is compiled in this folder."""
+    binary = PREBUILT if PREBUILT.exists() else compiled(folder)
+    return _image(name, binary.read_bytes())
+
+
+def compiled(folder: Path) -> Path:
+    """Compile the program in this folder."""
     source, binary = folder / "sleeper.c", folder / "sleeper"
     source.write_text(SLEEPER)
     subprocess.run(["cc", "-O1", "-static", "-o", str(binary), str(source)], check=True)
-    return _image(name, binary.read_bytes())
+    return binary
 
 
 def _image(name: str, binary: bytes) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.containerd_node import Node, cgroups_of
+from tests.pace import PACE
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.errors import InputError
@@ -21,6 +22,7 @@ from toolkit.model.cpuset import CpuSet
 
 STARTED = "following"
 PERIOD_S = 2
+DEADLINE_S = 60.0 * PACE
 
 
 @dataclass
@@ -123,17 +125,17 @@ class Watch:
         """Return its standard error so far."""
         return (self.folder / "err").read_text()
 
-    def wait_for(self, text: str, deadline_s: float = 60.0) -> None:
+    def wait_for(self, text: str, deadline_s: float = DEADLINE_S) -> None:
         """Wait until it has said this."""
         self.wait_until(lambda: text in self.said(), text, deadline_s)
 
-    def wait_until(self, condition: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
         """Wait for a condition."""
         end = time.monotonic() + deadline_s
         while not condition():
             assert self.process.poll() is None, f"it ended before: {what}\n{self.said()[-3000:]}"
             assert time.monotonic() < end, f"not in time: {what}\n{self.said()[-3000:]}"
-            time.sleep(0.05)
+            time.sleep(0.05 * PACE)
 
     def windows(self) -> list[Path]:
         """Return the directories of windows that have ended."""
@@ -179,4 +181,4 @@ def watching(kubelet: Kubelet, folder: Path, window_s: float, *options: str) -> 
             yield watch
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(DEADLINE_S)

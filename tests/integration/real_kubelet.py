@@ -22,14 +22,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.containerd_node import IMAGE, Node, cgroups_of, remove_cgroups
+from tests.integration.containerd_node import IMAGE, SYSTEMD, Node, cgroups_of, remove_cgroups
+from tests.pace import PACE
 from tests.programs import PROJECT
 
-PERIOD_S = 2
+PERIOD_S = round(2 * PACE)
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
 LINKS = Path("/var/log/containers")
 LOGS = Path("/var/log/pods")
-DEADLINE_S = 120.0
+DEADLINE_S = 120.0 * PACE
 
 
 def binary() -> Path:
@@ -44,16 +45,18 @@ def binary() -> Path:
 
 
 def container(name: str, probe: bool = False, **resources: Mapping[str, str]) -> dict[str, Any]:
-    """Return a container of a pod; it works for 3 ms and rests for 7. :param probe: run an exec probe each second."""
+    """Return a container of a pod; it works for 3 ms, rests for 7 or longer. :param probe: an exec probe a second."""
     told: dict[str, Any] = {
         "name": name,
         "image": IMAGE,
         "imagePullPolicy": "Never",
-        "command": ["/sleeper", "work"],
+        "command": ["/sleeper", "work", str(round(7 * PACE))],
         "resources": resources,
     }
     if probe:
-        told["readinessProbe"] = {"exec": {"command": ["/sleeper", "probe"]}, "periodSeconds": 1}
+        seconds = max(1, round(PACE))
+        asked = {"exec": {"command": ["/sleeper", "probe"]}, "periodSeconds": seconds, "timeoutSeconds": seconds}
+        told["readinessProbe"] = asked
     return told
 
 
@@ -68,7 +71,8 @@ class RealKubelet:
         for path in (self.folder, self._pods):
             path.mkdir(parents=True)
         root = Path("/sys/fs/cgroup")
-        for hierarchy in [root] if (root / "cgroup.controllers").exists() else root.iterdir():
+        hierarchies = [root] if (root / "cgroup.controllers").exists() else root.iterdir()
+        for hierarchy in () if SYSTEMD else hierarchies:
             (hierarchy / node.top.strip("/")).mkdir(exist_ok=True)
         self._log = (folder / "log").open("wb")
         self._process: subprocess.Popen[bytes] | None = None
@@ -81,8 +85,8 @@ class RealKubelet:
             "staticPodPath": str(self._pods),
             "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
             "authorization": {"mode": "AlwaysAllow"},
-            "cgroupDriver": "cgroupfs",
-            "cgroupRoot": self.node.top,
+            "cgroupDriver": "systemd" if SYSTEMD else "cgroupfs",
+            "cgroupRoot": "/" if SYSTEMD else self.node.top,
             "failSwapOn": False,
             "makeIPTablesUtilChains": False,
             "address": "127.0.0.1",
@@ -131,7 +135,7 @@ class RealKubelet:
             "spec": {
                 "hostNetwork": True,
                 "automountServiceAccountToken": False,
-                "terminationGracePeriodSeconds": 1,
+                "terminationGracePeriodSeconds": max(1, round(PACE)),
                 "containers": list(containers),
             },
         }
@@ -157,7 +161,8 @@ class RealKubelet:
 
     def cpuset(self, container_id: str) -> Path:
         """Return the file with the CPUs of a container's cgroup."""
-        files = [path / "cpuset.cpus" for path in cgroups_of(self.node.top) if path.name == container_id]
+        names = (container_id, f"cri-containerd-{container_id}.scope")
+        files = [path / "cpuset.cpus" for path in cgroups_of(self.node.top) if path.name in names]
         (file,) = [path for path in files if path.exists()]
         return file
 
@@ -169,7 +174,7 @@ class RealKubelet:
             if ended or time.monotonic() > end:
                 log = (self.base / "log").read_text(errors="replace")
                 raise AssertionError(f"{'the kubelet ended' if ended else 'not in time'}: {what}\n{log[-4000:]}")
-            time.sleep(0.1)
+            time.sleep(0.1 * PACE)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """A real kubelet with pods at work: its promises are read as it makes them, no healthy window alarms, drift is named.
 
 The kubelet is not part of the machine's packages: ``make kubelet`` builds one, ``PINPROOF_KUBELET`` names another.
+Guests of the lab run these tests, too, with several NUMA nodes and cgroup v2 (``tests/lab/test_lab_real_kubelet.py``).
 """
 
 from __future__ import annotations
@@ -19,21 +20,27 @@ import pytest
 from tests.integration.containerd_node import containerd, need_containerd
 from tests.integration.live_node import Watch, watching
 from tests.integration.real_kubelet import RealKubelet, binary, container, real_kubelet
+from tests.pace import PACE
 from toolkit.model.cpuset import CpuSet
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-WINDOW_S = 4.0
-OWN = {"cpu": "1", "memory": "64Mi"}
+WINDOW_S = 4.0 * PACE
+ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
+NODES = [CpuSet.parse(path.read_text().strip()) for path in Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")]
+OWN_CPUS = 2 if len(ONLINE) >= 4 else 1
+OWN = {"cpu": str(OWN_CPUS), "memory": "64Mi"}
 
 
 @pytest.fixture(scope="module")
 def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
     binary()
     need_containerd()
-    if not {0, 1} <= set(CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())):
+    if not {0, 1} <= set(ONLINE):
         pytest.skip("CPUs 0 and 1 are not online")
     folder = tmp_path_factory.mktemp("k")
-    with containerd(folder / "n") as node, real_kubelet(node, folder / "kubelet") as kubelet:
+    # Where there is one node, too: it is the policy under which the kubelet promises something about nodes.
+    one_node = {"topologyManagerPolicy": "single-numa-node"}
+    with containerd(folder / "n") as node, real_kubelet(node, folder / "kubelet", **one_node) as kubelet:
         kubelet.add("web", container("app", True, requests={"cpu": "200m"}, limits={"cpu": "500m", "memory": "64Mi"}))
         kubelet.add("batch", container("job"))
         yield kubelet
@@ -41,7 +48,7 @@ def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
 
 def _pinproof(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "toolkit", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120 * PACE)
 
 
 def _claims(*words: str) -> dict[str, dict[str, Any]]:
@@ -62,6 +69,10 @@ def test_claims_are_what_the_kubelet_promises(kubelet: RealKubelet, tmp_path: Pa
     """
     kubelet.add("db", container("main", limits=OWN))
     try:
+        own, pool = _assigned(kubelet)
+        # The kubelet takes CPUs from the pool's containers later, at a reconcile: not between two readings.
+        shared = [kubelet.cpuset(kubelet.running(pod)[name]) for pod, name in (("web", "app"), ("batch", "job"))]
+        kubelet.wait_until(lambda: {CpuSet.parse(file.read_text().strip()) for file in shared} == {pool}, "the pool")
         claims = _claims("--kubelet")
         bundle = tmp_path / "node.tar.gz"
         assert _pinproof("capture", str(bundle)).returncode == 0
@@ -70,24 +81,43 @@ def test_claims_are_what_the_kubelet_promises(kubelet: RealKubelet, tmp_path: Pa
     finally:
         kubelet.remove("db")
     db, web, batch = _of(claims, "db", "main"), _of(claims, "web", "app"), _of(claims, "batch", "job")
-    assert (db["cpus"], db["isolation"], db["quota_us"], db["shares"]) == ("1", "container", _own_quota_us(), 1024)
-    assert (web["cpus"], web["isolation"], web["quota_us"], web["shares"]) == ("0", "host", 50000, 204)
-    assert (batch["cpus"], batch["isolation"], batch["quota_us"], batch["shares"]) == ("0", "host", -1, 2)
-    assert captured == claims
+    said = (str(own), "container", _own_quota_us(), 1024 * OWN_CPUS)
+    assert (db["cpus"], db["isolation"], db["quota_us"], db["shares"]) == said
+    assert "numa" in db["alignments"]
+    assert (web["cpus"], web["isolation"], web["quota_us"], web["shares"]) == (str(pool), "host", 50000, 204)
+    assert (batch["cpus"], batch["isolation"], batch["quota_us"], batch["shares"]) == (str(pool), "host", -1, 2)
+    assert _without_threads(captured) == _without_threads(claims)
     assert refused.returncode == 4
     assert "kubelet" in refused.stderr
 
 
+def _without_threads(claims: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Leave out what changes between two readings: a probe's process is there for a moment each second."""
+    passing = ("live_threads", "thread_masks")
+    return {name: {k: v for k, v in claim.items() if k not in passing} for name, claim in claims.items()}
+
+
+def _assigned(kubelet: RealKubelet) -> tuple[CpuSet, CpuSet]:
+    """Return db's CPUs and the pool by the kubelet's own state file; they are what was asked for, on one node."""
+    state = kubelet.state()
+    ((cpus,),) = [list(containers.values()) for containers in state["entries"].values()]
+    own, pool = CpuSet.parse(cpus), CpuSet.parse(state["defaultCpuSet"])
+    assert len(own) == OWN_CPUS
+    assert own == ONLINE - pool
+    assert any(not own - node for node in NODES), f"{own} is on more than one node"
+    return own, pool
+
+
 def _own_quota_us() -> int:
-    """Return what a container with one CPU of its own has: none since v1.33 (DisableCPUQuotaWithExclusiveCPUs)."""
+    """Return what a container with CPUs of its own has: none since v1.33 (DisableCPUQuotaWithExclusiveCPUs)."""
     said = subprocess.run([binary(), "--version"], capture_output=True, text=True, check=True).stdout
     match = re.fullmatch(r"Kubernetes v(\d+)\.(\d+)\..*\n", said)
     assert match is not None, said
-    return -1 if (int(match[1]), int(match[2])) >= (1, 33) else 100_000
+    return -1 if (int(match[1]), int(match[2])) >= (1, 33) else 100_000 * OWN_CPUS
 
 
-def _named(watch: Watch, subject: str) -> bool:
-    return any(row[2].endswith(subject) for row in watch.failed("layers-agree"))
+def _named(watch: Watch, subject: str, after: int) -> bool:
+    return any(row[0] > after and row[2].endswith(subject) for row in watch.failed("layers-agree"))
 
 
 def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubelet, tmp_path: Path) -> None:
@@ -105,14 +135,14 @@ def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubele
         watch.pass_windows(2)
         kubelet.add("late", container("main", limits=OWN))
         watch.pass_windows(2)
-        assert watch.failed() == []
         healthy = len(watch.windows())
         file = kubelet.cpuset(kubelet.running("web")["app"])
         right = file.read_text()
-        file.write_text("0-1")
-        watch.wait_until(partial(_named, watch, "/app"), "the drift is reported")
+        file.write_text(str(ONLINE))
+        watch.wait_until(partial(_named, watch, "/app", healthy), "the drift is reported")
         file.write_text(right)
-    assert all(window > healthy for window, *_ in watch.failed())
+    assert [row for row in watch.failed() if row[0] <= healthy] == []
     undecided = {row["window"] for row in watch.verdicts() if row["outcome"] == "undecided"}
     why = sorted({f"{row['rule']}: {row['reason']}" for row in watch.verdicts() if row["outcome"] == "undecided"})
-    assert len(undecided) <= 1, why
+    # An emulated machine lets the watch itself wait for seconds: that says nothing about the watch.
+    assert len(undecided) <= 1 or PACE > 1, why

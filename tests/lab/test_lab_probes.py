@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -19,7 +20,9 @@ from tests.lab.harness.snapshot import GuestKind
 
 EVERY_KERNEL = guests(*(GuestKind(kernel=kernel) for kernel in KERNELS))
 RUN_TESTS = """
+import os
 import pytest
+os.environ.update(ARGS["env"])
 raise SystemExit(pytest.main([*ARGS["words"], "-q", "-p", "no:cacheprovider", "--junitxml=/tmp/tests.xml"]))
 """
 
@@ -33,10 +36,12 @@ class Ran:
     said: str
 
 
-def run_tests(guest: Guest, *words: str, timeout_s: float = 600) -> tuple[Ran, ...]:
+def run_tests(
+    guest: Guest, *words: str, timeout_s: float = 600, env: Mapping[str, str] | None = None
+) -> tuple[Ran, ...]:
     """Run tests of the project inside the guest and return each one's fate; at least one has to have run."""
     guest.run(["rm", "-f", "/tmp/tests.xml"]).check()
-    done = guest.python(RUN_TESTS, {"words": list(words)}, cwd=PROJECT, timeout_s=timeout_s)
+    done = guest.python(RUN_TESTS, {"words": list(words), "env": dict(env or {})}, cwd=PROJECT, timeout_s=timeout_s)
     assert done.code in (0, 1), f"pytest ended with {done.code}\n{done.text[-3000:]}\n{done.error_text[-3000:]}"
     found = []
     for case in ET.fromstring(guest.read("/tmp/tests.xml")).iter("testcase"):

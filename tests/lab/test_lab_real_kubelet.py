@@ -1,0 +1,88 @@
+"""A real kubelet in guests: cgroup v2 and two NUMA nodes, where the tests of the host's own kubelet have to hold, too.
+
+Guests have neither a containerd nor a compiler nor grpcio: they get the host's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests import programs
+from tests.integration.containerd_image import PREBUILT, compiled
+from tests.lab.harness.guest import Guest
+from tests.lab.harness.guest_files import PROJECT
+from tests.lab.harness.image import PYTHON_PACKAGES
+from tests.lab.harness.plugin import guests
+from tests.lab.harness.snapshot import GuestKind
+from tests.lab.test_lab_probes import assert_all_passed, run_tests
+
+KUBELET = programs.PROJECT / ".cache/kubelet/kubelet"
+CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
+GRPC = ("grpc", "google.protobuf")
+PACE = {"PINPROOF_TEST_PACE": "4"}
+"""Starting a container takes an emulated machine seconds; windows are 16 s."""
+SYSTEMD = {"PINPROOF_TEST_CGROUP_DRIVER": "systemd"}
+LEFT = "/tmp/kubelet-tests"
+MINUTES = 25
+
+
+@pytest.fixture(scope="module")
+def kubelet_node(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Guest:
+    """The guest with all that a node needs."""
+    if not KUBELET.exists():
+        pytest.skip("no kubelet: `make kubelet` builds one from Debian's sources")
+    found = {name: programs.needed(name, "containerd") for name in CONTAINERD}
+    if guest.sh("python3 -c 'import sys; print(sys.version_info[:2])'") != str(sys.version_info[:2]):
+        pytest.skip("this interpreter is not of the guest's version: its grpcio does not fit there")
+    folders = [_package(name) for name in GRPC]
+    guest.put_project("tests")
+    # One by one: a guest has little memory, and holds what it is given twice for a moment.
+    for name, path in [("kubelet/kubelet", str(KUBELET)), *((f"containerd/usr/bin/{k}", v) for k, v in found.items())]:
+        guest.put({f".cache/{name}": Path(path).read_bytes()}, PROJECT)
+    program = compiled(tmp_path_factory.mktemp("sleeper")).read_bytes()
+    guest.put({str(PREBUILT.relative_to(programs.PROJECT)): program}, PROJECT)
+    for top, folder in folders:
+        guest.put(dict(_files(top, folder)), PYTHON_PACKAGES)
+    # A kubelet makes no pod where it cannot read this file; guests have no network.
+    guest.put({"etc/resolv.conf": b""})
+    return guest
+
+
+def _package(name: str) -> tuple[Path, Path]:
+    """Return the folder that a package is installed in, and its own."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip(f"{name} is not installed (pip install 'pinproof[kubelet]')")
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    return folder.parents[name.count(".")], folder
+
+
+def _files(top: Path, folder: Path) -> Iterable[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield str(path.relative_to(top)), path.read_bytes()
+
+
+@guests(GuestKind(), GuestKind(flavour="systemd"))
+def test_a_real_kubelet_on_v2_with_two_nodes(kubelet_node: Guest, tmp_path: Path) -> None:
+    """Claims are what it promises, no healthy window alarms, a drift is named: nothing is skipped."""
+    test = "tests/integration/test_real_kubelet.py"
+    driver = SYSTEMD if kubelet_node.read("/proc/1/comm").strip() == "systemd" else {}
+    ran = run_tests(kubelet_node, test, f"--basetemp={LEFT}", timeout_s=60 * MINUTES, env={**PACE, **driver})
+    if any(case.outcome != "passed" for case in ran):
+        _keep(kubelet_node, tmp_path)
+    assert len(ran) == 2
+    assert_all_passed(ran)
+
+
+def _keep(guest: Guest, folder: Path) -> None:
+    """Copy what the watch and the kubelet have written to the host."""
+    for path in guest.sh(f"ls -d {LEFT}/*/w {LEFT}/*/kubelet/log {LEFT}/*/n/log || true").split():
+        target = folder / path.removeprefix(f"{LEFT}/").replace("/", "-")
+        target.mkdir()
+        guest.get(path, target)
