@@ -120,7 +120,8 @@ def test_no_false_alarm_and_the_drift(kubelet: RealKubelet, tmp_path: Path) -> N
         file.write_text(right)
         watch.pass_windows(1)
     print("\n".join(deeds))
-    assert [row for row in watch.failed() if row[0] <= before or not row[2].endswith("/app")] == [], "a false alarm"
+    # The drift may take it to a CPU that another pod owns: that one's verdict names it.
+    assert [row for row in watch.failed() if row[0] <= before or "web-" not in row[2] + row[4]] == [], "a false alarm"
     undecided = [row for row in watch.verdicts() if row["outcome"] == "undecided"]
     windows = {row["window"] for row in undecided}
     why = sorted({f"{row['window']} {row['rule']} {row['subject']}: {row['reason'][:200]}" for row in undecided})

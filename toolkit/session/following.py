@@ -143,7 +143,9 @@ class Follower:
         for name in [name for name in self._present if name not in watched]:
             del self._present[name]  # its cgroup was gone before it could be watched
         # Those that lose CPUs come first: nobody may be promised what another still has.
-        changed = [name for name in self._present if name in wanted and wanted[name] != self._present[name]]
+        # While the runtime does not answer the rest says less: no word is not the word that a promise has changed.
+        held = self._present if reading.complete else {}
+        changed = [name for name in held if name in wanted and wanted[name] != self._present[name]]
         for name in sorted(changed, key=lambda one: len(wanted[one].cpus or ()) - len(self._present[one].cpus or ())):
             self._change(opened, wanted[name])
         refused = {name: self._begin(opened, wanted[name]) for name in wanted if name not in self._present}

@@ -22,6 +22,8 @@ from toolkit.sources.live_source import SourceReading
 
 KEPT_NS = 600_000_000_000
 """How long a word that was followed by another is kept: longer than a window is open or waits to be judged."""
+AFTER_NS = 2_000_000_000
+"""So long a window's end waits for a reading: whether the runtime's word followed a cgroup that changed is in it."""
 MAX_STATES = 64
 MAX_TIMES = 4096
 
@@ -130,7 +132,11 @@ class Said:
         """Return what was said in a window, times since it opened."""
         end_ns = start_ns + duration_ns
         with self._lock:
-            views = [view for words in self._words.values() for view in _of_window(words, start_ns, end_ns)]
+            views = [
+                view
+                for (_, layer), words in self._words.items()
+                for view in _of_window(words, start_ns, end_ns, after_ns=AFTER_NS if layer is Layer.RUNTIME else 0)
+            ]
             return NodeWord(
                 runtime=self._runtime,
                 state_files=tuple(_of_window(self._states, start_ns, end_ns)),
@@ -210,16 +216,21 @@ class Said:
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
 
 
-def _of_window(words: Iterable[_Word[Value]], start_ns: int, end_ns: int) -> list[Value]:
+def _of_window(words: Iterable[_Word[Value]], start_ns: int, end_ns: int, after_ns: int = 0) -> list[Value]:
     """Return a value at its first and its last reading; what was said last before the window, with its time.
 
     The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then
     it was so at the window's end.
+
+    :param after_ns: another value that was said first so soon after the window is returned, too, with its time.
     """
+    words = tuple(words)
     begun = [word for word in words if word.first_ns <= end_ns]
     inside = [word for word in begun if word.last_ns >= start_ns] or begun[-1:]
-    return [
+    found = [
         replace(word.value, at_ns=at_ns - start_ns)
         for word in inside
         for at_ns in sorted({word.first_ns, min(word.last_ns, end_ns)})
     ]
+    later = [word for word in words if end_ns < word.first_ns <= end_ns + after_ns]
+    return found + [replace(word.value, at_ns=word.first_ns - start_ns) for word in later[:1] if found]
