@@ -41,20 +41,26 @@ VARIABLES: dict[str, dict[str, object]] = {
 }
 
 
-def host_state() -> tuple[str, str, bool]:
-    """What a fleet could leave on this machine: links, mounts, an installation."""
+def host_state(own: Path, temporary: Path) -> tuple[str, list[str], bool]:
+    """What a fleet could leave on this machine: links, mounts, an installation.
+
+    Other tests run beside this one, and mount what they do below the folder of all tests.
+    """
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     names = "\n".join(line.split(":")[1] for line in links.splitlines())
-    return names, Path("/proc/self/mounts").read_text(), Path("/opt/pinproof").exists()
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    mounts = [line for line in lines if f" {temporary}/" not in line or f" {own}/" in line]
+    return names, mounts, Path("/opt/pinproof").exists()
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two nodes; afterwards this machine has the links, mounts and folders that it had before."""
-    before = host_state()
-    with Fleet(tmp_path_factory.mktemp("fleet")) as nodes:
+    places = tmp_path_factory.mktemp("fleet"), tmp_path_factory.getbasetemp().parent
+    before = host_state(*places)
+    with Fleet(places[0]) as nodes:
         yield nodes
-    assert host_state() == before
+    assert host_state(*places) == before
 
 
 @pytest.fixture(scope="module")
