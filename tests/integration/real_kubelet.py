@@ -22,9 +22,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.containerd_node import IMAGE, SYSTEMD, Node, cgroups_of, remove_cgroups
+from tests.integration.containerd_node import IMAGE, SYSTEMD, Node, cgroups_of, need_containerd, remove_cgroups
+from tests.integration.live_node import Watch
 from tests.pace import PACE
 from tests.programs import PROJECT
+from toolkit.model.cpuset import CpuSet
 
 PERIOD_S = round(2 * PACE)
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
@@ -42,6 +44,23 @@ def binary() -> Path:
             pytest.fail(f"PINPROOF_KUBELET={given}: no such file; expected a kubelet")
         pytest.skip("no kubelet: `make kubelet` builds one from Debian's sources, or PINPROOF_KUBELET=PATH names one")
     return path
+
+
+def need_node() -> None:
+    """Skip where a part of such a node is missing: the kubelet, containerd, two CPUs."""
+    binary()
+    need_containerd()
+    if not {0, 1} <= set(CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())):
+        pytest.skip("CPUs 0 and 1 are not online")
+
+
+def drifts(file: Path, cpus: str, watch: Watch, after: int) -> bool:
+    """Write a cpuset; whether a window later than this one says that the layers of a container ``app`` differ.
+
+    To be called again and again: a kubelet as old as v1.20 repairs a cgroup at each reconcile.
+    """
+    file.write_text(cpus)
+    return any(row[0] > after and row[2].endswith("/app") for row in watch.failed("layers-agree"))
 
 
 def container(name: str, probe: bool = False, **resources: Mapping[str, str]) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.containerd_node import containerd, need_containerd
-from tests.integration.live_node import Watch, watching
-from tests.integration.real_kubelet import RealKubelet, binary, container, real_kubelet
+from tests.integration.containerd_node import containerd
+from tests.integration.live_node import watching
+from tests.integration.real_kubelet import RealKubelet, binary, container, drifts, need_node, real_kubelet
 from tests.pace import PACE
 from toolkit.model.cpuset import CpuSet
 
@@ -33,10 +33,7 @@ OWN = {"cpu": str(OWN_CPUS), "memory": "64Mi"}
 
 @pytest.fixture(scope="module")
 def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
-    binary()
-    need_containerd()
-    if not {0, 1} <= set(ONLINE):
-        pytest.skip("CPUs 0 and 1 are not online")
+    need_node()
     folder = tmp_path_factory.mktemp("k")
     # Where there is one node, too: it is the policy under which the kubelet promises something about nodes.
     one_node = {"topologyManagerPolicy": "single-numa-node"}
@@ -116,16 +113,6 @@ def _own_quota_us() -> int:
     return -1 if (int(match[1]), int(match[2])) >= (1, 33) else 100_000 * OWN_CPUS
 
 
-def _named(watch: Watch, subject: str, after: int) -> bool:
-    return any(row[0] > after and row[2].endswith(subject) for row in watch.failed("layers-agree"))
-
-
-def _drifts(file: Path, cpus: str, watch: Watch, after: int) -> bool:
-    """Write it again and again: a kubelet as old as v1.20 repairs a cgroup at each reconcile."""
-    file.write_text(cpus)
-    return _named(watch, "/app", after)
-
-
 def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubelet, tmp_path: Path) -> None:
     """Pods come and go, a container restarts, the kubelet restarts: nothing fails until a cpuset is written by hand."""
     with watching(kubelet, tmp_path / "w", WINDOW_S) as watch:
@@ -144,8 +131,7 @@ def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubele
         healthy = len(watch.windows())
         file = kubelet.cpuset(kubelet.running("web")["app"])
         right = file.read_text()
-        drifts = partial(_drifts, file, str(ONLINE), watch, healthy)
-        watch.wait_until(drifts, "the drift is reported")
+        watch.wait_until(partial(drifts, file, str(ONLINE), watch, healthy), "the drift is reported")
         file.write_text(right)
     assert [row for row in watch.failed() if row[0] <= healthy] == []
     undecided = {row["window"] for row in watch.verdicts() if row["outcome"] == "undecided"}

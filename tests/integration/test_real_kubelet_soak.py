@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.containerd_node import containerd, need_containerd
-from tests.integration.live_node import Watch, watching
-from tests.integration.real_kubelet import RealKubelet, binary, container, real_kubelet
+from tests.integration.containerd_node import containerd
+from tests.integration.live_node import watching
+from tests.integration.real_kubelet import RealKubelet, container, drifts, need_node, real_kubelet
 from tests.seeds import SEED, SOAK
-from toolkit.model.cpuset import CpuSet
 
 pytestmark = [
     pytest.mark.integration,
@@ -87,23 +86,10 @@ class Churn:
 
 @pytest.fixture
 def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
-    binary()
-    need_containerd()
-    if not {0, 1} <= set(CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())):
-        pytest.skip("CPUs 0 and 1 are not online")
+    need_node()
     folder = tmp_path_factory.mktemp("k")
     with containerd(folder / "n") as node, real_kubelet(node, folder / "kubelet") as kubelet:
         yield kubelet
-
-
-def _named(watch: Watch, subject: str, after: int) -> bool:
-    return any(row[0] > after and row[2].endswith(subject) for row in watch.failed("layers-agree"))
-
-
-def _drifts(file: Path, cpus: str, watch: Watch, after: int) -> bool:
-    """Write it again and again: a kubelet as old as v1.20 repairs a cgroup at each reconcile."""
-    file.write_text(cpus)
-    return _named(watch, "/app", after)
 
 
 def test_no_false_alarm_and_the_drift(kubelet: RealKubelet, tmp_path: Path) -> None:
@@ -122,7 +108,7 @@ def test_no_false_alarm_and_the_drift(kubelet: RealKubelet, tmp_path: Path) -> N
         file = kubelet.cpuset(kubelet.running("web")["app"])
         right = file.read_text()
         wrong = "1" if right.strip() == "0" else "0"
-        watch.wait_until(lambda: _drifts(file, wrong, watch, before), "the drift is reported")
+        watch.wait_until(lambda: drifts(file, wrong, watch, before), "the drift is reported")
         file.write_text(right)
         watch.pass_windows(1)
     print("\n".join(deeds))

@@ -34,13 +34,21 @@ def settled(evidence: Evidence) -> Evidence:
     following = evidence.following
     if following is None or not evidence.offenders:
         return evidence
-    doubted = [one for one in evidence.offenders if is_unknown(one.first_at_ns, evidence)]
-    forgiven = [one for one in evidence.offenders if one in doubted or _settles(one, evidence)]
+    kept, doubted = list[Offender](), list[Offender]()
+    forgiven: dict[tuple[str, int], list[Offender]] = {}
+    for one in evidence.offenders:
+        unknown = is_unknown(one.first_at_ns, evidence)
+        if unknown or _settles(one, evidence):
+            forgiven.setdefault((one.claim, one.cpu), []).append(one)
+        else:
+            kept.append(one)
+        if unknown:
+            doubted.append(one)
     if not forgiven:
         return evidence
-    kept = [one for one in evidence.offenders if one not in forgiven]
+    guilty = {(one.claim, one.cpu) for one in kept}
     rows = tuple(
-        _moved(row, [one for one in forgiven if (one.claim, one.cpu) == (row.claim, row.cpu)], evidence)
+        _moved(row, forgiven[place], others=place in guilty) if (place := (row.claim, row.cpu)) in forgiven else row
         for row in evidence.cpu_use
     )
     coverage = evidence.coverage
@@ -75,19 +83,18 @@ def _loses(one: Offender, known_ns: int, evidence: Evidence) -> bool:
     return any(cpus is not None and one.cpu not in cpus for cpus in later)
 
 
-def _moved(row: CpuUse, forgiven: list[Offender], evidence: Evidence) -> CpuUse:
-    if not forgiven:
-        return row
+def _moved(row: CpuUse, forgiven: list[Offender], *, others: bool) -> CpuUse:
+    """Move time into the transition. :param others: whether somebody else was outside there, and is not forgiven."""
     switches = min(row.out_of_set_switches, sum(one.switches for one in forgiven))
     spent_ns = min(row.out_of_set_ns, sum(one.total_ns for one in forgiven))
     rest = row.out_of_set_switches - switches, row.out_of_set_ns - spent_ns
-    guilty = [one for one in evidence.offenders if (one.claim, one.cpu) == (row.claim, row.cpu) and one not in forgiven]
+    outside = any(rest) or others
     return replace(
         row,
         out_of_set_switches=rest[0],
         out_of_set_ns=rest[1],
-        out_of_set_longest_ns=row.out_of_set_longest_ns if any(rest) or guilty else 0,
-        out_of_set_samples=row.out_of_set_samples if any(rest) or guilty else 0,
+        out_of_set_longest_ns=row.out_of_set_longest_ns if outside else 0,
+        out_of_set_samples=row.out_of_set_samples if outside else 0,
         transition_switches=row.transition_switches + switches,
         transition_ns=row.transition_ns + spent_ns,
     )

@@ -13,6 +13,7 @@ from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.queries import view
+from validators.queries.once import asked_often
 from validators.wording import milliseconds
 
 INIT_NS = 1_600_000_000
@@ -23,14 +24,19 @@ PATIENCE_NS = PINNED_NS + FOLLOW_GAP_NS
 read again. A node that is read more seldom leaves everything undecided."""
 
 
+@asked_often
+def _lives(claims: ClaimSet) -> ClaimSet:
+    """Return what each life of a container claimed: the cgroup of one that came and went is no claim's at the end."""
+    lives = {one.claim.cgroup: one.claim for claim in claims.claims for one in versions(claims, claim)}
+    return ClaimSet(claims=tuple(lives.values()))
+
+
 class Starts:
     """The containers that may be in the making in a window."""
 
     def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
         self._claims, self._evidence = claims, evidence
-        # Each life of a container has a cgroup of its own; that of one which came and went is no claim's at the end.
-        lives = {one.claim.cgroup: one.claim for claim in claims.claims for one in versions(claims, claim)}
-        self._lives = ClaimSet(claims=tuple(lives.values()))
+        self._lives = _lives(claims)
         self._known = ClaimSet(claims=(*self._lives.claims, *evidence.later))
         self._spent_ns: dict[tuple[str, int], int] = {}
         """By container and CPU: time of all foreign pods' tasks together; one start has that much."""

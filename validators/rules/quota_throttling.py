@@ -17,7 +17,6 @@ ID = "quota-throttling"
 PERIODS_NEEDED = 20
 """So many that what a pool may hold at both ends of a window (two periods' worth) is a tenth of what it says."""
 ENDS = frozenset({"cgroup-gone", "claim-removed"})
-STARTS = file_history.STARTS
 PERIODS_BY_CHANCE = 2
 """Throttled periods that tasks which start or stop at an edge of the window can cause."""
 
@@ -63,7 +62,9 @@ def _short_life(claim: Claim, evidence: Evidence, rows: list[CpuUse]) -> Finding
     """
     own = view.level(view.levels_of(claim, evidence), 0)
     ends = [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in ENDS]
-    began_ns = max([t.start_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in STARTS] + [0])
+    began_ns = max(
+        [t.start_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS] + [0]
+    )
     if own is None or not ends or claim.quota_us is None:
         return None
     spent_ns = sum(row.run_ns for row in rows)

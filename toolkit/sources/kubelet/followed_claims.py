@@ -56,6 +56,7 @@ class Followed:
         self.agree = tuple((index, p.subject.id) for index, p in enumerate(self.running) if _agrees(p))
         """Subjects whose layers all say the same, with their number among those that run."""
         self._views = tuple(views(self.running, reading))
+        self._ids = {p.claim.name: p.subject.id for p in self.running if p.claim is not None}
         self._states: tuple[CpuStateFile | None, tuple[StateReading, ...]] | None = None
 
     def layers(self, at_ns: int, asked_ns: Mapping[str, int], *, silent: bool) -> tuple[LayerView, ...]:
@@ -64,12 +65,11 @@ class Followed:
         :param at_ns: when the reading began. :param asked_ns: when each container's status was asked for, by id.
         :param silent: the state file is not there.
         """
-        asked = {p.claim.name: asked_ns.get(p.subject.id, at_ns) for p in self.running if p.claim is not None}
         return tuple(
             LayerView(
                 claim=view.claim,
                 layer=view.layer,
-                at_ns=asked[view.claim] if view.layer is Layer.RUNTIME else at_ns,
+                at_ns=asked_ns.get(self._ids[view.claim], at_ns) if view.layer is Layer.RUNTIME else at_ns,
                 cpus=view.cpus,
                 mems=view.mems,
             )
