@@ -12,6 +12,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from validators.credibility.trust import FOLLOW_GAP_NS
+from validators.intruders import next_life
 from validators.queries import view
 from validators.queries.once import asked_often
 from validators.wording import milliseconds
@@ -53,16 +54,26 @@ class Starts:
             return claim.cgroup
         return next((one.cgroup for one in self._evidence.making if view.at_or_below(cgroup, one.cgroup)), cgroup)
 
-    def excuse(self, intruder: Intruder) -> tuple[str, str]:
+    def excuse(self, intruder: Intruder, owner: Claim | None, is_owner: next_life.IsOwner) -> tuple[str, str]:
         """Return what an intruder's time is called where it breaks no promise, and why it is not known whether it does.
 
-        Both are empty for a task that is no runtime at work.
+        Both are empty for a task that is neither a runtime at work nor of an owner's next life.
+
+        :param owner: whose CPUs they are; ``None``: nobody's. :param is_owner: whether a claim owns a CPU, too.
         """
         if intruder.owner is not OwnerClass.FOREIGN_POD:
             return "", ""
+        known = view.claim_of_cgroup(self._known, intruder.cgroup)
+        if known is not None and known.kind.carries_tasks:
+            if next_life.is_his(known, intruder, owner, is_owner, self._claims, self._evidence):
+                return known.name, ""
+            return self._start(intruder)
+        name, doubt = self._start(intruder)
+        return (name, doubt) if name or doubt else ("", next_life.doubt(intruder, owner, self._evidence))
+
+    def _start(self, intruder: Intruder) -> tuple[str, str]:
+        """Return the same of a runtime at work, or who may be one."""
         later = self._later(intruder)
-        if later is not None and self._is_next_life(later, intruder.cpu):
-            return later.name, ""
         spent_ns = self._spent_ns.get((self._container(intruder.cgroup), intruder.cpu))
         if spent_ns is None or spent_ns > INIT_NS:
             return "", ""
@@ -93,17 +104,6 @@ class Starts:
             return None
         found = view.claim_of_cgroup(ClaimSet(claims=self._evidence.later), intruder.cgroup)
         return found if found is not None and found.kind.carries_tasks else None
-
-    def _is_next_life(self, later: Claim, cpu: int) -> bool:
-        """Return whether a CPU's owner goes on as this container: the claim that had its name is over."""
-        return (
-            later.cpus is not None
-            and cpu in later.cpus
-            and any(
-                (one.name, one.pod_uid) == (later.name, later.pod_uid) and one.cpus is not None and cpu in one.cpus
-                for one in self._claims.claims
-            )
-        )
 
     def _after_last_reading(self, at_ns: int) -> bool:
         """Return whether the last reading of the node may lie before that; where it is not known when that was, no gap

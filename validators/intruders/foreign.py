@@ -142,7 +142,7 @@ def foreign_use(
             continue
         if all(intruder.first_at_ns >= end for _, end in spans):
             continue
-        name, doubt = starts.excuse(intruder)
+        name, doubt = starts.excuse(intruder, owner, is_owner)
         if not (doubt or name) and not any(begin <= intruder.first_at_ns < end for begin, end in spans):
             doubt = _undated(claims, intruder, owner)
         if doubt:

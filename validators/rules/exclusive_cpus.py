@@ -122,8 +122,11 @@ RULE = Rule(
             cgroup (the longest that it sat there without load). More than that is a violation, whatever it calls
             itself. Less of it under a runtime's name, where no container began yet, is excused if the runtime listed
             that container as created, and undecided if not; so is what came first after the node was last read. The
-            node is read once more when the window has ended: a container that this reading shows began in the window,
-            and an owner's next life on the owner's CPUs is the owner.
+            node is read once more when the window has ended: a container that this reading shows began in the window.
+
+            An owner's next life on the owner's CPUs is the owner from its first moment on, whether a reading of the
+            window shows it or the one after it. A container of the owner's pod that no reading can know yet (each began
+            no later than 12 s after it), which came when the owner's cgroup was gone, is undecided: it may be that.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;
