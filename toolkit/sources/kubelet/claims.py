@@ -25,11 +25,12 @@ from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.asked import agreed, asked_of, taken
+from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.owners import Owners
 from toolkit.sources.kubelet.parents import class_of, parent_claims
-from toolkit.sources.kubelet.pod_paths import place_of, pods_root
+from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
@@ -99,8 +100,8 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory, lesser)
     promises = tuple(maker.promise(subject) for subject in found)
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
-    paths = [*sorted(merged_tree(reading)), *(promise.subject.cgroup for promise in promises)]
-    root = pods_root(paths)
+    tree = merged_tree(reading)
+    root = root_in_use(tree, found, "" if known.problem else known.config.cgroup_driver)
     claims = ClaimSet(
         claims=own + maker.pod_claims(promises) + maker.parent_claims(promises),
         reserved_cpus=known.reserved,
@@ -112,7 +113,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
         MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
         for part in reading.missing
     ]
-    missing += lasting(reading, [promise.subject for promise in promises])
+    missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         ("version", other_version(reading.kubelet_version)),
@@ -253,21 +254,22 @@ class _Maker:
     def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of pods' own cgroups, of pods whose resources are known."""
         found: dict[str, Claim] = {}
+        inside = by_pod_cgroup(promise.subject for promise in promises if promise.claim is not None)
         for path in sorted(merged_tree(self.reading)):
             place = place_of(path)
             pod = self.pods.get(place.pod_uid) if place is not None and not place.id else None
             if place is None or pod is None or self.known.problem or place.pod_uid in self.partial:
                 continue
-            mine = [p for p in promises if p.subject.pod_uid == place.pod_uid and p.claim is not None]
+            mine = inside.get(path)
             if not mine:
                 continue
             before = self.in_force.get(place.pod_uid)
             old = None if before is None else self._pod_values(place.pod_uid, before)
             values = agreed(self._pod_values(place.pod_uid, pod), old)
             known = all(self.owners.quota_known(place.pod_uid, pod, one) for one in pod.containers)
-            plain = mine[0].subject.pod
+            plain = mine[0].pod
             name = pod_claim_name(plain)
-            if name in found or all(p.subject.life for p in mine):
+            if name in found or all(one.life for one in mine):
                 name = f"{name}@{printable(place.pod_uid)[:12]}"
             found[name] = Claim(
                 name=name,

@@ -6,6 +6,7 @@ A node says the same in all of them, so claims and verdicts are the same but for
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from toolkit.model.names import from_text
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
 CAPTURES = sorted(DATA.glob("*.tar.gz"))
+CONTAINER = re.compile("[0-9a-f]{64}")
 OUTCOMES = ("layers-agree", "applied", "checkpoint", "affinity-mask", "numa-alignment")
 
 
@@ -51,6 +53,54 @@ def test_pods_below_another_root(start: str, root: str) -> None:
     assert document(moved)["pods_root"] == f"/{from_text(root)}/kubepods"
     assert without_paths(moved) == without_paths(files)
     assert outcomes(moved) == outcomes(files)
+
+
+def left_behind(files: Files) -> Files:
+    """The cgroups of a capture's pods and of those above, as they stay when the kubelet starts with another driver."""
+    return {name: data for name, data in files.items() if name.startswith("cgroup/") and not CONTAINER.search(name)}
+
+
+def both_ways(start: str) -> list[tuple[Files, Files, str, str]]:
+    """A capture of either driver, that of the other one, and the roots of their pods."""
+    plain = capture(start)
+    other = systemd(plain, "cri-containerd-")
+    return [(plain, other, "/kubepods", "/kubepods.slice"), (other, plain, "/kubepods.slice", "/kubepods")]
+
+
+@pytest.mark.parametrize("start", ["B1-4", "A2-4"])
+def test_a_tree_that_another_driver_left_promises_nothing(start: str) -> None:
+    """Its static pods have the same UIDs again, and no container: no claim is about it, and it is no pods' root."""
+    for files, other, root, left in both_ways(start):
+        found = document({**files, **left_behind(other)})
+        assert left_behind(other)
+        assert found["pods_root"] == root
+        assert found["claims"] == document(files)["claims"]
+        assert outcomes({**files, **left_behind(other)}) == outcomes(files)
+        reason = f"no container is in this tree of pods beside {root}: nothing is promised about it"
+        assert found["missing"] == [{"part": left, "reason": reason}]
+
+
+def test_a_container_in_another_drivers_tree_keeps_its_pods_promise() -> None:
+    """A pod that runs on where the driver before had put it: of two trees with containers neither is left behind."""
+    uid = rows(capture("B1-4"))["g2-node1/main"]["pod_uid"]
+    for files, other, _root, left in both_ways("B1-4"):
+        here = {name: data for name, data in files.items() if not (name.startswith("cgroup/") and uid in name)}
+        there = {name: data for name, data in other.items() if name.startswith("cgroup/") and uid in name}
+        found = {row["name"]: row["cgroup"] for row in document({**here, **there})["claims"]}
+        before = {name: row["cgroup"] for name, row in rows(files).items()}
+        moved = {name for name in found if found[name] != before.get(name)}
+        assert found.keys() == before.keys()
+        assert moved == {"g2-node1/main", "g2-node1/(sandbox)", "g2-node1/(pod)"}
+        assert all(found[name].startswith(f"{left}/") for name in moved)
+        assert document({**here, **there})["missing"] == []
+
+
+def test_without_containers_the_configured_driver_says_where_pods_will_be() -> None:
+    """Of two trees with nothing but the cgroups of pods in them; nobody can say that one was left."""
+    for files, other, root, _left in both_ways("B1-4"):
+        bare = {name: data for name, data in {**files, **left_behind(other)}.items() if not CONTAINER.search(name)}
+        found = document({**bare, "containers.json": b"{}", "threads.json": b"[]", "pods.json": b'{"items": []}'})
+        assert (found["pods_root"], found["claims"], found["missing"]) == (root, [], [])
 
 
 def version_1(files: Files, *, forgotten: frozenset[str] = frozenset()) -> None:
