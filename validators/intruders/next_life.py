@@ -30,8 +30,8 @@ def is_his(
 ) -> bool:
     """Return whether a task that nobody watched yet owns the CPU: by the readings its container is ``known``.
 
-    It is the owner's other life; or one that may have the CPU when the owner is over: an init container's CPUs go on to
-    the others of its pod, those of a pod to the one that is made again under its name.
+    It is the owner's other life; or it shares what is its pod's; or it may have the CPU when the owner is over: an init
+    container's CPUs go on to the others of its pod, those of a pod to the one that is made again under its name.
     """
     if owner is None or known.cpus is None or intruder.cpu not in known.cpus or known.isolation is Isolation.HOST:
         return False
@@ -39,7 +39,8 @@ def is_his(
     before = [one.claim for one in versions(claims, owner) if one.at_ns <= at_ns]
     now = before[-1] if before else owner
     if known.name != owner.name:
-        return is_owner(known, intruder.cpu) and _is_over(now, at_ns, evidence)
+        shared = Isolation.POD is now.isolation is known.isolation
+        return is_owner(known, intruder.cpu) and (shared or _is_over(now, at_ns, evidence))
     return known.pod_uid == owner.pod_uid and (known.pod_uid == now.pod_uid or _is_over(now, at_ns, evidence))
 
 
@@ -60,11 +61,11 @@ def doubt(intruder: Intruder, owner: Claim | None, evidence: Evidence) -> str:
 
 
 def _container_of_pod(cgroup: str, owner: Claim | None) -> str:
-    """Return the container's cgroup in which a task of the owner's pod is; empty: it is of none, or the owner's own."""
+    """Return the container's cgroup in which a task of the owner's pod is; empty: it is of none."""
     if owner is None or not owner.pod_uid or not owner.kind.carries_tasks:
         return ""
     pod = owner.cgroup.rpartition("/")[0]
-    if not pod or not cgroup.startswith(f"{pod}/") or view.at_or_below(cgroup, owner.cgroup):
+    if not pod or not cgroup.startswith(f"{pod}/"):
         return ""
     return f"{pod}/{cgroup.removeprefix(f'{pod}/').split('/')[0]}"
 

@@ -125,8 +125,8 @@ RULE = Rule(
             node is read once more when the window has ended: a container that this reading shows began in the window.
 
             An owner's next life on the owner's CPUs is the owner from its first moment on, whether a reading of the
-            window shows it or the one after it. A container of the owner's pod that no reading can know yet (each began
-            no later than 12 s after it), which came when the owner's cgroup was gone, is undecided: it may be that.
+            window shows it or the one after it. A container of the owner's pod that no reading can know yet (the latest
+            began no more than 12 s after it came) is undecided where the owner's cgroup had gone: it may be that life.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;

@@ -101,6 +101,12 @@ def test_whoever_else_a_reading_shows_there_is_foreign(other: Claim) -> None:
 def test_a_next_life_on_other_cpus_is_not_at_home_there() -> None:
     """The readings give it other CPUs, and the old ones are the pod's no more."""
     assert judged(row(), later=(replace(NEXT, cpus=cpus("4-5")),), transitions=(GONE,)).outcome is FAILED
+    assert judged(row(), later=(replace(NEXT, isolation=Isolation.HOST),), transitions=(GONE,)).outcome is FAILED
+
+
+def test_the_first_task_of_a_container_says_since_when_it_is_there() -> None:
+    """Another of its tasks came to another CPU while the owner still ran."""
+    assert judged(row(), row(5, cpu=0, tid=78), transitions=(GONE,)).outcome is FAILED
 
 
 def test_a_container_in_no_reading_may_be_the_next_life() -> None:
@@ -128,6 +134,12 @@ def test_a_container_in_no_reading_may_be_the_next_life() -> None:
 def test_no_reading_is_no_excuse_for_others(at_s: float, where: str, events: tuple[Transition, ...]) -> None:
     """A stranger's pod, and whoever runs beside the owner."""
     assert judged(row(at_s, cgroup=where), transitions=events).outcome is FAILED
+
+
+@pytest.mark.parametrize("owner", [replace(OWNER, pod_uid=""), replace(OWNER, kind=SubjectKind.POD)])
+def test_an_owner_that_is_no_pods_container_has_no_next_life_beside_it(owner: Claim) -> None:
+    """The cgroup above it is not its pod's: a service's neighbours are others, and so is a pod's."""
+    assert judged(row(), owner=owner, transitions=(GONE,)).outcome is FAILED
 
 
 @pytest.mark.parametrize(("read_s", "outcome"), [(10, UNDECIDED), (22, UNDECIDED), (23.5, FAILED)])
@@ -174,6 +186,10 @@ def test_an_owner_that_ended_before_the_window_shows_no_sign_of_life() -> None:
 def test_a_new_container_of_a_pod_may_share_the_pods_cpus() -> None:
     """Level `pod`: whoever of the pod has no CPUs of its own shares them; a reading knows who was there by then."""
     shared = replace(OWNER, isolation=Isolation.POD)
+    sharer = replace(SIDE, cpus=shared.cpus, isolation=Isolation.POD)
+    assert judged(row(), owner=shared, later=(sharer,)).outcome is PASSED
+    assert judged(row(), owner=shared, later=(replace(sharer, isolation=Isolation.HOST),)).outcome is FAILED
+    assert judged(row(), owner=shared, later=(replace(sharer, pod_uid="other"),)).outcome is FAILED
     assert judged(row(), owner=shared).outcome is UNDECIDED
     assert judged(row(2.5), owner=shared).outcome is FAILED
     assert judged(row(cgroup="/kubepods/podx/c"), owner=shared).outcome is FAILED
