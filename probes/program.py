@@ -21,9 +21,10 @@ KINDS = {"raw_tracepoint": bpf_syscalls.RAW_TRACEPOINT, "perf_event": bpf_syscal
 class Program:
     """A program to load.
 
-    :param kind: ``raw_tracepoint`` or ``perf_event``; ignored where one of the next two is set.
+    :param kind: ``raw_tracepoint`` or ``perf_event``; ignored where one of the next three is set.
     :param tracepoint: whose arguments it reads by their types: no helper for a member. It can be attached there alone.
     :param returns_from: kernel function at whose return it is to run.
+    :param enters: kernel function at whose begin it is to run.
     :param optional: a kernel may refuse it: then the answer says why, and the rest goes on.
     """
 
@@ -31,6 +32,7 @@ class Program:
     kind: str = "raw_tracepoint"
     tracepoint: str = ""
     returns_from: str = ""
+    enters: str = ""
     optional: bool = False
 
 
@@ -71,6 +73,8 @@ def load(code: bytes, program: Program) -> int:
     """
     if program.returns_from:
         return _load_tracing(code, program, f"a program at the return of {program.returns_from}()")
+    if program.enters:
+        return _load_tracing(code, program, f"a program at the begin of {program.enters}()")
     if program.tracepoint:
         return _load_tracing(code, program, f"the program {program.name}")
     try:
@@ -81,11 +85,13 @@ def load(code: bytes, program: Program) -> int:
 
 def _load_tracing(code: bytes, program: Program, what: str) -> int:
     btf = Btf.of_kernel()
-    place, kind, number = f"function {program.returns_from}", bpf_syscalls.TRACE_FEXIT, None
+    function = program.returns_from or program.enters
+    place, number = f"function {function}", None
+    kind = bpf_syscalls.TRACE_FEXIT if program.returns_from else bpf_syscalls.TRACE_FENTRY
     if program.tracepoint:
         place, kind = f"tracepoint {program.tracepoint}", bpf_syscalls.TRACE_RAW_TP
     if btf is not None:
-        number = btf.tracepoint_id(program.tracepoint) if program.tracepoint else btf.function_id(program.returns_from)
+        number = btf.tracepoint_id(program.tracepoint) if program.tracepoint else btf.function_id(function)
     if number is None:
         raise HostUnsupportedError(f"the kernel refuses {what}: its type information has no {place}")
     try:

@@ -36,7 +36,7 @@ class State:
         self.claims, self.root = claims, root
         self.ledger = ledger
         self.options = self.ledger.options
-        self.trails = Trails(self.options.pending_ms * 1_000_000)
+        self.trails = Trails(self.options.pending_ms * 1_000_000, self.ledger.moving.begun_ns)
         self.published = Published()
         self.subjects: dict[str, Subject] = {}
         self.names: dict[int, str] = {}

@@ -157,6 +157,24 @@ int on_attach(struct bpf_raw_tracepoint_args *ctx)
         return 0;
 }
 
+/* fentry and fexit of cgroup_attach_task(): in the task that writes, with what on_attach sees in between. */
+int on_attach_begin(unsigned long long *ctx)
+{
+        u32 writer = bpf_get_current_pid_tgid();
+        u64 now = bpf_ktime_get_ns();
+
+        attaching.update(&writer, &now);
+        return 0;
+}
+
+int on_attach_end(unsigned long long *ctx)
+{
+        u32 writer = bpf_get_current_pid_tgid();
+
+        attaching.delete(&writer);
+        return 0;
+}
+
 int on_fork(struct bpf_raw_tracepoint_args *ctx)
 {
         struct cpu_state *st = my_state();

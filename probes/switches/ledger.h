@@ -86,6 +86,7 @@ struct move_event {
         u32 kind;
         u32 whole_process;
         u64 at_ns;                      /* the kernel has moved all threads */
+        u64 begun_ns;                   /* before it moved the first one; 0: not known, or a completion */
         u64 joined_ns;                  /* when to_ident's identity was joined */
         u64 cgroup;                     /* where to */
         u32 tid;

@@ -17,7 +17,7 @@ from probes.options import MAX_LEVELS, ObserveOptions
 from probes.program import Program
 from probes.programs import Control, Programs, Side
 from probes.records import MAX_CPUS, per_cpu
-from probes.switches import records
+from probes.switches import moving, records
 from probes.switches.rows import Rows
 from toolkit.model.cpuset import EMPTY, CpuSet
 
@@ -38,6 +38,7 @@ class Ledger(Programs):
         *(Program(name=name) for name in (*_RAW_TRACEPOINTS.values(), "on_control")),
         Program(name="on_switch", tracepoint="sched_switch"),
         Program(name="on_tick", kind="perf_event"),
+        *moving.PROGRAMS,
     )
 
     def __init__(self, root: Path, options: ObserveOptions, sides: Sequence[type[Side]]) -> None:
@@ -52,6 +53,7 @@ class Ledger(Programs):
         self.on_event: Callable[[bytes], None] | None = None
         """Takes every record of the ring of events."""
         self._lent = False
+        self.moving = moving.Moving(self)
         self._idents = itertools.count(1)
 
     @classmethod
@@ -90,6 +92,7 @@ class Ledger(Programs):
         return {"events": self._event}
 
     def _attach_all(self) -> None:
+        self._detach.enter_context(self.moving.attach())
         for tracepoint, function in _RAW_TRACEPOINTS.items():
             self.attach(tracepoint, function)
         # A defined beginning: nothing that ran before is counted in any window.

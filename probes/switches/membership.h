@@ -23,7 +23,13 @@
  * complete with the later of the two; a cpuset that follows within PATIENCE_NS closes the joining, one that never comes
  * leaves a member from the first. What a task does in between is for user space to cut, too.
  *
+ * How long the kernel takes between the first thread's move and its word is nobody's guess: a writer that gets no CPU is
+ * slow. Where the kernel takes programs at the begin and the end of cgroup_attach_task(), the word says when the moving
+ * began, and `attaching` what is under way; elsewhere PATIENCE_NS is all there is.
+ *
  * Maps:
+ *   attaching           hash: key tid of who moves (u32), value when it began (u64), MAX_ATTACHING entries. Full: that move
+ *                       has no begin, and the patience counts for it.
  *   processes, threads  hash: key tgid or tid (u32), value struct member, MAX_TASKS entries each. Full: map_full is counted.
  *   events              ring of RING_PAGES pages: details, pieces, moves. Full: lost_events is counted.
  */
@@ -41,6 +47,10 @@ BPF_TABLE("hash", u32, struct member, processes, MAX_TASKS);
 BPF_TABLE("hash", u32, struct member, threads, MAX_TASKS);
 /* Moves, pieces, and the first few violations. Full: lost_events is counted, and the run is incomplete. */
 BPF_RINGBUF_OUTPUT(events, RING_PAGES);
+
+/* One writer moves at a time (cgroup_mutex); a program that is missed at the end leaves its entry to the next one's begin. */
+#define MAX_ATTACHING 1024
+BPF_TABLE("hash", u32, u64, attaching, MAX_ATTACHING);
 
 static __always_inline struct member *membership(u32 tid, u32 tgid)
 {
@@ -102,6 +112,8 @@ static __always_inline void send_move(struct cpu_state *st, u32 kind, struct mem
                                       u32 tid, u32 tgid, int whole_process, u64 cgroup)
 {
         struct move_event *d = events.ringbuf_reserve(sizeof(*d));
+        u32 writer = bpf_get_current_pid_tgid();
+        u64 *begun = kind == EVENT_MOVE ? attaching.lookup(&writer) : 0;
 
         if (!d) {
                 st->lost_events++;
@@ -110,6 +122,7 @@ static __always_inline void send_move(struct cpu_state *st, u32 kind, struct mem
         d->kind = kind;
         d->whole_process = whole_process;
         d->at_ns = now;
+        d->begun_ns = begun ? *begun : 0;
         d->joined_ns = m->joined_ns ? m->joined_ns : now;
         d->cgroup = cgroup;
         d->tid = tid;

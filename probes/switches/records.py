@@ -111,10 +111,11 @@ class Detail(Record):
 class MoveEvent(Record):
     """A member was moved, or completed its joining (``struct move_event``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I3Q6I")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I4Q6I")
     kind: int
     whole_process: int
     at_ns: int
+    begun_ns: int
     joined_ns: int
     cgroup: int
     tid: int

@@ -4,9 +4,11 @@ The programs report every move of a member and send the intervals during which o
 where the task was (``probes/switches/membership.h``, ``probes/switches/pieces.h``). What is found here is exact where
 the kernel's word exists, and waits for it where it may still come:
 
-- The kernel moves the threads of a process first and reports afterwards (``cgroup_attach_task``). A task that is found
-  in a claim whose joining comes within the patience *after* the interval had not joined yet. A task of which no word
-  comes was there all the time.
+- The kernel moves the threads of a process first and reports afterwards (``cgroup_attach_task``). Where its word says
+  when the moving began (``probes/switches/moving.py``), what a task ran in between is between two places: it has left
+  the one, and what binds it in the other need not be in force. Where it does not, a task that is found in a claim whose
+  joining comes within the patience *after* the interval had not joined yet. A task of which no word comes, while no
+  move is under way, was there all the time.
 - Where cpusets are in a v1 hierarchy, a joining is complete with the later of its two attaches. A cpuset that comes
   within the patience after the identity completes the joining; without it the task is a member from the first.
 - A word forgives only what came just before it, never anything earlier.
@@ -17,8 +19,10 @@ Source: kernel/cgroup/cgroup.c, ``cgroup_migrate_execute`` and ``cgroup_attach_t
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from probes.switches.records import (
@@ -57,6 +61,8 @@ class _Step:
     """From ``at_ns`` on a task is under ``ident``; before, as far as this step knows, it was under ``before``."""
 
     at_ns: int
+    begun_ns: int
+    """When the kernel began to move the first thread; 0: not known."""
     ident: int
     before: int
     cgroup: int
@@ -66,11 +72,43 @@ class _Step:
     completes: bool
 
 
-class Trails:
-    """The moves of the last minute. :meth:`cut` is called by the thread that adds, too."""
+class UnderWay:
+    """Whether a move that has begun, and whose word is not there yet, may explain where a task was found.
 
-    def __init__(self, patience_ns: int) -> None:
+    :param begun: returns when the moves began (CLOCK_MONOTONIC) that the kernel has not ended.
+    """
+
+    def __init__(self, begun: Callable[[], tuple[int, ...]]) -> None:
+        self._begun = begun
+        self._looked = (0, 0)
+        """From when to when it was looked."""
+        self._found: tuple[int, ...] = ()
+
+    def may_explain(self, at_ns: int, heard_ns: int) -> bool:
+        """Return whether the word of a move that was under way at this moment may still come.
+
+        What is not under way any more has sent its word before: it is here when everything up to the look was heard.
+        """
+        from_ns, to_ns = self._looked
+        answered = at_ns < from_ns and to_ns < heard_ns
+        may = not answered or any(begun_ns <= at_ns for begun_ns in self._found)
+        if may and heard_ns > to_ns:
+            from_ns = time.monotonic_ns()
+            self._found = self._begun()
+            self._looked = from_ns, time.monotonic_ns()
+        return may
+
+
+class Trails:
+    """The moves of the last minute. :meth:`cut` is called by the thread that adds, too.
+
+    :param begun: returns when the moves began (CLOCK_MONOTONIC) that the kernel has not ended; ``None``: not known, and
+        a word counts that comes within the patience.
+    """
+
+    def __init__(self, patience_ns: int, begun: Callable[[], tuple[int, ...]] | None = None) -> None:
         self._patience_ns = patience_ns
+        self._under_way = None if begun is None else UnderWay(begun)
         self._steps: dict[tuple[bool, int, int], list[_Step]] = {}
         self._order: deque[tuple[int, tuple[bool, int, int]]] = deque()
         self.forgotten = 0
@@ -82,6 +120,7 @@ class Trails:
         whole = bool(event.whole_process)
         step = _Step(
             at_ns=event.at_ns,
+            begun_ns=event.begun_ns,
             ident=event.to_ident,
             before=event.from_ident,
             cgroup=event.cgroup,
@@ -119,9 +158,14 @@ class Trails:
         stays = _stays(piece, steps)
         # Where it was at the interval's end the program asked the kernel: a history that ends elsewhere lacks a move.
         if stays[-1].ident != piece.cgroup_ident:
-            moved = any(piece.now_ns <= step.at_ns <= limit and not step.completes for step in steps)
+            # A move whose begin is known explains what came after it: the history has it already.
+            moved = any(
+                piece.now_ns <= step.at_ns <= limit and not step.completes and not step.begun_ns for step in steps
+            )
             if not moved:
                 if heard_ns <= limit:
+                    return None
+                if self._under_way is not None and self._under_way.may_explain(piece.now_ns, heard_ns):
                     return None
                 # Nobody moved it in: it was there, however it came.
                 stays[-1] = replace(stays[-1], ident=piece.cgroup_ident, cgroup=piece.cgroup)
@@ -167,6 +211,7 @@ def _with_record(steps: list[_Step], piece: Piece) -> list[_Step]:
         return steps
     record = _Step(
         at_ns=piece.member_ns,
+        begun_ns=0,
         ident=piece.member_ident,
         before=0,
         cgroup=0,
@@ -186,12 +231,25 @@ def _stays(piece: Piece, steps: list[_Step]) -> list[Stay]:
     cgroup = next((step.cgroup for step in reversed(before) if step.cgroup), 0)
     stays, begin = [], piece.from_ns
     for step in later:
-        if step.at_ns >= piece.now_ns:
+        # From one pod to another: it is a pod's all the time.
+        between = step.begun_ns and not step.ident == ident == PODS_IDENT
+        leaves_ns = max(begin, step.begun_ns if between else step.at_ns)
+        if leaves_ns >= piece.now_ns:
             break  # the interval is over: the move is of the next one
         if step.ident == ident != PODS_IDENT and not step.completes:
             continue  # its process was moved to where this thread was already
-        stays.append(Stay(ident, cgroup, begin, step.at_ns))
-        ident, cgroup, begin = step.ident, step.cgroup or cgroup, step.at_ns
-    if ident == piece.cgroup_ident:
-        cgroup = piece.cgroup
-    return [*stays, Stay(ident, cgroup, begin, piece.now_ns)]
+        if leaves_ns > begin or not between:
+            stays.append(Stay(ident, cgroup, begin, leaves_ns))
+        ident, cgroup, begin = step.ident, step.cgroup or cgroup, min(step.at_ns, piece.now_ns)
+        if between:
+            stays.append(Stay(ident, cgroup, leaves_ns, begin, joining=True))
+        if begin == piece.now_ns:
+            return _ending(stays, piece)
+    return _ending([*stays, Stay(ident, cgroup, begin, piece.now_ns)], piece)
+
+
+def _ending(stays: list[Stay], piece: Piece) -> list[Stay]:
+    """Name the cgroup of the last part as the program did, where it ends there."""
+    if stays[-1].ident == piece.cgroup_ident:
+        stays[-1] = replace(stays[-1], cgroup=piece.cgroup)
+    return stays

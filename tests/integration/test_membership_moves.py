@@ -6,14 +6,19 @@ Who spins never switches, so nothing cuts its interval but what the ledger knows
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from probes.observer import Observer
+from probes.switches.moving import Moving
+from probes.switches.records import MoveEvent
 from tests.integration.escape_bounds import stolen_since
 from tests.integration.membership_lab import (
     Mover,
@@ -21,6 +26,7 @@ from tests.integration.membership_lab import (
     claim,
     complete,
     consistent,
+    cpuset,
     home,
     procs,
     rest,
@@ -30,7 +36,9 @@ from tests.integration.membership_lab import (
 )
 from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import TaskClock, cgroup, stolen_ns, wait_for
+from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.verdict import Outcome
 
 ONLINE = sorted(os.sched_getaffinity(0))
@@ -235,3 +243,41 @@ def test_moved_out_for_good_is_nobodys(observer: Observer, place: str, mover: Pa
         wait_for(lambda: clock.read_ns() > 100_000_000, "it spins")
         evidence = observer.close_window()
     assert (total(evidence).run_ns, evidence.offenders) == (0, ())
+
+
+@pytest.fixture
+def moving(observer: Observer) -> Moving:
+    """Moves under way, on a kernel that shows them (the lab's do: ``tests/lab/test_lab_probes.py``)."""
+    if not observer.ledger.moving.observed:
+        pytest.skip("this kernel takes no program at the begin of a function")
+    return observer.ledger.moving
+
+
+def test_a_move_says_when_it_began(observer: Observer, place: str, moving: Moving) -> None:
+    """Within the write that moves; what began has ended."""
+    heard: list[MoveEvent] = []
+    trails, add = observer.trails, observer.trails.add
+    with (
+        mock.patch.object(trails, "add", lambda event: (heard.append(event), add(event))),
+        subprocess.Popen(["sleep", "60"]) as sleeper,
+    ):
+        before_ns = time.monotonic_ns()
+        procs(place).write_text(str(sleeper.pid))
+        after_ns = time.monotonic_ns()
+        wait_for(lambda: any(event.tid == sleeper.pid for event in heard), "the move")
+        sleeper.kill()
+    (event,) = (event for event in heard if event.tid == sleeper.pid)
+
+    assert before_ns < event.begun_ns < event.at_ns < after_ns
+    assert moving.begun_ns() == ()
+
+
+@pytest.mark.skipif(cgroupfs.detect().is_v2("cpuset"), reason="a cpuset of v2 has its parent's CPUs")
+def test_a_move_that_the_kernel_refuses_is_over(place: str, moving: Moving) -> None:
+    """To a cpuset without CPUs: it began, and nobody waits for its word."""
+    with subprocess.Popen(["sleep", "60"]) as sleeper, cpuset(place, CpuSet()) as without_cpus:
+        with pytest.raises(OSError, match="No space left on device"):
+            without_cpus.write_text(str(sleeper.pid))
+        sleeper.kill()
+
+    assert moving.begun_ns() == ()

@@ -87,6 +87,14 @@ def test_who_was_written_to_is_known_by_the_program(equipped: Guest) -> None:
 
 
 @guests(GuestKind())
+def test_a_move_is_known_from_its_begin(equipped: Guest) -> None:
+    """Where BPF trampolines are, the kernel's word says when it began to move: no patience is a guess."""
+    ran = run_tests(equipped, "tests/integration/test_membership_moves.py", "-k", "began")
+    assert len(ran) == 1
+    assert_all_passed(ran)
+
+
+@guests(GuestKind())
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
 def test_real_containers_on_v2(equipped: Guest, runtime: str) -> None:
     """Containers of both runtimes start, are what was asked for, can be updated, and leave no trace."""

@@ -23,10 +23,12 @@ from toolkit.host.syscalls import call
 MAP_CREATE, PROG_LOAD, OBJ_INFO, RAW_TRACEPOINT_OPEN = 0, 5, 15, 17
 PERF_EVENT, RAW_TRACEPOINT, TRACING = 7, 17, 26
 """Types of programs."""
-TRACE_RAW_TP, TRACE_FEXIT = 23, 25
-"""Expected attach types of a tracing program: a tracepoint, the return of a kernel function."""
+TRACE_RAW_TP, TRACE_FENTRY, TRACE_FEXIT = 23, 24, 25
+"""Expected attach types of a tracing program: a tracepoint, the begin and the return of a kernel function."""
 CONTROL_FILE_WRITE = "cgroup_file_write"
 """The kernel's function through which every write to a file of a cgroup goes."""
+ATTACH_TASK = "cgroup_attach_task"
+"""The kernel's function that moves a thread or a process to another cgroup, and reports it when it is done."""
 _MAP_TYPE_ARRAY, _MAP_TYPE_RINGBUF = 2, 27
 _ATTR_BYTES = 128
 """More than the fields set here: every kernel accepts a longer ``bpf_attr`` whose rest is zero."""

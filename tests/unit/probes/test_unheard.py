@@ -179,7 +179,7 @@ def test_moves_that_had_to_be_forgotten_leave_the_window_undecided(
 
     def storm(count: int) -> None:
         for number in range(count):
-            event = MoveEvent(EVENT_MOVE, 1, now + number, now + number, 9, number, number, 0, 0, 1, 0)
+            event = MoveEvent(EVENT_MOVE, 1, now + number, 0, now + number, 9, number, number, 0, 0, 1, 0)
             switches.event(MoveEvent.LAYOUT.pack(*(getattr(event, name) for name in MoveEvent.__slots__)))
 
     class Empty:
