@@ -70,6 +70,8 @@ class Follower:
         self._base, self._present = replace(reading.claims, claims=()), named
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._publish()
+        if reading.complete:  # what the next one gives beyond it was given since
+            self._applied_ns = self._reader.latest()[1]
         return replace(self._base, claims=tuple(named.values()))
 
     def __enter__(self) -> Follower:

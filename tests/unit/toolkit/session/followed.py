@@ -11,6 +11,7 @@ from typing import Any, cast
 from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
+from probes.switches.moving import Moving
 from toolkit.errors import InputError
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.blind_spots import EVERY_WITNESS
@@ -45,6 +46,7 @@ class Kernel:
     options = ObserveOptions(max_claims=ROOM)
     members_lost = 0
     threads = None
+    moving = Moving(cast(Ledger, None))
 
     def __init__(self) -> None:
         self._idents = 0

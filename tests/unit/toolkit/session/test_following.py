@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.unit.toolkit.session.followed import FOR_EVER, ROOM, Node
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import MissingPart
+from toolkit.session.observe import Observation
 from toolkit.sources.live_source import SourceReading
 
 
@@ -48,6 +49,20 @@ def test_cpus_that_came_were_granted_since_the_reading_before(node: Node) -> Non
     assert (came.claim, str(came.cpus), came.since_ns) == ("a", "1", before_ns)
     assert came.since_ns < came.until_ns < late.until_ns == frame.end_ns
     assert (late.claim, str(late.cpus), late.since_ns) == ("b", "2", node.follower._applied_ns)
+
+
+def test_what_came_before_the_first_look_was_granted_since_the_first_reading(node: Node) -> None:
+    """A claim has the CPUs of the first reading from its begin on: nothing was given to it before that."""
+    source, follower = node.source, node.follower
+    source.next += [SourceReading(claims=ClaimSet(claims=(node.claim("a", cpus),))) for cpus in ("0", "0-1")]
+    before_ns = time.monotonic_ns()
+    node.observer.add_claim(follower.first().claims[0])
+    after_ns = time.monotonic_ns()
+    follower._reader.first()
+    follower.look(cast(Observation, node))
+    (granted,) = follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+
+    assert before_ns <= granted.since_ns <= after_ns
 
 
 def test_a_cpu_is_known_to_be_a_claims_by_a_reading_after_it_was_used(node: Node) -> None:
