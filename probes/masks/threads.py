@@ -21,9 +21,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from probes.clocks import Clock
+from probes.masks.joining import Joining
 from probes.subjects import Subject
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs, procfs
+from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model import names
@@ -111,17 +112,21 @@ class ThreadMasks:
 
     :param start_ns: when the window opened.
     :param patience_ns: how long the v1 cpuset of a task may follow its identity.
+    :param moving: returns when the moves between cgroups began (CLOCK_MONOTONIC) that the kernel has not ended.
     """
 
     def __init__(
-        self, hierarchy: Hierarchy, root: Path, start_ns: int = 0, pause_ns: int = 0, patience_ns: int = 0
+        self,
+        hierarchy: Hierarchy,
+        root: Path,
+        start_ns: int = 0,
+        pause_ns: int = 0,
+        patience_ns: int = 0,
+        moving: Callable[[], tuple[int, ...]] = tuple,
     ) -> None:
         self._hierarchy, self._root = hierarchy, root
         self._proc = str(root / "proc")
-        self._patience_ns = patience_ns
-        self._joining: dict[tuple[int, int], tuple[int | None, int]] = {}
-        """By ident and thread id, of threads between their two joinings: the start time, which tells threads apart that
-        have the id one after the other, and since when it is known outside the claim's v1 cpuset."""
+        self._joining = Joining(root, patience_ns, moving)
         self.pause_ns = pause_ns
         """The longest pause between two scans in this window."""
         self._start_ns = start_ns
@@ -170,7 +175,7 @@ class ThreadMasks:
     def _scan(self, subject: Subject, stop: Callable[[], bool]) -> bool:
         tids = cgroupfs.tids(self._hierarchy, subject.claim.cgroup)
         gone = 0
-        self._keep_joining(subject, tids)
+        self._joining.keep(subject, tids)
         for tid in tids:
             if stop():
                 return False
@@ -178,16 +183,16 @@ class ThreadMasks:
             epoch = subject.epoch
             if subject.changing:
                 return False
-            status = self._read(tid)
+            looked_ns, status = time.monotonic_ns(), self._read(tid)
             if status is not None and not status.cpus_allowed <= subject.cpus:
                 # Being moved in: the list of threads is ahead of the masks until the kernel is done. A second look
                 # after a grace period of the scheduler's own decides; a real escaper is still outside.
                 time.sleep(0.002)
-                if not self._joined(subject, tid):
+                if not self._joining.is_complete(subject, tid, looked_ns):
                     continue
                 status = self._read(tid)
             else:
-                self._joining.pop((subject.ident, tid), None)
+                self._joining.inside(subject, tid)
             if status is None:
                 gone += 1
                 continue
@@ -260,41 +265,3 @@ class ThreadMasks:
     def _read(self, tid: int) -> ThreadStatus | None:
         text = read_control(f"{self._proc}/{tid}/status")
         return None if text is None else parse_status(text)
-
-    def _joined(self, subject: Subject, tid: int) -> bool:
-        """Say whether a thread is a member, and its joining complete.
-
-        Where the claim has a v1 cpuset a task joins twice. One that is outside the cpuset is looked at again in a later
-        scan: if it is still there when the patience is over, it never joined. Whoever was inside meanwhile, or no
-        member, begins anew.
-        """
-        key = (subject.ident, tid)
-        text = read_control(self._root / f"proc/{tid}/cgroup") or ""
-        member = _inside(text, "", subject.claim.cgroup)
-        if not member or subject.cpuset_id is None or _inside(text, "cpuset", subject.claim.cgroup):
-            self._joining.pop(key, None)
-            return member
-        now_ns, start = time.monotonic_ns(), procfs.start_time(tid, self._root)
-        known = self._joining.get(key)
-        if known is None or known[0] != start:
-            known = self._joining[key] = (start, now_ns)
-        return now_ns - known[1] > self._patience_ns
-
-    def _keep_joining(self, subject: Subject, tids: Iterable[int]) -> None:
-        """Forget the threads that are members no more: one that comes again joins again."""
-        if self._joining:
-            here = frozenset(tids)
-            for ident, tid in tuple(self._joining):
-                if ident == subject.ident and tid not in here:
-                    del self._joining[ident, tid]
-
-
-def _inside(text: str, controller: str, cgroup: str) -> bool:
-    """Say whether ``/proc/<tid>/cgroup`` has a task at or below a cgroup; ``controller`` "": in the v2 hierarchy."""
-    for line in text.split("\n"):
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controller in controllers.split(",") and (controller or number == "0"):
-            path = names.from_text(path)
-            return path == cgroup or path.startswith(cgroup + "/")
-    return False

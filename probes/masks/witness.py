@@ -24,7 +24,8 @@ class MaskWatch(Watch[None]):
 
     def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int) -> None:
         patience_ns = windows.options.pending_ms * 1_000_000
-        self.masks = ThreadMasks(windows.hierarchy, windows.root, window.start_ns, pause_ns, patience_ns)
+        moving = windows.ledger.moving.begun_ns
+        self.masks = ThreadMasks(windows.hierarchy, windows.root, window.start_ns, pause_ns, patience_ns, moving)
         self._window, self._threads = window, windows.options.threads
 
     def ending(self, subject: Subject) -> None:

@@ -26,7 +26,8 @@ class Tree:
         (root / "cgroup/a").mkdir(parents=True)
         (root / f"proc/{TID}").mkdir(parents=True)
         hierarchy = Hierarchy(mode=Mode.V2, unified=root / "cgroup", root=root)
-        self.masks = ThreadMasks(hierarchy, root, 0, 0, 0)
+        self.moves: tuple[int, ...] = ()
+        self.masks = ThreadMasks(hierarchy, root, 0, 0, 0, lambda: self.moves)
         self.began(100)
 
     def began(self, ticks: int) -> None:
@@ -69,6 +70,18 @@ def test_a_thread_that_never_joins_is_read(tmp_path: Path) -> None:
     for _ in range(2):
         tree.between()
         tree.scan()
+    assert tree.wide() == 1
+
+
+def test_a_mask_is_not_read_in_the_middle_of_a_move(tmp_path: Path) -> None:
+    """The thread is in the list and has not its CPUs yet; a move that begins later explains nothing."""
+    tree = Tree(tmp_path)
+    tree.escaped()
+    tree.moves = (1,)
+    tree.scan()
+    assert tree.wide() == 0
+    tree.moves = (1 << 62,)
+    tree.scan()
     assert tree.wide() == 1
 
 
