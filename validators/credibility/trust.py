@@ -130,10 +130,7 @@ def _window(evidence: Evidence) -> list[str]:
 
 
 def _files(evidence: Evidence) -> list[str]:
-    gap_ns, unwatched_ns = evidence.coverage.file_gap_ns, evidence.coverage.file_unwatched_ns
-    if unwatched_ns > 0 and gap_ns <= file_history.SWEPT_LIMIT_NS:
-        # Who changes a file writes to it: that was reported, and then it was read.
-        gap_ns = unwatched_ns
+    gap_ns = file_history.unread_ns(evidence)
     if gap_ns <= file_history.GAP_LIMIT_NS:
         return []
     return [f"the control files were not read for {gap_ns / 1e9:.1f} s: what was put back meanwhile was not seen"]

@@ -64,7 +64,7 @@ def _judge(
     # Without the runtime's word drift looks like lag: what is must be what was promised within the bound.
     pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if said.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
     findings = [
-        *_overlap(back, evidence, measures),
+        *_overlap(back, said, evidence, measures),
         *(finding for lower in pairs for finding in _lag(said, lower, claim, limit_ns, bound, measures)),
         *(_drift(claim, evidence, said, measures) if said.asked else ()),
         *_unread(claim, evidence, said),
@@ -84,8 +84,12 @@ def _judge(
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)
 
 
-def _overlap(back: list[GivingBack], evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:
-    """CPUs of others that it still had: measured, and failed beyond the bound."""
+def _overlap(back: list[GivingBack], said: Said, evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:
+    """CPUs of others that it still had: measured, and failed beyond the bound.
+
+    When the runtime was asked again is when that was known at the latest: a node that is read seldom may have done it
+    long before, and the cgroup shows when.
+    """
     found: list[Finding] = []
     longest_ns = 0
     for one in back:
@@ -93,14 +97,31 @@ def _overlap(back: list[GivingBack], evidence: Evidence, measures: dict[str, Mea
         if until_ns - one.since_ns >= longest_ns:
             longest_ns = until_ns - one.since_ns
             measures["overlap_cpus"], measures["overlap_ms"] = str(one.cpus), longest_ns / 1e6
-        if until_ns > one.limit_ns:
+        outcome = _at_the_bound(one, said.cgroup, evidence) if until_ns > one.limit_ns else Outcome.PASSED
+        if outcome is not Outcome.PASSED:
             text = (
                 f"{Layer.CHECKPOINT} and {Layer.RUNTIME} differ since {seconds(one.since_ns)}: it has CPUs {one.cpus}, "
                 f"which were promised away, for {seconds(until_ns - one.since_ns)} "
                 f"(bound {seconds(one.limit_ns - one.since_ns)})"
             )
-            found.append((Outcome.FAILED, text))
+            if outcome is Outcome.UNDECIDED:
+                text += f", or less: {Layer.CGROUP} was not read at the bound"
+            found.append((outcome, text))
     return found
+
+
+def _at_the_bound(one: GivingBack, cgroup: list[Run], evidence: Evidence) -> Outcome:
+    """Judge by whether the cgroup had those CPUs when they had to be given back (or when the window opened)."""
+    at_ns = max(one.limit_ns, 0)
+    had = [run for run in cgroup if run.first_ns <= at_ns]
+    if not had:
+        return Outcome.FAILED  # nobody knows better than the runtime
+    if not had[-1].cpus & one.cpus:
+        return Outcome.PASSED
+    without = (run.first_ns for run in cgroup if run.first_ns > at_ns and not run.cpus & one.cpus)
+    given_ns = next(without, evidence.duration_ns)
+    # Some time before it was read.
+    return Outcome.FAILED if given_ns - file_history.unread_ns(evidence) > at_ns else Outcome.UNDECIDED
 
 
 def _lag(

@@ -48,6 +48,15 @@ class Deviation:
         return f"from {self.from_ns / 1e9:.1f} s to {until}"
 
 
+def unread_ns(evidence: Evidence) -> int:
+    """Return the longest time in which what a control file said may have changed without being read."""
+    gap_ns, unwatched_ns = evidence.coverage.file_gap_ns, evidence.coverage.file_unwatched_ns
+    if unwatched_ns > 0 and gap_ns <= SWEPT_LIMIT_NS:
+        # Who changes a file writes to it: that was reported, and then it was read.
+        return unwatched_ns
+    return gap_ns
+
+
 def readings(evidence: Evidence, cgroup: str) -> list[tuple[int, CgroupFiles]]:
     """Return the distinct readings of a cgroup in order of time since the window opened."""
     first, last = view.files_of(evidence.files_before, cgroup), view.files_of(evidence.files_after, cgroup)

@@ -95,6 +95,23 @@ def test_overlap_with_new_owners_is_measured_and_bounded(for_s: int, outcome: Ou
     assert (verdict.measures["overlap_cpus"], verdict.measures["overlap_ms"]) == ("3", for_s * 1000)
 
 
+@pytest.mark.parametrize(
+    ("given_s", "unread_s", "outcome"),
+    [(9, 5, Outcome.PASSED), (16, 0.5, Outcome.FAILED), (16, 1.5, Outcome.UNDECIDED), (40, 5, Outcome.FAILED)],
+    ids=["in time", "late", "read too seldom", "not at all"],
+)
+def test_the_cgroup_says_when_cpus_were_given_back(given_s: float, unread_s: float, outcome: Outcome) -> None:
+    """The runtime was asked again after 20 s, the bound is 15 s: what it says then may have been so for long."""
+    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=0, limit_ns=15 * SECOND, until_ns=20 * SECOND)
+    read = [(at_s, cpus) for at_s, cpus in ((0.0, "0-3"), (given_s, "0-2")) if at_s < 30]
+    asked: list[Word] = [(0, "0-3"), (19, "0-3"), (20, "0-2"), (29, "0-2")] if given_s > 15 else [(19.5, "0-2")]
+    seen = node([(0, "0-2"), (29, "0-2")], asked[-2:] if given_s < 30 else [(0, "0-3")], read, giving_back=(back,))
+    verdict = judged(replace(seen, coverage=replace(seen.coverage, file_gap_ns=round(unread_s * SECOND))))
+
+    said = "it has CPUs 3, which were promised away, for 20.0 s (bound 15.0 s)"
+    assert (verdict.outcome, said in verdict.reason) == (outcome, outcome is not Outcome.PASSED), verdict.reason
+
+
 def test_drift_is_failed_at_once() -> None:
     """The cgroup was widened for a second, and put back."""
     verdict = judged(node(SAME, SAME, [(0, "0-3"), (7, "0-5"), (8, "0-3")]))
