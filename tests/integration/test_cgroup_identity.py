@@ -20,7 +20,7 @@ from probes.cgroups.files import FileWatch
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, request
-from tests.integration.probe_lab import Planter, cgroup, join, remove, wait_for
+from tests.integration.probe_lab import BRISK, Planter, cgroup, join, remove, wait_for
 from toolkit.apply.sandbox import sandbox
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
@@ -141,7 +141,7 @@ def test_nested_cgroups_with_and_without_a_claim(ledger: Ledger, planter: Path, 
 
 def test_a_cgroup_that_is_gone_is_judged_for_the_time_it_was_there(ledger: Ledger, planter: Path, place: str) -> None:
     """Deleted and not made again: its last readings are kept, both accounts of its CPU time agree, watching goes on."""
-    with Observer(claims(place), ledger=ledger) as observer:
+    with Observer(claims(place), ledger=ledger, witnesses=BRISK) as observer:
         observer.open_window()
         planted = escapes(planter, place, 20)
         wait_for(lambda: observer._window().watch(FileWatch).files.readings >= 2, "control files were read")
