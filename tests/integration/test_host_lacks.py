@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.apply_support import sandboxes
+from tests.integration.apply_support import THIS_CENTURY, sandboxes
 from tests.integration.probe_lab import cgroup, wait_for
 from toolkit.host.cgroup_mounts import detect
 
@@ -25,8 +25,6 @@ kind: Claims
 claims:
 - {name: all, cgroup: PLACE, cpus: "0"}
 """
-THIS_CENTURY = "20"
-"""What the ids of runs begin with, and names of cgroups that a test beside this one makes do not."""
 NO_BPF = ("setpriv", "--bounding-set=-bpf,-sys_admin,-perfmon", "--inh-caps=-bpf,-sys_admin,-perfmon")
 
 
