@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -108,10 +109,21 @@ def masks(pids: tuple[int, ...]) -> set[CpuSet]:
 
 @contextmanager
 def pool(page: int, pages: int) -> Iterator[None]:
-    """Have so many huge pages more than there are; the pool is put back, and what cannot be had is skipped."""
+    """Have so many huge pages more than there are; the pool is put back, and what cannot be had is skipped.
+
+    The pool is the machine's: tests beside this one wait.
+    """
     file = Path(f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages")
     if not file.exists():
         pytest.skip(f"this kernel has no pages of {page} bytes")
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with _more_pages(file, page, pages):
+            yield
+
+
+@contextmanager
+def _more_pages(file: Path, page: int, pages: int) -> Iterator[None]:
     before = int(file.read_text())
     try:
         file.write_text(str(before + pages))
