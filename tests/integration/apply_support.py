@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
+from toolkit.apply import journal
+from toolkit.errors import PinproofError
 from toolkit.host import cgroupfs, procfs
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
@@ -52,11 +55,26 @@ def processes(run_id: str) -> list[str]:
     return found
 
 
+THIS_CENTURY = "20"
+"""What the ids of runs begin with, and names of cgroups that a test beside this one makes do not."""
+
+
 def sandboxes(run_id: str = "") -> set[Path]:
     """Top cgroups of sandboxes on this machine, in every hierarchy. :param run_id: what their run ids begin with."""
     hierarchy = cgroupfs.detect()
     mounts = {path for _, path in hierarchy.legacy} | ({hierarchy.unified} if hierarchy.unified else set())
     return {path for mount in mounts for path in mount.glob(f"pinproof-{run_id}*")}
+
+
+def of_living_runs() -> set[Path]:
+    """Top cgroups of the runs whose process lives, by their journals, in every hierarchy."""
+    found: set[Path] = set()
+    for folder in journal.runs_directory(Path("/")).glob("*"):
+        with suppress(OSError, PinproofError):  # It has just ended.
+            run = journal.read(folder)
+            if run is not None and run.alive(Path("/")):
+                found |= sandboxes(run.run_id)
+    return found
 
 
 def traces(run_id: str) -> list[str]:
@@ -91,10 +109,21 @@ def masks(pids: tuple[int, ...]) -> set[CpuSet]:
 
 @contextmanager
 def pool(page: int, pages: int) -> Iterator[None]:
-    """Have so many huge pages more than there are; the pool is put back, and what cannot be had is skipped."""
+    """Have so many huge pages more than there are; the pool is put back, and what cannot be had is skipped.
+
+    The pool is the machine's: tests beside this one wait.
+    """
     file = Path(f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages")
     if not file.exists():
         pytest.skip(f"this kernel has no pages of {page} bytes")
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with _more_pages(file, page, pages):
+            yield
+
+
+@contextmanager
+def _more_pages(file: Path, page: int, pages: int) -> Iterator[None]:
     before = int(file.read_text())
     try:
         file.write_text(str(before + pages))

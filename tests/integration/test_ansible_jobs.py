@@ -80,7 +80,7 @@ def spinner() -> Iterator[str]:
 
     A hundred bursts a second are as much of a life as one that never ends, and leave the CPU to the play and its jobs.
     """
-    name = f"ansible-test-{os.getpid()}"
+    name = f"pinproof-ansible-{os.getpid()}"
     hierarchy = cgroupfs.detect()
     cpu = min(os.sched_getaffinity(0))
     with ExitStack() as stack:
@@ -155,6 +155,7 @@ def checked(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Play,
         return play("check.yml", inventory(place, hosts, pinproof_run_duration_s=1.5), home), place
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(("name", "outcomes"), [("kept", {"passed", "undecided"}), ("broken", {"failed"})])
 def test_check_judges_a_cgroup_that_exists(checked: tuple[Play, Path], name: str, outcomes: set[str]) -> None:
     """A kept claim is never `failed`; a broken one fails its node; the fetched run gives the same verdict again."""

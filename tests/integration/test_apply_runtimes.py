@@ -14,7 +14,7 @@ from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 LAST = CpuSet.of([max(online())])
 V2 = cgroupfs.detect().mode is cgroupfs.Mode.V2
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +16,8 @@ from probes.cgroups.files import FileWatch
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, request
-from tests.integration.probe_lab import Planter, cgroup, join, remove, wait_for
+from tests.integration.planting import Watch
+from tests.integration.probe_lab import BRISK, Planter, cgroup, join, remove, wait_for
 from toolkit.apply.sandbox import sandbox
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
@@ -141,7 +138,7 @@ def test_nested_cgroups_with_and_without_a_claim(ledger: Ledger, planter: Path, 
 
 def test_a_cgroup_that_is_gone_is_judged_for_the_time_it_was_there(ledger: Ledger, planter: Path, place: str) -> None:
     """Deleted and not made again: its last readings are kept, both accounts of its CPU time agree, watching goes on."""
-    with Observer(claims(place), ledger=ledger) as observer:
+    with Observer(claims(place), ledger=ledger, witnesses=BRISK) as observer:
         observer.open_window()
         planted = escapes(planter, place, 20)
         wait_for(lambda: observer._window().watch(FileWatch).files.readings >= 2, "control files were read")
@@ -238,53 +235,22 @@ def test_a_restart_by_a_runtime_keeps_what_the_old_container_used(ledger: Ledger
     assert {"cgroup-gone", "cgroup-made", "restart"} <= {row.what for row in evidence.transitions}
 
 
-def samples(pid: int) -> bool:
-    """Say whether a process has opened perf events: the last that an observer does before it opens a window."""
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            if "perf_event" in str(entry.readlink()):
-                return True
-    return False
-
-
-def watch(place: str, folder: Path, act: Callable[[subprocess.Popen[str]], None]) -> tuple[int, str]:
-    """Run the real command and do something while its window is open."""
-    file = folder / "claims.yaml"
-    claim = f"  - {{name: a, cgroup: {place}, cpus: '{IN}'}}"
-    file.write_text("\n".join(("apiVersion: pinproof/v1", "kind: Claims", "claims:", claim, "")))
-    command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(file), "--duration", "60"]
-    with subprocess.Popen(
-        [*command, "--output", str(folder / "runs"), "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        wait_for(lambda: samples(process.pid), "the sampler runs", 60)
-        time.sleep(1)  # the window opens some milliseconds later, and nothing outside shows when
-        act(process)
-        process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=120)
-    return process.returncode, out
-
-
 def test_watch_that_was_stopped_meanwhile_still_judges_the_new_cgroup(
     planter: Path, place: str, tmp_path: Path
 ) -> None:
     """The whole command is stopped (SIGSTOP) while the cgroup is made again and its task escapes: exit 1, and why."""
-
-    def act(process: subprocess.Popen[str]) -> None:
-        process.send_signal(signal.SIGSTOP)
+    claim = {"name": "a", "cgroup": place, "cpus": str(IN)}
+    with Watch({"claims": [claim]}, tmp_path) as watch:
+        watch.process.send_signal(signal.SIGSTOP)
         try:
             remake(place)
             escapes(planter, place, 5)
         finally:
-            process.send_signal(signal.SIGCONT)
+            watch.process.send_signal(signal.SIGCONT)
+        answer = watch.answer()
 
-    code, out = watch(place, tmp_path, act)
-
-    result = json.loads(out)
-    (said,) = [one for one in result["verdicts"] if one["rule"] == "cpuset-containment"]
-    assert (code, said["outcome"]) == (1, "failed")
+    said = answer.verdict("cpuset-containment")
+    assert (answer.code, said["outcome"]) == (1, "failed")
     assert "its cgroup was deleted at" in said["reason"]
     assert "made again at" in said["reason"]
     (run,) = (tmp_path / "runs").iterdir()

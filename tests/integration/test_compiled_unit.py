@@ -17,6 +17,7 @@ from toolkit.host.bpf_syscalls import map_info, object_info
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.beside,
     pytest.mark.skipif(os.geteuid() != 0, reason="eBPF needs root"),
 ]
 TAG = slice(8, 16)

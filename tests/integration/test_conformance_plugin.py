@@ -46,16 +46,19 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-@pytest.mark.parametrize(("source", "failures"), [(HONEST, 0), (BROKEN, 1)], ids=["honest", "broken"])
-def test_a_check_of_ones_own(tmp_path: Path, source: str, failures: int) -> None:
+def test_checks_of_ones_own(tmp_path: Path) -> None:
     """Five lines suffice: an honest container passes, one that was let loose fails and is named."""
-    (tmp_path / "test_mine.py").write_text(source)
+    for name, source in (("honest", HONEST), ("broken", BROKEN)):
+        (tmp_path / f"test_{name}.py").write_text(source)
 
-    done = run_pytest(tmp_path, "-vv", "test_mine.py")
+    done = run_pytest(tmp_path, "-vv", "test_honest.py", "test_broken.py")
 
-    assert done.returncode == failures, done.stdout + done.stderr
-    if failures:
-        assert "cpuset-containment db" in done.stdout
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said
+    assert "test_honest.py::test_db_keeps_its_cpu PASSED" in done.stdout, said
+    assert "test_broken.py::test_db_keeps_its_cpu FAILED" in done.stdout, said
+    assert "1 failed, 1 passed" in done.stdout, said
+    assert "cpuset-containment db" in done.stdout
 
 
 def test_the_shipped_suite_runs_by_name(tmp_path: Path) -> None:

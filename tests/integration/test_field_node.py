@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.integration.containerd_node import Node, containerd, need_containerd
+from tests.integration.containerd_node import Node, alone, containerd, need_containerd
 from tests.integration.live_node import Kubelet, watching
 from tests.integration.state_edits import Edit, changed, cpu_state, memory_state
 from tests.unit.toolkit.sources.socket_server import POD_RESOURCES, field, served
@@ -30,7 +30,7 @@ from toolkit.model.pod_reader import read_submitted_pod
 from toolkit.model.yaml_text import parse_document
 from toolkit.session.planning import machine_of
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 G1, BE = "0a1b2c3d-0000-4000-8000-000000000021", "0a1b2c3d-0000-4000-8000-000000000022"
 CPU, MEMORY, API = "cpu_manager_state", "memory_manager_state", "pod-resources"
@@ -113,7 +113,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if online != CpuSet.of((0, 1)):
         pytest.skip("written for a machine whose online CPUs are 0 and 1")
     folder = tmp_path_factory.mktemp("f")
-    with containerd(folder / "n") as node:
+    with alone(), containerd(folder / "n") as node:
         one = Site(node, folder, ("", {}))
         one.start_owner()
         node.container(node.pod(BE, "be", "/besteffort"), "main", cpu_period=100000, cpu_shares=2, cpuset_cpus="0")

@@ -214,7 +214,9 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
     "quota-rounded-too-far": (
         {},
         {
-            name: One(given=REST, promised=REST, limits={"quota_us": found}, promises={"quota_us": 1_100})
+            name: One(
+                given=REST, promised=REST, loads=(SPIN,), limits={"quota_us": found}, promises={"quota_us": 1_100}
+            )
             for name, found in (("web", 3_000), ("job", 2_000))
         },
         (("applied", "web"), ("applied", "job")),

@@ -16,6 +16,8 @@ from probes.interrupts.records import IrqKey, IrqSums
 from probes.options import ObserveOptions
 from probes.switches import records
 
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
+
 
 @pytest.fixture(scope="module")
 def compiled() -> Any:

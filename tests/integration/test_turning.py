@@ -11,7 +11,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.session import observe
 from toolkit.session.prepared import Prepared
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 
 def test_the_new_window_is_seen_while_the_node_is_asked(kept: Prepared) -> None:
