@@ -10,6 +10,7 @@ from validators.queries import file_history, view
 from validators.quota import bandwidth
 from validators.quota.broken import broken
 from validators.quota.case import Case, Finding, make_case, passed, undecided
+from validators.quota.slots import slots_of
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -37,7 +38,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         else:
             names = view.covered(claim, claims)
             rows = [row for name in sorted(names) for row in use.get(name, [])]
-            case = make_case(claim, names, evidence, rows, bins.get(claim.name, []))
+            case = make_case(claim, names, evidence, rows, slots_of(claim, claims, bins))
             if isinstance(case, str):
                 finding = _short_life(claim, evidence, rows) or undecided(case)
             else:
