@@ -269,9 +269,10 @@ RULE = Rule(
             A value that a reading shows to differ is a failure, even if it was changed back later; the verdict gives
             the time of the readings that differed, and the last writer before each, if the kernel reports it. What was
             changed and changed back between two readings no verdict of this rule rests on: the evidence names the
-            writes, and what tasks did meanwhile is judged by the rules about switches. A value that could not be read is undecided. More than 3 s in which files were neither read nor known to be
-            unwritten leave the rule undecided; so do control files that are written to each time while they are read,
-            and another cpuset.cpus from when on one of the CPUs went offline (dated up to 0.5 s late), not before.
+            writes, and what tasks did meanwhile is judged by the rules about switches. A value that could not be read
+            is undecided. More than 3 s in which files were neither read nor known to be unwritten leave the rule
+            undecided; so do control files that are written to each time while they are read, and another cpuset.cpus
+            from when on one of the CPUs went offline (dated up to 0.5 s late), not before.
 
             CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
             kubelet asked for and when.
