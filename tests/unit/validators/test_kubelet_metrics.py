@@ -48,10 +48,8 @@ def test_failed_allocations_are_counted_and_hide_nothing() -> None:
     """
     counted = [read(second, second, values=errors(count)) for second, count in ((1, 7.0), (3, 9.0), (5, 0.0), (7, 1.0))]
     outcome, reason = judged(*counted)
-    assert (outcome, reason) == (
-        "passed",
-        "exclusive_cpu_allocation_count and shared_pool_size_millicores agree with checkpoint; 3 allocations of the resource managers failed in the window",
-    )
+    assert outcome == "passed"
+    assert reason.endswith("agree with checkpoint; 3 allocations of the resource managers failed in the window")
     assert judged(*(read(second, second, 6, values=errors(second)) for second in (1, 3, 5)))[0] == "failed"
     changing = [read(second, second, 6 + second, values=errors(second)) for second in (1, 3, 5)]
     assert judged(*changing, read(7, 9))[0] == "passed"
