@@ -53,6 +53,9 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
     outside = [row for row in own if row.node not in mems and row.total_bytes > 0]
     if outside:
         return verdict(Outcome.FAILED, _where(outside, mems))
+    passing = view.passing(claim, evidence)
+    if not masks and passing:
+        return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: where it may allocate is not known")
     blank = next((mask for mask in masks if not mask.mems_allowed), None)
@@ -63,6 +66,10 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         return verdict(Outcome.PASSED, f"node {mems} is the machine's only one")
     if evidence.picture is not None:
         return verdict(Outcome.SKIPPED, f"all thread masks on nodes {mems}; a still picture says nothing about pages")
+    if evidence.pages is not None and passing and (reading is None or not (reading.processes or reading.unread)):
+        # Pages are read at a window's end, of what runs then.
+        reason = "it came or went in this window, between two readings of its pages"
+        return verdict(Outcome.SKIPPED, f"{reason}; all thread masks on nodes {mems}")
     if evidence.pages is None or reading is None:
         return verdict(Outcome.UNDECIDED, "where its pages are was not read")
     if not own:
@@ -93,7 +100,8 @@ RULE = Rule(
             touched before the process joined the cgroup.
 
             Pages of files and shared memory are counted but not judged: their first user placed them. On a machine with
-            one node no page can be on another. If pages or masks were not read the verdict is undecided.
+            one node no page can be on another. If pages or masks were not read the verdict is undecided; of a container
+            of a followed node that came or went in the window it is skipped.
         """),
         tolerance=prose("""
             None. Masks between two scans of a thread: see affinity-mask.
