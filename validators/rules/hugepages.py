@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet, HugepageLimit
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.evidence.following import LIMITS
 from toolkit.model.placement import HugetlbUse, PageKind
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.placement import groups
@@ -19,7 +20,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised a limit on huge pages."""
     asked = [claim for claim in claims.claims if claim.hugepages]
     if not asked:
-        reason = "no claim was promised huge pages"
+        missing = evidence.following.missing if evidence.following else ()
+        left_out = "".join(f" ({line})" for line in missing if line.startswith(f"{LIMITS}: "))
+        reason = f"no claim was promised huge pages{left_out}"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     return tuple(_judge(claim, evidence) for claim in asked)
 
