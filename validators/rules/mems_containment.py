@@ -7,6 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.wording import count
 from validators.placement import groups
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -38,6 +39,9 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         "own_bytes": sum(row.total_bytes for row in own),
         "file_bytes": sum(row.total_bytes for row in (reading.pages if reading else ()) if row.kind is PageKind.FILE),
     }
+    joining = reading.joining if reading else 0
+    if joining:
+        measures["joining_processes_count"] = joining
     measures |= view.scan_measures(claim, evidence)
     for row in sorted(own, key=lambda row: (row.kind, row.node)):
         if row.node not in mems:
@@ -77,7 +81,8 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
     if reading.unread:
         return verdict(Outcome.UNDECIDED, f"the pages of {reading.unread} of its processes were not read")
     amount = f"{sum(row.total_bytes for row in own) / 1e6:.1f} MB of {reading.processes} processes"
-    return verdict(Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}")
+    beside = f"; {count(joining, 'process', 'processes')} of a runtime not counted" if joining else ""
+    return verdict(Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}{beside}")
 
 
 def _where(outside: list[PageUse], mems: CpuSet) -> str:
@@ -104,7 +109,9 @@ RULE = Rule(
             of a followed node that came or went in the window it is skipped.
         """),
         tolerance=prose("""
-            None. Masks between two scans of a thread: see affinity-mask.
+            None for pages of a workload. A process with a runtime's name that began less than 12 s ago is not judged by
+            pages on other nodes, but counted: what it allocated before it joined goes when it becomes its program.
+            Masks between two scans of a thread: see affinity-mask.
         """),
         source=prose("""
             proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; docs/failures.md F66

@@ -125,3 +125,13 @@ def test_one_that_ends_in_a_followed_window(seen: Evidence, outcome: str, words:
     assert (verdict.outcome.value, words in verdict.reason) == (outcome, True), verdict.reason
     still = judged(seen)
     assert still.outcome.value == (outcome if outcome != "skipped" else "undecided")
+
+
+def test_runtimes_at_work_are_counted_and_no_evidence() -> None:
+    """Beside others they are named; alone they are no page of the container."""
+    verdict = judged(found((replace(GOOD, joining=2),)))
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.reason.endswith("; 2 processes of a runtime not counted")
+    assert verdict.measures["joining_processes_count"] == 2
+
+    assert judged(found((replace(reading(), processes=0, joining=1),))).outcome is Outcome.UNDECIDED
