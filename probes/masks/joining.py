@@ -46,7 +46,7 @@ class Joining:
         return now_ns - known[1] > self._patience_ns
 
     def inside(self, subject: Subject, tid: int) -> None:
-        """Note that a thread has the claim's CPUs: if it joins again, that is another joining."""
+        """Note that a thread has the claim's CPUs and memory nodes: if it joins again, that is another joining."""
         self._known.pop((subject.ident, tid), None)
 
     def keep(self, subject: Subject, tids: Iterable[int]) -> None:

@@ -103,6 +103,12 @@ def policy_of(tid: int) -> str:
         return ""
 
 
+def _within(status: ThreadStatus, subject: Subject) -> bool:
+    """Return whether a thread has the claim's CPUs and memory nodes: both come with its cpuset."""
+    mems = subject.claim.mems
+    return status.cpus_allowed <= subject.cpus and (mems is None or status.mems_allowed <= mems)
+
+
 class UnreadableError(Exception):
     """The masks could not be read although the threads are there."""
 
@@ -184,7 +190,7 @@ class ThreadMasks:
             if subject.changing:
                 return False
             looked_ns, status = time.monotonic_ns(), self._read(tid)
-            if status is not None and not status.cpus_allowed <= subject.cpus:
+            if status is not None and not _within(status, subject):
                 # Being moved in: the list of threads is ahead of the masks until the kernel is done. A second look
                 # after a grace period of the scheduler's own decides; a real escaper is still outside.
                 time.sleep(0.002)

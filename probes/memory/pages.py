@@ -22,7 +22,7 @@ AGAIN_S = 60.0
 def sample_pages(hierarchy: Hierarchy, claims: Iterable[Claim], root: Path) -> tuple[PageReading, ...]:
     """Read every claim that was promised NUMA nodes, once."""
     return tuple(
-        read_pages(claim.name, cgroupfs.pids(hierarchy, claim.cgroup), root)
+        read_pages(claim.name, cgroupfs.pids(hierarchy, claim.cgroup), root, claim.mems)
         for claim in claims
         if claim.mems is not None
     )

@@ -9,14 +9,18 @@ Source: proc(5), ``/proc/pid/numa_maps``; Documentation/admin-guide/mm/numa_memo
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.placement import PageKind, PageReading, PageUse
+from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 
 _NODE = re.compile(r"N(\d{1,5})=(\d{1,15})", re.ASCII)
 _COUNT = re.compile(r"(anon|kernelpagesize_kB)=(\d{1,15})", re.ASCII)
@@ -67,6 +71,35 @@ def read_numa_maps(pid: int, root: Path = Path("/")) -> Usage | None:
     return None if text is None else parse_numa_maps(text)
 
 
+def _read_member(pid: int, root: Path, mems: CpuSet | None) -> tuple[Usage | None, bool]:
+    """Read one process of a claim, and whether it is a runtime's that has pages of before it joined.
+
+    A v1 cpuset leaves such pages where they are (``memory_migrate``), v2 moves them some time later; the memory goes
+    when the process becomes the container's program, as each exec probe does. A name proves nothing: it counts for as
+    long as a runtime was seen to have it, and for whoever began so lately; then the pages are judged.
+    Source: kernel/cgroup/cpuset.c, ``cpuset_attach``; docs/facts.md, "Normal on a healthy node".
+    """
+    usage = read_numa_maps(pid, root)
+    if usage is None or mems is None or not _outside(usage, mems) or not _began_lately(pid, root):
+        return usage, False
+    named = procfs.comm(pid, root) in INIT_NAMES
+    # Read again: it may have become its program between the two.
+    usage = read_numa_maps(pid, root)
+    return usage, named and usage is not None and _outside(usage, mems)
+
+
+def _outside(usage: Usage, mems: CpuSet) -> bool:
+    return any(used > 0 and kind is not PageKind.FILE and node not in mems for (kind, node), used in usage.items())
+
+
+def _began_lately(pid: int, root: Path) -> bool:
+    start = procfs.start_time(pid, root)
+    if start is None:
+        return False
+    began_ns = start * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - began_ns < PINNED_NS
+
+
 @dataclass(slots=True)
 class _Sum:
     total_bytes: int = 0
@@ -74,12 +107,15 @@ class _Sum:
     process_bytes: int = -1
 
 
-def read_pages(claim: str, pids: Iterable[int], root: Path = Path("/")) -> PageReading:
-    """Sum the processes of one claim; those that ended meanwhile are in no count."""
+def read_pages(claim: str, pids: Iterable[int], root: Path = Path("/"), mems: CpuSet | None = None) -> PageReading:
+    """Sum the processes of one claim; those that ended meanwhile are in no count. :param mems: its promised nodes."""
     sums: dict[tuple[PageKind, int], _Sum] = {}
-    processes = unread = 0
+    processes = unread = joining = 0
     for pid in pids:
-        usage = read_numa_maps(pid, root) if processes < MAX_PROCESSES else None
+        usage, is_joining = _read_member(pid, root, mems) if processes < MAX_PROCESSES else (None, False)
+        if is_joining:
+            joining += 1
+            continue
         if usage is None:
             unread += (root / f"proc/{pid}").exists()
             continue
@@ -93,6 +129,7 @@ def read_pages(claim: str, pids: Iterable[int], root: Path = Path("/")) -> PageR
         claim=claim,
         processes=processes,
         unread=unread,
+        joining=joining,
         pages=tuple(
             PageUse(
                 claim=claim,

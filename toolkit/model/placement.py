@@ -48,11 +48,14 @@ class PageReading:
     """One reading of a claim's ``numa_maps`` files.
 
     :param processes: how many were read. :param unread: how many were there but could not be read, or were left out.
+    :param joining: how many had a runtime's name, had begun a moment ago and had pages on other nodes: what such a one
+        allocated before it joined goes when it becomes the container's program. Its pages are not counted.
     """
 
     claim: str
     processes: int
     unread: int
+    joining: int = 0
     pages: tuple[PageUse, ...] = ()
 
 

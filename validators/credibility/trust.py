@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Canary, Evidence
+from toolkit.model.evidence.following import LIMITS
 from toolkit.model.verdict import Outcome, Verdict
 from validators.credibility.agreement import disagreements
 from validators.credibility.contradictions import contradictions
@@ -141,7 +142,9 @@ def _followed(evidence: Evidence) -> list[str]:
     following = evidence.following
     if following is None:
         return []
-    why = f" ({summary(following.missing)})" if following.unanswered and following.missing else ""
+    # Limits that nobody promises are no reason why nobody answered.
+    missing = [line for line in following.missing if not line.startswith(f"{LIMITS}: ")]
+    why = f" ({summary(missing)})" if following.unanswered and missing else ""
     if following.unanswered and not following.readings:
         return [f"{following.source} did not answer in all of the window{why}: what changed is not known"]
     if following.gap_ns <= FOLLOW_GAP_NS:

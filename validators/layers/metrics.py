@@ -19,12 +19,14 @@ from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.placement import groups
 from validators.queries import view
 from validators.state_files import cpu_state
-from validators.wording import seconds
+from validators.wording import listed, seconds
 
 SUBJECT = "kubelet metrics"
-COUNT = "kubelet_cpu_manager_exclusive_cpu_allocation_count"
-POOL = "kubelet_cpu_manager_shared_pool_size_millicores"
-PER_NODE = "kubelet_cpu_manager_allocation_per_numa"
+PREFIX = "kubelet_cpu_manager_"
+COUNT = f"{PREFIX}exclusive_cpu_allocation_count"
+POOL = f"{PREFIX}shared_pool_size_millicores"
+PER_NODE = f"{PREFIX}allocation_per_numa"
+GAUGES = (COUNT, POOL, PER_NODE)
 
 LASTS_NS = 3 * view.NANOSECONDS
 """What differs for so long, at two readings or more, is no moment between two writes."""
@@ -47,8 +49,9 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
         return []  # Rule checkpoint says what is wrong with the file.
     measures: dict[str, Measure] = {"exclusive_cpus": str(owned)}
     if not wrong:
-        reason = f"the gauges agree with {Layer.CHECKPOINT}"
-        return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.PASSED, reason=reason, measures=measures)]
+        compared = _compared(still.metrics, _shared(evidence), evidence)
+        outcome, reason = _agree(compared) if compared else _silent([still.metrics])
+        return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures)]
     api = still.api_cpus
     text = f"metrics and {Layer.CHECKPOINT} differ: {'; '.join(wrong)}"
     # They are of the same moment: what both say was so when they were read, and the state file was read before.
@@ -71,6 +74,7 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
         return []
     failed, open_, measures = "", "", dict[str, Measure]()
     before, since_ns = list[str](), 0
+    compared, read = set[str](), list[dict[str, float]]()
     for one in evidence.gauges:
         last = one is evidence.gauges[-1]
         if one.problem:
@@ -78,6 +82,8 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
         if one.problem or one.assigned is None:
             continue
         measures["exclusive_cpus"] = str(one.assigned)
+        read.append(one.values)
+        compared |= _compared(one.values, one.shared, evidence)
         wrong = _wrong(one.values, one.assigned, one.shared, evidence)
         # The same difference lasts although a counter beside it goes on.
         since_ns = since_ns if wrong == before else one.since_ns
@@ -90,15 +96,45 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
     if failed or open_:
         outcome = Outcome.FAILED if failed else Outcome.UNDECIDED
         return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=failed or open_, measures=measures)]
-    if not measures:
-        reason = "the state file says nothing that they could be compared with"
-        return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.SKIPPED, reason=reason, measures=measures)]
-    reason = f"the gauges agree with {Layer.CHECKPOINT}"
+    if not compared:
+        outcome, reason = _silent(read)
+        return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures)]
+    outcome, reason = _agree(compared)
     refused = _allocation_errors(evidence)
     if refused:
         measures["allocation_errors"] = refused
         reason += f"; {refused} allocations of the resource managers failed in the window"
-    return [Verdict(rule=rule, subject=SUBJECT, outcome=Outcome.PASSED, reason=reason, measures=measures)]
+    return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures)]
+
+
+def _agree(compared: set[str]) -> tuple[Outcome, str]:
+    names = [name.removeprefix(PREFIX) for name in GAUGES if name in compared]
+    return Outcome.PASSED, f"{listed(names)} {'agrees' if len(names) == 1 else 'agree'} with {Layer.CHECKPOINT}"
+
+
+def _silent(read: list[dict[str, float]]) -> tuple[Outcome, str]:
+    """Return why nothing was compared. :param read: each reading beside which the state file said something."""
+    if read and not any(name.startswith(GAUGES) for values in read for name in values):
+        return Outcome.SKIPPED, "this kubelet has no such gauge"
+    return Outcome.SKIPPED, "there is nothing that they could be compared with"
+
+
+def _compared(metrics: dict[str, float], shared: CpuSet | None, evidence: Evidence) -> set[str]:
+    """Return the names of the gauges that :func:`_wrong` compares."""
+    per_node = any(_of_node(metrics, node) is not None for node in groups.nodes(evidence) or ())
+    return {
+        name
+        for name, known in (
+            (COUNT, COUNT in metrics),
+            (POOL, POOL in metrics and shared is not None),
+            (PER_NODE, per_node),
+        )
+        if known
+    }
+
+
+def _of_node(metrics: dict[str, float], node: int) -> float | None:
+    return metrics.get(f'{PER_NODE}{{numa_node="{node}"}}')
 
 
 def _allocation_errors(evidence: Evidence) -> int:
@@ -126,7 +162,7 @@ def _wrong(metrics: dict[str, float], owned: CpuSet, shared: CpuSet | None, evid
     # A CPU that went offline is in no node any more, and where it was is not known.
     nowhere = owned - CpuSet.union(machine.values())
     for node, cpus in sorted(machine.items()):
-        value = metrics.get(f'{PER_NODE}{{numa_node="{node}"}}')
+        value = _of_node(metrics, node)
         # The gauge leaves pods with pod-level resources out: only more than there is is wrong.
         if value is not None and value > len(cpus & owned) + len(nowhere):
             found.append(f"allocation_per_numa of node {node} is {value:g}, assigned are {len(cpus & owned)} CPUs")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile, StateReading
 from toolkit.model.verdict import Measure, Outcome, Verdict
@@ -13,11 +15,17 @@ from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.state_files import cpu_state, memory_state
 from validators.witness import Witness
+from validators.wording import seconds
 
 ID = "checkpoint"
 CPU, MEMORY = "cpu_manager_state", "memory_manager_state"
 RECONCILE_S = 10.0
 """The kubelet's default reconcile period (``cpuManagerReconcilePeriod``)."""
+LASTS_NS = 5 * view.NANOSECONDS
+"""What is wrong for so long, in each reading of that time, is no moment between two saves. A save writes and syncs one
+small file: milliseconds, on a disk that others keep busy a second or two. A node is read each 2 s, a large one each 6.
+Source: Kubernetes pkg/kubelet/util/store/filestore.go, ``writeFile``.
+"""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -30,7 +38,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     if last.cpu is not None:
         verdicts.append(_cpu(last.cpu, readings, claims, followed=evidence.following is not None))
     if last.memory is not None:
-        verdicts.append(_memory(last.memory, last))
+        verdicts.append(_memory(last.memory, readings))
     for subject, file, policy, needs in (
         (CPU, last.cpu, last.cpu_policy, "static"),
         (MEMORY, last.memory, last.memory_policy, "Static"),
@@ -70,6 +78,9 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
     verdict = Judgement(ID, CPU, measures)
     if found:
         return verdict(Outcome.FAILED, summary(found))
+    lasted = _lasted((reading.at_ns, _by_itself(reading)) for reading in readings)
+    if lasted:
+        return verdict(Outcome.FAILED, summary(lasted))
     if cpu_state.fresh(file):
         return verdict(Outcome.UNDECIDED, "the manager has not started yet: the shared pool is empty, nothing assigned")
     gone = cpu_state.unowned(file, last)
@@ -83,7 +94,33 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
         return verdict(Outcome.UNDECIDED, "which CPUs are reserved is not known: whether any is leaked cannot be told")
     count = f"{measures['entries_count']} assignments"
     shared = f", shared pool {file.default}" if file.default else ""
-    return verdict(Outcome.PASSED, f"version {file.version}, policy {file.policy}: {count}{shared}")
+    unread = "; the configured policy is not known" if last.cpu_policy is None else ""
+    return verdict(Outcome.PASSED, f"version {file.version}, policy {file.policy}: {count}{shared}{unread}")
+
+
+def _by_itself(reading: StateReading) -> list[str]:
+    """Return what is wrong with an earlier file whatever the configuration: what is known of that is of now.
+
+    Who stops a kubelet, reserves other CPUs, removes the file and starts it again leaves no wrong file behind.
+    """
+    if reading.cpu is None:
+        return []
+    unconfigured = ClaimSet(claims=(), reserved_cpus=CpuSet(), strict_reservation=False)
+    return list(cpu_state.problems(reading.cpu, replace(reading, cpu_policy=None, union_known=False), unconfigured))
+
+
+def _lasted(said: Iterable[tuple[int, list[str]]]) -> list[str]:
+    """Return the problems that lasted for :data:`LASTS_NS`, with how long.
+
+    :param said: times and problems of each reading. What was over before the window is of the one before.
+    """
+    since_ns, found = dict[str, int](), dict[str, int]()
+    for at_ns, texts in said:
+        since_ns = {text: since_ns.get(text, at_ns) for text in texts}
+        found |= {
+            text: at_ns - begun_ns for text, begun_ns in since_ns.items() if at_ns >= 0 and at_ns - begun_ns >= LASTS_NS
+        }
+    return [f"{text} (for {seconds(length_ns)}, then no more)" for text, length_ns in found.items()]
 
 
 def _leaked(
@@ -114,8 +151,12 @@ def _leaked(
     return verdict(Outcome.UNDECIDED, f"{names}: leaked, or not reconciled yet")
 
 
-def _memory(file: MemoryStateFile, reading: StateReading) -> Verdict:
-    found = list(memory_state.problems(file, reading))
+def _memory(file: MemoryStateFile, readings: list[StateReading]) -> Verdict:
+    reading = readings[-1]
+    found = list(memory_state.problems(file, reading)) or _lasted(
+        (one.at_ns, list(memory_state.problems(one.memory, replace(one, memory_policy=None))) if one.memory else [])
+        for one in readings
+    )
     measures: dict[str, Measure] = {
         "version": file.version,
         "policy": file.policy,
@@ -125,9 +166,15 @@ def _memory(file: MemoryStateFile, reading: StateReading) -> Verdict:
     verdict = Judgement(ID, MEMORY, measures)
     if found:
         return verdict(Outcome.FAILED, summary(found))
-    return verdict(
-        Outcome.PASSED, f"version {file.version}, policy {file.policy}: {measures['blocks_count']} blocks, sums agree"
-    )
+    if memory_state.fresh(file):
+        return verdict(Outcome.UNDECIDED, "the manager has not started yet: the file knows no memory, nothing assigned")
+    text = f"version {file.version}, policy {file.policy}: {measures['blocks_count']} blocks"
+    text += ", sums agree" if file.rows else ""
+    if reading.memory_policy is None:
+        text += "; the configured policy is not known"
+    if file.policy == "Static" and not memory_state.totals_known(file, reading):
+        text += "; the totals of this boot were not read"
+    return verdict(Outcome.PASSED, text)
 
 
 RULE = Rule(
@@ -135,24 +182,27 @@ RULE = Rule(
         id=ID,
         claim="The kubelet's state files are sound: it could start from them, and no CPU or byte is lost or shared.",
         how=prose("""
-            cpu_manager_state: checksum, version and policy (against the configured one, too) are checked, then the
-            sets. The shared pool is not empty while CPUs are assigned, and shares no CPU with an assignment. No CPU has
-            two owners (two containers of one pod: only if both run and do not share the pod's pool). Pool and
-            assignments together are the online CPUs, without the reserved ones under strict reservation; reserved CPUs
-            are never assigned. An entry without a container is leaked once it outlives two reconciles; until
-            then it is no doubt where the node is followed, because a later window has the whole time.
+            cpu_manager_state: checksum, version and policy are checked (against the configured one, where it is known),
+            then the sets. The shared pool is not empty while CPUs are assigned, and shares no CPU with an assignment.
+            No CPU has two owners (two containers of one pod: only if both run and do not share the pod's pool). Pool
+            and assignments together are the online CPUs, without the reserved ones under strict reservation; reserved
+            CPUs are never assigned. An entry without a container is leaked once it outlives two reconciles; until then
+            it is no doubt where the node is followed, because a later window has the whole time.
 
-            memory_manager_state: checksum, version and policy are checked, then the sums of every table; blocks against
-            what is allocated, in total, and per NUMA node; nodes that share a block are summed; the number of blocks of
-            each node; node totals against those of this boot.
+            memory_manager_state: checksum, version and policy are checked as there, then the sums of every table;
+            blocks against what is allocated, in total, and per NUMA node; nodes that share a block are summed; the
+            number of blocks of each node; node totals against those of this boot, where they were read. The reason says
+            what was not known.
 
-            The last reading decides, because the kubelet saves in two steps; problems that disappeared are counted. If
-            it is not known which containers exist, assigned CPUs make the verdict undecided. So does a file that was
-            not read although its manager's policy is static.
+            The last reading decides, because the kubelet saves in two steps; problems that disappeared are counted.
+            They are a failure where they lasted for 5 s, unless they depend on the configuration, which may have been
+            another one then. If it is not known which containers exist, assigned CPUs make the verdict undecided. So do
+            a file that was not read although its manager's policy is static, and one of a manager that has not started.
         """),
         tolerance=prose("""
-            Files: none. Leaks: two reconcile periods (10 s each unless the claims state another), since an entry may
-            wait one for its turn, and the list of containers was read at another moment.
+            Files: 5 s for what the kubelet repairs itself (its two saves take milliseconds). Leaks: two reconcile
+            periods (10 s each unless the claims state another), since an entry may wait one for its turn, and the list
+            of containers was read at another moment.
         """),
         source=prose("""
             KEP-5526 "State File"; docs/facts.md K-kubelet-4, K-kubelet-5, docs/failures.md F2, F6, F21-F29, F41, F42;

@@ -5,9 +5,11 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet, HugepageLimit
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.evidence.following import LIMITS
 from toolkit.model.placement import HugetlbUse, PageKind
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.placement import groups
+from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -18,7 +20,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised a limit on huge pages."""
     asked = [claim for claim in claims.claims if claim.hugepages]
     if not asked:
-        reason = "no claim was promised huge pages"
+        missing = evidence.following.missing if evidence.following else ()
+        left_out = "".join(f" ({line})" for line in missing if line.startswith(f"{LIMITS}: "))
+        reason = f"no claim was promised huge pages{left_out}"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     return tuple(_judge(claim, evidence) for claim in asked)
 
@@ -40,6 +44,10 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     if wrong:
         return verdict(Outcome.FAILED, "; ".join(wrong[:3]))
     if missing:
+        unread = all(row.limit_bytes is None and row.usage_bytes is None for row in rows.values())
+        if unread and evidence.hugetlb is not None and view.passing(claim, evidence):
+            reason = "it came or went in this window, between two readings of its huge pages"
+            return verdict(Outcome.SKIPPED, reason)
         return verdict(Outcome.UNDECIDED, missing[0])
     used = sum(row.usage_bytes or 0 for row in rows.values())
     where = f" on nodes {claim.mems}" if claim.mems is not None else ""
@@ -99,7 +107,8 @@ RULE = Rule(
             The hugetlb controller's limit and usage of the claim's cgroup are read when the window has closed. A limit
             other than the promised one, or usage above it, is a failure. Where NUMA nodes were promised, huge pages on
             another node are a failure, as the controller counts them (numa_stat) or as a process maps them (numa_maps).
-            Missing files, or a kernel without hugetlb, leave it undecided.
+            Missing files, or a kernel without hugetlb, leave it undecided; of a container of a followed node that came
+            or went in the window they are no doubt.
         """),
         tolerance=prose("""
             None. The kernel rounds a limit down to a multiple of the page size.

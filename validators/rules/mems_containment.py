@@ -7,6 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.wording import count
 from validators.placement import groups
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -38,6 +39,9 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         "own_bytes": sum(row.total_bytes for row in own),
         "file_bytes": sum(row.total_bytes for row in (reading.pages if reading else ()) if row.kind is PageKind.FILE),
     }
+    joining = reading.joining if reading else 0
+    if joining:
+        measures["joining_processes_count"] = joining
     measures |= view.scan_measures(claim, evidence)
     for row in sorted(own, key=lambda row: (row.kind, row.node)):
         if row.node not in mems:
@@ -53,6 +57,9 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
     outside = [row for row in own if row.node not in mems and row.total_bytes > 0]
     if outside:
         return verdict(Outcome.FAILED, _where(outside, mems))
+    passing = view.passing(claim, evidence)
+    if not masks and passing:
+        return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: where it may allocate is not known")
     blank = next((mask for mask in masks if not mask.mems_allowed), None)
@@ -63,6 +70,10 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         return verdict(Outcome.PASSED, f"node {mems} is the machine's only one")
     if evidence.picture is not None:
         return verdict(Outcome.SKIPPED, f"all thread masks on nodes {mems}; a still picture says nothing about pages")
+    if evidence.pages is not None and passing and (reading is None or not (reading.processes or reading.unread)):
+        # Pages are read at a window's end, of what runs then.
+        reason = "it came or went in this window, between two readings of its pages"
+        return verdict(Outcome.SKIPPED, f"{reason}; all thread masks on nodes {mems}")
     if evidence.pages is None or reading is None:
         return verdict(Outcome.UNDECIDED, "where its pages are was not read")
     if not own:
@@ -70,7 +81,8 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
     if reading.unread:
         return verdict(Outcome.UNDECIDED, f"the pages of {reading.unread} of its processes were not read")
     amount = f"{sum(row.total_bytes for row in own) / 1e6:.1f} MB of {reading.processes} processes"
-    return verdict(Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}")
+    beside = f"; {count(joining, 'process', 'processes')} of a runtime not counted" if joining else ""
+    return verdict(Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}{beside}")
 
 
 def _where(outside: list[PageUse], mems: CpuSet) -> str:
@@ -93,10 +105,13 @@ RULE = Rule(
             touched before the process joined the cgroup.
 
             Pages of files and shared memory are counted but not judged: their first user placed them. On a machine with
-            one node no page can be on another. If pages or masks were not read the verdict is undecided.
+            one node no page can be on another. If pages or masks were not read the verdict is undecided; of a container
+            of a followed node that came or went in the window it is skipped.
         """),
         tolerance=prose("""
-            None. Masks between two scans of a thread: see affinity-mask.
+            None for pages of a workload. A process with a runtime's name that began less than 12 s ago is not judged by
+            pages on other nodes, but counted: what it allocated before it joined goes when it becomes its program.
+            Masks between two scans of a thread: see affinity-mask.
         """),
         source=prose("""
             proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; docs/failures.md F66

@@ -42,6 +42,16 @@ def problems(file: MemoryStateFile, reading: StateReading) -> Iterator[str]:
             yield f"node {row.node} has {have} bytes, the file says {row.total_bytes}: the kubelet will not start again"
 
 
+def fresh(file: MemoryStateFile) -> bool:
+    """Return whether the file is that of a manager that has not started yet."""
+    return file.policy == "Static" and not file.rows and not file.entries and not file.pods
+
+
+def totals_known(file: MemoryStateFile, reading: StateReading) -> bool:
+    """Return whether the memory of the file's nodes was compared with the machine's."""
+    return bool(reading.node_bytes) and any(row.kind == MEMORY for row in file.rows)
+
+
 def _ids(nodes: set[int]) -> str:
     return ",".join(map(str, sorted(nodes)))
 

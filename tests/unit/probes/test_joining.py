@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,10 @@ from toolkit.model.cpuset import CpuSet
 TID = 7
 CLAIM = Claim(name="a", cgroup="/a", cpus=CpuSet.parse("0"))
 HYBRID = Subject(claim=CLAIM, cgroup_id=1, slot=0, ident=1, cpus=CpuSet.parse("0"), since_ns=0, cpuset_id=9)
+ON_NODE_1 = replace(
+    HYBRID, claim=replace(CLAIM, cpus=CpuSet.parse("0-1"), mems=CpuSet.parse("1")), cpus=CpuSet.parse("0-1")
+)
+"""All CPUs of the machine, and one of its two memory nodes."""
 
 
 class Tree:
@@ -27,6 +32,8 @@ class Tree:
         (root / f"proc/{TID}").mkdir(parents=True)
         hierarchy = Hierarchy(mode=Mode.V2, unified=root / "cgroup", root=root)
         self.moves: tuple[int, ...] = ()
+        self.subject = HYBRID
+        self.mems = "0-1"
         self.masks = ThreadMasks(hierarchy, root, 0, 0, 0, lambda: self.moves)
         self.began(100)
 
@@ -52,16 +59,22 @@ class Tree:
 
     def _thread(self, cpus: str, cpuset: str) -> None:
         (self.root / "cgroup/a/cgroup.threads").write_text(f"{TID}\n")
-        (self.root / f"proc/{TID}/status").write_text(f"Name:\tx\nTgid:\t{TID}\nCpus_allowed_list:\t{cpus}\n")
+        (self.root / f"proc/{TID}/status").write_text(
+            f"Name:\tx\nTgid:\t{TID}\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{self.mems}\n"
+        )
         (self.root / f"proc/{TID}/cgroup").write_text(f"4:cpuset:{cpuset}\n0::/a\n")
 
     def scan(self) -> None:
         """Read it once."""
-        self.masks.scan_all([HYBRID], lambda: False)
+        self.masks.scan_all([self.subject], lambda: False)
 
     def wide(self) -> int:
         """Return how often it was read with a wide mask, and that was kept."""
         return sum(mask.times_seen for mask in self.masks.values() if not mask.cpus_allowed <= HYBRID.cpus)
+
+    def read_on(self) -> list[str]:
+        """Return the memory nodes that were kept, of threads that may use some."""
+        return [str(mask.mems_allowed) for mask in self.masks.values()]
 
 
 def test_a_thread_that_never_joins_is_read(tmp_path: Path) -> None:
@@ -102,3 +115,35 @@ def test_each_joining_has_its_own_patience(tmp_path: Path, meanwhile: Callable[[
     tree.between()
     tree.scan()
     assert tree.wide() == seen
+
+
+def test_a_thread_that_has_not_the_memory_nodes_yet_is_looked_at_again(tmp_path: Path) -> None:
+    """Its CPUs say nothing where the claim has all of them; once it is in the cpuset its nodes are the claim's."""
+    tree = Tree(tmp_path)
+    tree.subject = ON_NODE_1
+    tree.between()
+    tree.scan()
+    assert tree.read_on() == []
+    tree.mems = "1"
+    tree.complete()
+    tree.scan()
+    assert tree.read_on() == ["1"]
+
+
+def test_a_thread_that_may_use_other_memory_nodes_is_read(tmp_path: Path) -> None:
+    """In the cpuset with wide nodes, or never in it: both are kept, and a kernel that shows no nodes is no doubt."""
+    tree = Tree(tmp_path)
+    tree.subject = ON_NODE_1
+    tree.escaped()
+    tree.scan()
+    assert tree.read_on() == ["0-1"]
+
+    tree.mems = "0"
+    for _ in range(2):
+        tree.between()
+        tree.scan()
+    assert tree.read_on() == ["0-1", "0"]
+    tree.mems = ""
+    tree.between()
+    tree.scan()
+    assert tree.read_on() == ["0-1", "0", ""]

@@ -9,6 +9,8 @@ import pytest
 from tests.unit.validators.evidence_builder import claim_db, claim_set, cpus
 from tests.unit.validators.machine_builder import machine, with_topology
 from toolkit.model.claims import Claim, HugepageLimit
+from toolkit.model.evidence import Transition
+from toolkit.model.evidence.following import Following
 from toolkit.model.placement import HugetlbUse, PageKind, PageReading, PageUse
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules.hugepages import RULE
@@ -40,8 +42,14 @@ def test_kept() -> None:
 
 
 def test_nothing_promised_is_skipped() -> None:
-    """No claim with huge pages."""
-    assert RULE(claim_set(claim_db()), machine())[0].outcome is Outcome.SKIPPED
+    """No claim with huge pages; where a node is followed, what its pods ask for is no promise, and that is said."""
+    assert RULE(claim_set(claim_db()), machine())[0].reason == "no claim was promised huge pages"
+    line = "limits: those of huge pages are not judged while the node is followed"
+    followed = Following(source="kubelet", missing=("metrics: refused", line))
+    (verdict,) = RULE(claim_set(claim_db()), machine(following=followed))
+
+    assert verdict.outcome is Outcome.SKIPPED
+    assert verdict.reason == f"no claim was promised huge pages ({line})"
 
 
 @pytest.mark.parametrize(
@@ -93,3 +101,23 @@ def test_on_one_node_the_node_is_known() -> None:
     found = with_topology(machine(hugetlb=rows), numa_nodes={"1": "0-7"})
 
     assert RULE(claim_set(claim()), found)[0].outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome"),
+    [
+        ((), "skipped"),
+        ((replace(GOOD, limit_bytes=None, usage_bytes=None, node_bytes=None),), "skipped"),
+        ((replace(GOOD, limit_bytes=None),), "undecided"),
+        (None, "undecided"),
+        ((GOOD,), "passed"),
+        ((replace(GOOD, limit_bytes=-1),), "failed"),
+    ],
+    ids=["gone", "going", "half", "no witness", "read", "wrong"],
+)
+def test_one_that_ends_in_a_followed_window(rows: tuple[HugetlbUse, ...] | None, outcome: str) -> None:
+    """Its files are gone when they are read: no doubt; what was read of it counts."""
+    end = Transition(claim="db", what="claim-removed", start_at_ns=5, end_at_ns=6)
+    seen = machine(hugetlb=rows, following=Following(source="kubelet", readings=5), transitions=(end,))
+
+    assert RULE(claim_set(claim()), seen)[0].outcome.value == outcome

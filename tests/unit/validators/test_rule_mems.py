@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.validators.evidence_builder import claim_db, claim_set, coverage, cpus, mask
 from tests.unit.validators.machine_builder import machine, with_topology
-from toolkit.model.evidence import Evidence
+from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.evidence.following import Following
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules.mems_containment import RULE
@@ -94,3 +95,43 @@ def test_on_one_node_nothing_can_lie_elsewhere() -> None:
 
     assert judged(one, "0").outcome is Outcome.PASSED
     assert judged(two, "0").outcome is Outcome.UNDECIDED
+
+
+def passes_through(evidence: Evidence) -> Evidence:
+    """The container ends in a window of a followed node."""
+    end = Transition(claim="db", what="claim-removed", start_at_ns=5, end_at_ns=6)
+    return replace(evidence, following=Following(source="kubelet", readings=5), transitions=(end,))
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome", "words"),
+    [
+        (found(()), "skipped", "between two readings of its pages; all thread masks on nodes 1"),
+        (found((replace(reading(), processes=0),)), "skipped", "between two readings of its pages"),
+        (found(None), "undecided", "was not read"),
+        (found((reading(),)), "undecided", "no resident page"),
+        (found((replace(reading(), processes=0, unread=1),)), "undecided", "no resident page"),
+        (found((GOOD,)), "passed", "MB of 1 processes"),
+        (found((reading(page(PageKind.ANON, 0)),)), "failed", "on node 0"),
+        (found((), mems="0-1"), "failed", "promised is 1"),
+        (found((), mems=""), "undecided", "were not read"),
+        (replace(found(()), thread_masks=()), "skipped", "between two readings of its threads"),
+    ],
+    ids=["gone", "empty", "no witness", "no page", "unread", "read", "page", "mask", "blank", "no thread"],
+)
+def test_one_that_ends_in_a_followed_window(seen: Evidence, outcome: str, words: str) -> None:
+    """What is gone when pages are read is no doubt; what was read of it counts, and nothing else is forgiven."""
+    verdict = judged(passes_through(seen))
+    assert (verdict.outcome.value, words in verdict.reason) == (outcome, True), verdict.reason
+    still = judged(seen)
+    assert still.outcome.value == (outcome if outcome != "skipped" else "undecided")
+
+
+def test_runtimes_at_work_are_counted_and_no_evidence() -> None:
+    """Beside others they are named; alone they are no page of the container."""
+    verdict = judged(found((replace(GOOD, joining=2),)))
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.reason.endswith("; 2 processes of a runtime not counted")
+    assert verdict.measures["joining_processes_count"] == 2
+
+    assert judged(found((replace(reading(), processes=0, joining=1),))).outcome is Outcome.UNDECIDED

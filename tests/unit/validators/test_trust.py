@@ -22,7 +22,7 @@ from toolkit.errors import InputError
 from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Canary, HotplugEvent
-from toolkit.model.evidence.following import Following
+from toolkit.model.evidence.following import LIMITS, Following
 from toolkit.model.verdict import Outcome, Verdict, worst
 from validators.credibility.agreement import disagreements
 from validators.credibility.trust import FOLLOW_GAP_NS, withhold_passes
@@ -58,7 +58,8 @@ def test_a_source_that_answered_in_time_is_believed(found: dict[str, int]) -> No
 
 def test_a_source_that_did_not_answer_is_named_with_its_reason() -> None:
     """The reason of every verdict that it takes away."""
-    found = Following(source="docker", unanswered=3, gap_ns=1, missing=("docker: connection refused",))
+    missing = ("docker: connection refused", f"{LIMITS}: those of memory are not judged")
+    found = Following(source="docker", unanswered=3, gap_ns=1, missing=missing)
     assert "docker did not answer in all of the window (docker: connection refused)" in health(following=found).reason
 
 

@@ -60,6 +60,9 @@ class Making:
 ALLOCATION_ERRORS = "resource_manager_allocation_errors_total"
 """How the counters of allocations that failed begin, among the kubelet's metrics."""
 
+LIMITS = "limits"
+"""The part of :attr:`Following.missing` that names limits which nobody promises while a node is followed."""
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)

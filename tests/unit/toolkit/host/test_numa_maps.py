@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from toolkit.host.numa_maps import parse_numa_maps, read_numa_maps, read_pages
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.placement import PageKind
+from toolkit.model.runtimes import PINNED_NS
 
 ANON, HEAP, STACK, HUGE, FILE = PageKind.ANON, PageKind.HEAP, PageKind.STACK, PageKind.HUGE, PageKind.FILE
 
@@ -58,6 +61,62 @@ def test_a_claim_sums_its_processes(tmp_path: Path) -> None:
 
     assert (found.processes, found.unread) == (2, 1)
     assert [(row.node, row.total_bytes, row.pid, row.comm) for row in found.pages] == [(1, 32768, 2, "c2")]
+
+
+def process(root: Path, name: str, age_s: float, pages: str) -> None:
+    """Put process 1 into a made /proc, beside process 2, a program that has been there for an hour."""
+    for pid, own, age, lies in ((1, name, age_s, pages), (2, "db", 3600.0, "anon=1 N1=1")):
+        place = root / f"proc/{pid}"
+        place.mkdir(parents=True)
+        ticks = round((time.clock_gettime(time.CLOCK_BOOTTIME) - age) * os.sysconf("SC_CLK_TCK"))
+        (place / "stat").write_text(f"{pid} ({own}) R {'0 ' * 18}{ticks} 0\n")
+        (place / "comm").write_text(f"{own}\n")
+        (place / "numa_maps").write_text(f"7f0 default {lies} kernelpagesize_kB=4\n")
+
+
+LONG_S = PINNED_NS / 1e9 + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "age_s", "pages", "joining"),
+    [
+        ("runc:[2:INIT]", 0.1, "anon=2 N0=2", 1),
+        ("runc:[2:INIT]", LONG_S, "anon=2 N0=2", 0),
+        ("runc:[2:INIT]x", 0.1, "anon=2 N0=2", 0),
+        ("db", 0.1, "anon=2 N0=2", 0),
+        ("runc:[2:INIT]", 0.1, "anon=2 N1=2", 0),
+        ("runc:[2:INIT]", 0.1, "file=/bin/runc N0=2", 0),
+    ],
+    ids=["runtime", "too long", "another name", "program", "inside", "file"],
+)
+def test_what_a_runtime_allocated_before_it_joined_is_not_the_containers(
+    tmp_path: Path, name: str, age_s: float, pages: str, joining: int
+) -> None:
+    """It goes when the runtime becomes the program. The name counts for a moment only, and for nobody else's pages."""
+    process(tmp_path, name, age_s, pages)
+    found = read_pages("db", [1, 2], tmp_path, CpuSet.parse("1"))
+
+    assert (found.processes, found.unread, found.joining) == (2 - joining, 0, joining)
+    assert (1 in {row.pid for row in found.pages}) is not bool(joining)
+
+
+def test_a_runtime_that_has_become_its_program_meanwhile_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pages were read before, its name after: what counts are the program's pages."""
+    process(tmp_path, "sh", 0.1, "anon=2 N0=2")
+    read = read_numa_maps
+
+    def reading(pid: int, root: Path) -> dict[tuple[PageKind, int], int] | None:
+        found = read(pid, root)
+        (root / "proc/1/numa_maps").write_text("7f0 default anon=3 N1=3 kernelpagesize_kB=4\n")
+        return found
+
+    monkeypatch.setattr("toolkit.host.numa_maps.read_numa_maps", reading)
+    found = read_pages("db", [1, 2], tmp_path, CpuSet.parse("1"))
+
+    assert (found.processes, found.joining) == (2, 0)
+    assert [(row.node, row.total_bytes) for row in found.pages] == [(1, 4 * 4096)]
 
 
 def test_this_process() -> None:

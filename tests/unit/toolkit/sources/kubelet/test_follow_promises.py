@@ -14,6 +14,7 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.claims import Alignment, Claim, Isolation
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence.following import LIMITS
 from toolkit.sources.kubelet import modelled
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.follow import KubeletSource
@@ -21,6 +22,7 @@ from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 
 STATES = "var/lib/kubelet"
+LEFT_OUT = "those of {} are not judged while the node is followed"
 API, HELPER = "dd" * 32, "ee" * 32
 OPTIONS = """cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 topologyManagerPolicy: single-numa-node
@@ -115,6 +117,22 @@ def test_the_machine_is_read_again_when_its_cpus_change(node: Node, monkeypatch:
     node.read()
     modelled._machine.cache_clear()
     assert len(set(read)) == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "left_out"),
+    [
+        ({"memory": "64Mi"}, "memory"),
+        ({"memory": "64Mi", "hugepages-2Mi": "4Mi"}, "memory and huge pages"),
+    ],
+)
+def test_limits_that_are_left_out_are_named(node: Node, limits: dict[str, str], left_out: str) -> None:
+    """Those that some pod has, in one line; no claim has them."""
+    allocates(node, {"u-web": {"app": {"limits": limits, "requests": limits}}})
+    reading = node.read()
+
+    assert [row.reason for row in reading.missing if row.part == LIMITS] == [LEFT_OUT.format(left_out)]
+    assert not [one.name for one in reading.claims.claims if one.memory_bytes is not None or one.hugepages]
 
 
 @pytest.mark.parametrize("pod_set", [True, False])
