@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
@@ -16,6 +17,7 @@ from validators.witness import Witness
 
 ID = "checkpoint"
 CPU, MEMORY = "cpu_manager_state", "memory_manager_state"
+MODELLED = "as pinproof's model writes it, no kubelet is here"
 RECONCILE_S = 10.0
 """The kubelet's default reconcile period (``cpuManagerReconcilePeriod``)."""
 
@@ -42,8 +44,13 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         reason = "the file was not read, and its manager's policy is not known"
         verdicts.append(_without(CPU, Outcome.UNDECIDED, reason))
     if verdicts:
-        return tuple(verdicts)
+        return tuple(_by_model(verdict) for verdict in verdicts) if last.modelled else tuple(verdicts)
     return (_without("node", Outcome.SKIPPED, f"no state file was given, and policy {last.cpu_policy} needs none"),)
+
+
+def _by_model(verdict: Verdict) -> Verdict:
+    """No kubelet is here: what is sound or broken is what pinproof's own model writes, not a node's file."""
+    return replace(verdict, reason=f"{MODELLED}: {verdict.reason}")
 
 
 def _without(subject: str, outcome: Outcome, reason: str) -> Verdict:
@@ -149,6 +156,9 @@ RULE = Rule(
             The last reading decides, because the kubelet saves in two steps; problems that disappeared are counted. If
             it is not known which containers exist, assigned CPUs make the verdict undecided. So does a file that was
             not read although its manager's policy is static.
+
+            Where a scenario is run no kubelet is there: the files are those that pinproof's model writes for the plan,
+            held against the scenario's settings and this machine's memory, and the reason says so.
         """),
         tolerance=prose("""
             Files: none. Leaks: two reconcile periods (10 s each unless the claims state another), since an entry may
