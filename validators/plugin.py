@@ -4,7 +4,9 @@
 
     def test_db_keeps_its_cpu(pinproof_sandbox, pinproof_observe):
         box = pinproof_sandbox({"db": "1", "web": "0"}, exclusive=["db"])
-        assert pinproof_observe(box, seconds=1.0).failed == []
+        pinproof_observe(box, seconds=1.0).require()
+
+``require`` is red for what is undecided, too: ``failed == []`` alone is true of evidence that shows nothing.
 
 Every fixture's name begins with ``pinproof_``: other plugins have a ``host`` of their own (testinfra), and pytest lets
 one silently stand for the other.
@@ -81,6 +83,18 @@ class Judged:
     def undecided(self) -> list[str]:
         """What the evidence is not enough for, one line each."""
         return self._lines("undecided")
+
+    def require(self) -> None:
+        """Let the test fail unless the promises were kept and that was seen: none failed or is undecided, one passed.
+
+        :raises AssertionError: with every verdict that failed or is undecided, a line each.
+        """
+        __tracebackhide__ = True
+        lines = [f"failed: {line}" for line in self.failed] + [f"undecided: {line}" for line in self.undecided]
+        if not lines and self.outcome.value != "passed":
+            lines = ["nothing was judged: no verdict passed"]
+        if lines:
+            raise AssertionError("\n".join(lines))
 
     def _lines(self, outcome: str) -> list[str]:
         from toolkit.model.names import printable

@@ -16,8 +16,7 @@ HONEST = """
 def test_db_keeps_its_cpu(pinproof_host, pinproof_sandbox, pinproof_observe):
     last = str(max(pinproof_host.online))
     box = pinproof_sandbox({"db": last}, exclusive=["db"])
-    seen = pinproof_observe(box, seconds=1.0)
-    assert seen.failed == []
+    pinproof_observe(box, seconds=1.0).require()
 """
 BROKEN = """
 from toolkit.model.sandbox import Workload, WorkloadKind
@@ -26,8 +25,7 @@ def test_db_keeps_its_cpu(pinproof_host, pinproof_sandbox, pinproof_observe):
     box = pinproof_sandbox({"db": str(max(pinproof_host.online))}, exclusive=["db"])
     box.live.set_cpus("db", pinproof_host.online)
     box.live.spawn("db", Workload(kind=WorkloadKind.AFFINITY_ESCAPER))
-    seen = pinproof_observe(box, seconds=1.0)
-    assert seen.failed == []
+    pinproof_observe(box, seconds=1.0).require()
 """
 
 
@@ -47,7 +45,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def test_checks_of_ones_own(tmp_path: Path) -> None:
-    """Five lines suffice: an honest container passes, one that was let loose fails and is named."""
+    """Four lines suffice: an honest container passes, one that was let loose fails and is named."""
     for name, source in (("honest", HONEST), ("broken", BROKEN)):
         (tmp_path / f"test_{name}.py").write_text(source)
 
@@ -55,6 +53,8 @@ def test_checks_of_ones_own(tmp_path: Path) -> None:
 
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
+    if "test_honest.py::test_db_keeps_its_cpu FAILED" in said and "AssertionError: undecided: " in said:
+        pytest.skip(f"the machine was too busy: {said[-600:]}")
     assert "test_honest.py::test_db_keeps_its_cpu PASSED" in done.stdout, said
     assert "test_broken.py::test_db_keeps_its_cpu FAILED" in done.stdout, said
     assert "1 failed, 1 passed" in done.stdout, said

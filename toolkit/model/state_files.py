@@ -126,3 +126,5 @@ class StateReading:
     node_bytes: dict[int, int] | None = None
     union_known: bool = True
     """Whether it is known which CPUs pool and assignments make up: under strict reservation all but the reserved."""
+    modelled: bool = False
+    """Whether pinproof's model wrote the files, because no kubelet is here."""

@@ -10,9 +10,9 @@ from toolkit.model.evidence import Coverage
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.model.wording import cpus_text
+from toolkit.report import throughout
+from toolkit.report.throughout import MAX_NAMES, number, passed, text
 from validators.wording import milliseconds
-
-MAX_NAMES = 4
 
 
 def summary(result: Result) -> str:
@@ -25,10 +25,12 @@ def summary(result: Result) -> str:
     sentences = [f"For {result.duration_s:.1f} s, {judged}, {_lost(coverage)}."]
     if still:
         sentences = ["This is one reading of the node's files: how its tasks ran was not observed."]
-    facts = [*_contained(result), *_reserved(result), *_exclusive(result)]
+    # The measures of a summed verdict are those of one window: what is said of all of them is another module's.
+    summed = result.windows is not None and result.windows.count > 1
+    facts = throughout.facts(result) if summed else [*_contained(result), *_reserved(result), *_exclusive(result)]
     if facts:
         sentences.append(_capital(", ".join(facts)) + ".")
-    sentences += [f"`{verdict.subject}` was {verdict.reason}." for verdict in _throttled(result)]
+    sentences += throughout.throttled(result) if summed else _throttled(result)
     if coverage.positive_control_latency_ms is not None:
         sentences.append(f"A planted escape was seen {coverage.positive_control_latency_ms:.1f} ms after it began.")
     elif not still:
@@ -45,61 +47,47 @@ def _lost(coverage: Coverage) -> str:
         (coverage.map_full, "{:,} counts were lost (map full)"),
         (coverage.lost_events, "{:,} reports of details were lost"),
     )
-    return ", ".join(text.format(number) for number, text in ways if number) or "0 were lost"
-
-
-def _passed(result: Result, rule: str) -> list[Verdict]:
-    return [verdict for verdict in result.verdicts if verdict.rule == rule and verdict.outcome is Outcome.PASSED]
+    return ", ".join(words.format(lost) for lost, words in ways if lost) or "0 were lost"
 
 
 def _contained(result: Result) -> list[str]:
-    verdicts = _passed(result, "cpuset-containment")
+    verdicts = passed(result, "cpuset-containment")
     if len(verdicts) > MAX_NAMES:
-        moving = sum(_ns(verdict, "transition_ns") for verdict in verdicts)
+        moving = sum(number(verdict, "transition_ns") for verdict in verdicts)
         but = f" (but {milliseconds(moving)} in transition)" if moving else ""
         return [f"no task of {len(verdicts)} claims ran outside its CPUs{but}"]
     return [
-        f"no task of `{verdict.subject}` ran outside {_cpus(verdict, 'cpus')}{_text(verdict, 'but')}"
+        f"no task of `{verdict.subject}` ran outside {_cpus(verdict, 'cpus')}{text(verdict, 'but')}"
         for verdict in verdicts
     ]
 
 
 def _reserved(result: Result) -> list[str]:
     return [
-        f"no workload ran on reserved {_cpus(verdict, 'reserved_cpus')}{_text(verdict, 'but')}"
-        for verdict in _passed(result, "reserved-cpus")
+        f"no workload ran on reserved {_cpus(verdict, 'reserved_cpus')}{text(verdict, 'but')}"
+        for verdict in passed(result, "reserved-cpus")
     ]
 
 
 def _exclusive(result: Result) -> list[str]:
     # Which owners ran there is the rule's own finding: claims of one pod may share CPUs, and a claim may be idle.
-    verdicts = [verdict for verdict in _passed(result, "exclusive-cpus") if "hosted" in verdict.measures]
+    verdicts = [verdict for verdict in passed(result, "exclusive-cpus") if "hosted" in verdict.measures]
     if len(verdicts) > MAX_NAMES:
-        excused = sum(_ns(verdict, "excused_ns") for verdict in verdicts)
+        excused = sum(number(verdict, "excused_ns") for verdict in verdicts)
         but = f" (but {milliseconds(excused)} before their present sets held)" if excused else ""
         return [f"the exclusive CPUs of {len(verdicts)} claims hosted no workload but their owners'{but}"]
     # Two claims that share their CPUs say the same of them.
-    said = [f"exclusive {_cpus(verdict, 'cpus')} {_text(verdict, 'hosted')}" for verdict in verdicts]
+    said = [f"exclusive {_cpus(verdict, 'cpus')} {text(verdict, 'hosted')}" for verdict in verdicts]
     return list(dict.fromkeys(said))
 
 
 def _cpus(verdict: Verdict, name: str) -> str:
-    return cpus_text(_text(verdict, name) or "?")
+    return cpus_text(text(verdict, name) or "?")
 
 
-def _ns(verdict: Verdict, name: str) -> int:
-    value = verdict.measures.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
-def _text(verdict: Verdict, name: str) -> str:
-    value = verdict.measures.get(name, "")
-    return value if isinstance(value, str) else ""
-
-
-def _throttled(result: Result) -> list[Verdict]:
-    found = [verdict for verdict in _passed(result, "quota-throttling") if verdict.reason.startswith("throttled to")]
-    return found[:MAX_NAMES]
+def _throttled(result: Result) -> list[str]:
+    found = [verdict for verdict in passed(result, "quota-throttling") if verdict.reason.startswith("throttled to")]
+    return [f"`{verdict.subject}` was {verdict.reason}." for verdict in found[:MAX_NAMES]]
 
 
 def _capital(text: str) -> str:

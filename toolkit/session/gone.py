@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from toolkit.model.blind_spots import ScanGap
 from toolkit.model.verdict import Outcome, Verdict, rank
 from toolkit.model.windows import ClaimSum
+from toolkit.session.throughout import Throughout
 
 GONE = "subjects that are gone"
 """The subject of a total, and the claim of their sums."""
@@ -28,11 +29,16 @@ class Kept:
     window: int
     at: str
     outcomes: Counter[Outcome]
+    same: bool = True
+    """Whether each window that was as bad has the same reason."""
+    throughout: Throughout = field(default_factory=Throughout)
 
     def take(self, verdict: Verdict, window: int, at: str) -> None:
         """Take a verdict of another window."""
         if rank(verdict.outcome) < rank(self.verdict.outcome):
-            self.verdict, self.window, self.at = verdict, window, at
+            self.verdict, self.window, self.at, self.same = verdict, window, at, True
+        elif verdict.outcome is self.verdict.outcome:
+            self.same = self.same and verdict.reason == self.verdict.reason
 
     def measures(self) -> dict[str, int]:
         """Return in how many windows there was a verdict, and which."""

@@ -13,28 +13,40 @@ from toolkit.host.runtimes import read_runtime
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer, LayerView
+from toolkit.model.node_config import read_settings
 from toolkit.model.node_word import NodeWord
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
 from toolkit.session.from_plan import Stage, claim_name, running
 from toolkit.session.planning import Planned
+from toolkit.session.restarting import settings_after
 
 STATIC = "static"
 """The policy whose state file holds every container's CPUs; that of ``none`` holds none."""
 
 
-def state_reading(stage: Stage, online: CpuSet, rewrite: Callable[[str], str] = str) -> StateReading:
+def state_reading(work: Planned, stage: Stage, rewrite: Callable[[str], str] = str) -> StateReading:
     """Return the state files that the kubelet would have written for a stage.
+
+    What they are held against is the scenario's and the machine's, not the plan's that made them.
 
     :param rewrite: what becomes of the text of ``cpu_manager_state``.
     """
+    scenario = work.scenario
+    # Where a new kubelet does not start the files are those of the one before.
+    started = work.restarted is not None and not work.restarted.refusal
+    settings = settings_after(scenario) if started else scenario.kubelet
+    config = read_settings(settings, f"scenario {scenario.name}: kubelet")
     cpu, memory = rewrite(stage.plan.states["cpu_manager_state"]), stage.plan.states["memory_manager_state"]
     return StateReading(
         at_ns=0,
-        cpus_online=online,
+        cpus_online=work.online,
         cpu=cpu_state_file(cpu),
         memory=memory_state_file(memory) if memory else None,
-        cpu_policy=stage.plan.cpu_manager_policy,
+        cpu_policy=config.cpu_manager_policy,
+        memory_policy=config.memory_manager_policy,
+        node_bytes={node.id: node.memory for node in work.topology.kubelet.nodes} or None,
+        modelled=True,
         containers=tuple(
             KnownContainer(
                 pod_uid=pod.uid,
@@ -58,7 +70,7 @@ def node_word(
     made_by = read_runtime(runtime)
     if not work.scenario.state_files:
         return NodeWord(runtime=made_by)
-    reading = state_reading(stage, work.online, rewrite)
+    reading = state_reading(work, stage, rewrite)
     views = layer_views(stage.plan, stage.containers, reading.cpu) if reading.cpu else ()
     return NodeWord(runtime=made_by, state_files=(reading,), layers=views)
 

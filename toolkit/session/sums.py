@@ -106,6 +106,8 @@ class Sums:
         self._named[verdict.subject] = self.count
         kept = self._verdicts.setdefault(key, Kept(verdict, number, at, Counter()))
         kept.outcomes[verdict.outcome] += 1
+        if verdict.outcome is Outcome.PASSED:
+            kept.throughout.add(verdict.measures)
         kept.take(verdict, number, at)
 
     def result(self) -> Result:
@@ -145,13 +147,17 @@ def _found(number: int, result: Result) -> WindowFound:
 
 def _summed(kept: Kept, count: int) -> Verdict:
     """The worst verdict of all windows, with how many were as bad; its measures and offenders are that window's."""
-    verdict, outcomes = kept.verdict, kept.outcomes
-    where = f"window {kept.window} of {count} ({kept.at})"
-    many = outcomes[verdict.outcome]
-    where += f", and {many - 1} more {verdict.outcome}" if many > 1 else ""
+    verdict, many = kept.verdict, kept.outcomes[kept.verdict.outcome]
     measures = {**verdict.measures, **kept.measures()}
+    where = f"window {kept.window} of {count} ({kept.at})"
+    where += f", and {many - 1} more {verdict.outcome}" if many > 1 else ""
     if verdict.outcome in (Outcome.PASSED, Outcome.SKIPPED):
-        return replace(verdict, measures=measures)
+        if count == 1:
+            return replace(verdict, measures=measures)
+        if verdict.outcome is Outcome.PASSED:
+            measures |= kept.throughout.measures()
+        if kept.same:
+            where = f"in each of {count} windows" if many == count else f"in {many} of {count} windows"
     return replace(verdict, reason=f"{where}: {verdict.reason}", measures=measures)
 
 

@@ -8,6 +8,8 @@ by what each said within :data:`GUARD_NS` of the other. Source: docs/facts.md K-
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -37,12 +39,25 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
         if not view.is_workload(claim) or not any(row.cpus is not None for row in mine):
             continue
         said = said_of(claim, evidence, mine, masks.get(claim.name, []))
-        verdicts.append(_judge(rule, claim, claims, evidence, said, back.get(claim.name, [])))
+        verdict = _judge(rule, claim, claims, evidence, said, back.get(claim.name, []))
+        verdicts.append(verdict if masks.get(claim.name) else _without_threads(claim, evidence, verdict))
     verdicts += metrics.check_live(rule, evidence)
     if verdicts:
         return tuple(verdicts)
     reason = "no layer speaks about any container"
     return (Verdict(rule=rule, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+
+
+def _without_threads(claim: Claim, evidence: Evidence, verdict: Verdict) -> Verdict:
+    """What is promised holds only if threads hold it, and nobody read one: undecided where ``affinity-mask`` is, too.
+
+    One that came or went was gone between two readings. A container that slept for the whole window has threads all the
+    same: that none ran is no doubt here.
+    """
+    if verdict.outcome is not Outcome.PASSED or claim.cpus is None or view.passing(claim, evidence):
+        return verdict
+    reason = f"{verdict.reason}; no thread of it was read: whether {Layer.OBSERVED} agrees is not known"
+    return replace(verdict, outcome=Outcome.UNDECIDED, reason=reason)
 
 
 def _judge(

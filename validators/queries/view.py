@@ -236,6 +236,12 @@ def scan_measures(claim: Claim, evidence: Evidence) -> dict[str, Measure]:
     return {"longest_gap_ms": worst.longest_ns / 1e6, "longest_gap_at_ms": worst.at_ns / 1e6}
 
 
+def scan_allowed_ns(claim: Claim, evidence: Evidence, default_ns: int) -> int:
+    """Return for how long a thread of a claim may go unread. :param default_ns: where that was not measured."""
+    gaps = _gaps_by_claim(evidence).get(claim.name, [])
+    return max((gap.allowed_ns for gap in gaps), default=default_ns)
+
+
 def sorted_offenders(offenders: Iterable[Offender]) -> tuple[Offender, ...]:
     """Order offenders by harm, then by name, so that the order of the evidence does not matter."""
     return tuple(

@@ -19,6 +19,7 @@ from validators.wording import seconds
 
 ID = "checkpoint"
 CPU, MEMORY = "cpu_manager_state", "memory_manager_state"
+MODELLED = "as pinproof's model writes it, no kubelet is here"
 RECONCILE_S = 10.0
 """The kubelet's default reconcile period (``cpuManagerReconcilePeriod``)."""
 LASTS_NS = 5 * view.NANOSECONDS
@@ -50,8 +51,13 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         reason = "the file was not read, and its manager's policy is not known"
         verdicts.append(_without(CPU, Outcome.UNDECIDED, reason))
     if verdicts:
-        return tuple(verdicts)
+        return tuple(_by_model(verdict) for verdict in verdicts) if last.modelled else tuple(verdicts)
     return (_without("node", Outcome.SKIPPED, f"no state file was given, and policy {last.cpu_policy} needs none"),)
+
+
+def _by_model(verdict: Verdict) -> Verdict:
+    """No kubelet is here: what is sound or broken is what pinproof's own model writes, not a node's file."""
+    return replace(verdict, reason=f"{MODELLED}: {verdict.reason}")
 
 
 def _without(subject: str, outcome: Outcome, reason: str) -> Verdict:
@@ -198,6 +204,9 @@ RULE = Rule(
             They are a failure where they lasted for 5 s, unless they depend on the configuration, which may have been
             another one then. If it is not known which containers exist, assigned CPUs make the verdict undecided. So do
             a file that was not read although its manager's policy is static, and one of a manager that has not started.
+
+            Where a scenario is run no kubelet is there: the files are those that pinproof's model writes for the plan,
+            held against the scenario's settings and this machine's memory, and the reason says so.
         """),
         tolerance=prose("""
             Files: 5 s for what the kubelet repairs itself (its two saves take milliseconds). Leaks: two reconcile

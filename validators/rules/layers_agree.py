@@ -229,7 +229,9 @@ RULE = Rule(
             reasons of refused pods with the documented ones; without a layer that promises it is undecided.
 
             A layer that was not given, or that states nothing about the claim, is left out. The verdict is undecided if
-            the cgroup's files were not read at both ends, or if no thread mask was read or no task was seen to run.
+            the cgroup's files were not read at both ends, or if no thread mask was read or no task was seen to run. On
+            a node that is followed: if the cgroup's CPUs were not read, or no thread mask of a container that neither
+            came nor went; one that slept all the time is no doubt.
         """),
         tolerance=prose("""
             Without a kubelet: none.

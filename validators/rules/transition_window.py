@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import median
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from toolkit.model.wording import count
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -16,38 +16,53 @@ from validators.witness import Witness
 ID = "transition-window"
 EVENTS = frozenset({"cgroup-gone", "cgroup-made"})
 """What happened to a cgroup at one moment: no change of a promise that would have to hold."""
+ENDS = frozenset({"cgroup-gone", "claim-removed"})
+"""After these nothing of what was promised before has to hold any more."""
+SCAN_NS = 700_000_000
+"""How long a thread may go unread where that was not measured: the pause between two scans, and our wait for a CPU."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that changed while it was watched."""
     changes = view.by_claim(change for change in evidence.transitions if change.what not in EVENTS)
     masks = view.by_claim(evidence.thread_masks)
+    ends = view.by_claim(change for change in evidence.transitions if change.what in ENDS)
     changed = [claim for claim in claims.claims if claim.name in changes]
     if not changed:
         reason = "no claim changed while we watched"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     return tuple(
-        _judge(claim, claims.transition_limit_ms, evidence, changes[claim.name], masks.get(claim.name, []))
+        _judge(
+            claim,
+            claims.transition_limit_ms,
+            evidence,
+            changes[claim.name],
+            masks.get(claim.name, []),
+            [end.start_at_ns for end in ends.get(claim.name, [])],
+        )
         for claim in changed
     )
 
 
-def _unseen(
-    claim: Claim, planned: Sequence[Transition], changes: list[Transition], masks: list[ThreadMask]
-) -> list[Transition]:
-    """Return changes that took CPUs away, and after which no thread was read, though the claim went on."""
-    ends = [change.start_at_ns for change in changes if change.what == "claim-removed"]
+def _unread(claim: Claim, changes: list[Transition], masks: list[ThreadMask]) -> list[Transition]:
+    """Return changes that took CPUs away, and after which no thread was read."""
+    if not claim.kind.carries_tasks:
+        return []
     return [
         change
-        for epoch, change in enumerate(planned, start=1)
+        for epoch, change in enumerate(view.mask_changes(claim.name, changes), start=1)
         if (change.cpus_before or CpuSet()) - (change.cpus_after or CpuSet())
         and not any(mask.epoch >= epoch for mask in masks)
-        and not any(end >= change.start_at_ns for end in ends)
     ]
 
 
 def _judge(
-    claim: Claim, limit_ms: float | None, evidence: Evidence, changes: list[Transition], masks: list[ThreadMask]
+    claim: Claim,
+    limit_ms: float | None,
+    evidence: Evidence,
+    changes: list[Transition],
+    masks: list[ThreadMask],
+    ends: list[int],
 ) -> Verdict:
     planned = view.mask_changes(claim.name, changes)
     late = {change: _late_masks(change, epoch, masks) for epoch, change in enumerate(planned, start=1)}
@@ -86,18 +101,33 @@ def _judge(
     if never:
         text = f"thread {never[0].tid} ({never[0].comm}) was never read inside the new set"
         return verdict(Outcome.UNDECIDED, f"{text}: whether the change held is not known")
-    unseen = [] if limit_ms is None else _unseen(claim, planned, changes, masks)
-    if unseen:
-        text = f"no thread of it was read after {unseen[0].what} at {unseen[0].start_at_ns / 1e9:.3f} s"
-        return verdict(Outcome.UNDECIDED, f"{text}: whether it held is not known")
+    unread = _unread(claim, changes, masks)
+    # A change at the very end leaves no time to read a thread: without a limit nothing is missed by that.
+    allowed_ns = view.scan_allowed_ns(claim, evidence, SCAN_NS)
+    lacking = [
+        change
+        for change in unread
+        if not any(end_ns >= change.start_at_ns for end_ns in ends)
+        and (limit_ms is not None or evidence.duration_ns - change.end_at_ns > allowed_ns)
+    ]
+    if lacking:
+        first = lacking[0]
+        text = f"{first.what} at {first.start_at_ns / 1e9:.3f} s was written in {_written_ms(first):.3f} ms"
+        return verdict(Outcome.UNDECIDED, f"{text}; no thread of it was read after it: whether it held is not known")
     if planned and any(row.out_of_set_ns or row.out_of_set_switches for row in rows):
         return verdict(
             Outcome.UNDECIDED, "it ran outside its set in a window with a change: when that held is not known"
         )
-    count = f"{len(changes)} change{'' if len(changes) == 1 else 's'} held after at most {longest:.3f} ms"
+    held = [length for length, change in windows if change not in unread]
+    parts = [f"{count(len(held), 'change')} held after at most {max(held):.3f} ms"] if held else []
+    if unread:
+        was, them = ("was", "it") if len(unread) == 1 else ("were", "them")
+        written = f"{count(len(unread), 'change')} {was} written in at most {max(map(_written_ms, unread)):.3f} ms"
+        parts.append(f"{written}, and no thread was read after {them}")
+    text = "; ".join(parts)
     if limit_ms is None:
-        return verdict(Outcome.PASSED, f"{count} (measured only: no limit was set)")
-    return verdict(Outcome.PASSED, f"{count}, the limit is {limit_ms:g} ms")
+        return verdict(Outcome.PASSED, f"{text} (measured only: no limit was set)")
+    return verdict(Outcome.PASSED, f"{text}, the limit is {limit_ms:g} ms")
 
 
 def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask]) -> list[ThreadMask]:
@@ -116,6 +146,10 @@ def _held_later(late: ThreadMask, masks: list[ThreadMask]) -> bool:
         (mask.pid, mask.tid) == (late.pid, late.tid) and mask.epoch >= late.epoch and mask.last_at_ns > late.last_at_ns
         for mask in masks
     )
+
+
+def _written_ms(change: Transition) -> float:
+    return _window_ms(change, [])
 
 
 def _window_ms(change: Transition, late: list[ThreadMask]) -> float:
@@ -148,7 +182,9 @@ RULE = Rule(
 
             With transitionLimitMs a longer transition is a failure; without it transitions are measured only. A claim
             that changed and ran outside its set in the same window is undecided: which of the two the time outside
-            belongs to, a change that did not hold or an escape, is not known (`cpuset-containment` fails).
+            belongs to, a change that did not hold or an escape, is not known (`cpuset-containment` fails). So is one
+            that took CPUs away and after which no thread was read, unless the claim or its cgroup ended; without a
+            limit one at the window's end, too late to be read, passes and is named.
         """),
         tolerance=prose("""
             None. Begin and end are read from one clock (CLOCK_MONOTONIC). A mask is known only when it is read, so the

@@ -11,7 +11,6 @@ import pytest
 from tests.unit.toolkit.test_scenario_planning import container, machine, pod, scenario
 from toolkit.errors import InputError
 from toolkit.faults.registry import WORDS
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import ResizeBehaviour, Scenario
@@ -133,7 +132,7 @@ def test_model_and_state_file_speak() -> None:
     stage = stages(work.plan)[-1]
 
     def said(rewrite: Callable[[str], str] = str) -> dict[str, dict[Layer, str]]:
-        reading = kubelet_state.state_reading(stage, CpuSet.of(range(4)), rewrite)
+        reading = kubelet_state.state_reading(work, stage, rewrite)
         assert reading.cpu is not None
         found: dict[str, dict[Layer, str]] = {}
         for view in kubelet_state.layer_views(stage.plan, stage.containers, reading.cpu):

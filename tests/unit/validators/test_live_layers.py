@@ -37,7 +37,11 @@ def granted(at_s: float, cpus: str) -> CgroupFiles:
 
 
 def node(state: list[Word], asked: list[Word], cgroup: list[Word], held: str = "", **changes: object) -> Evidence:
-    """A window of 30 s: words of state file and runtime with their times, readings of the cgroup."""
+    """A window of 30 s: words of state file and runtime with their times, readings of the cgroup.
+
+    :param held: what a thread holds all the time; empty: what the cgroup has at the end, read once.
+    """
+    once = mask(BE.name, cgroup[-1][1], first_at_ns=29 * SECOND, last_at_ns=29 * SECOND)
     rows = [granted(at_s, cpus) for at_s, cpus in cgroup]
     value = evidence(
         duration_ns=30 * SECOND,
@@ -45,7 +49,7 @@ def node(state: list[Word], asked: list[Word], cgroup: list[Word], held: str = "
         files_before=(rows[0],),
         files_during=tuple(rows[1:]),
         files_after=(replace(rows[-1], at_ns=30 * SECOND),),
-        thread_masks=(mask(BE.name, held, first_at_ns=0, last_at_ns=29 * SECOND),) if held else (),
+        thread_masks=(mask(BE.name, held, first_at_ns=0, last_at_ns=29 * SECOND) if held else once,),
         following=Following(source="kubelet", readings=15, slack_ns=SLACK_S * SECOND),
         transitions=(),
     )
@@ -66,6 +70,27 @@ def test_layers_that_agree() -> None:
 
     assert verdict.outcome is Outcome.PASSED
     assert verdict.reason == "checkpoint, cri, cgroup, observed agree"
+
+
+def test_threads_that_nobody_read_are_undecided() -> None:
+    """The three others agree; whether threads hold it is not known. One that came or went is no doubt."""
+    seen = node(SAME, SAME, SAME, thread_masks=())
+    verdict = judged(seen)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert (
+        verdict.reason
+        == "checkpoint, cri, cgroup agree; no thread of it was read: whether observed agrees is not known"
+    )
+
+    gone = Transition(claim=BE.name, what="claim-removed", start_at_ns=20 * SECOND, end_at_ns=20 * SECOND)
+    assert judged(replace(seen, transitions=(gone,))).outcome is Outcome.PASSED
+
+
+def test_a_container_that_slept_is_no_doubt() -> None:
+    """Its thread was read, and did not run."""
+    seen = node(SAME, SAME, SAME, "0-3")
+    assert not [row for row in seen.cpu_use if row.claim == BE.name]
+    assert judged(seen).outcome is Outcome.PASSED
 
 
 @pytest.mark.parametrize(("since_s", "outcome"), [(16, Outcome.PASSED), (13, Outcome.FAILED)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.validators.evidence_builder import claim_db, claim_set, cpus, evidence, mask, use
+from toolkit.model.blind_spots import ScanGap
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules.transition_window import RULE
@@ -96,3 +97,57 @@ def test_a_claim_without_changes_has_no_line() -> None:
     verdicts = RULE(claim_set(claim_db(), claim_db(name="x", cgroup="/x")), found(SHRINK))
 
     assert [verdict.subject for verdict in verdicts] == ["db"]
+
+
+def unread(*changes: Transition, **more: object) -> Evidence:
+    """No thread of ``db`` was read after its changes."""
+    return found(*changes, thread_masks=(mask("db", "1-3"), mask("web", "0-1", tid=200)), **more)
+
+
+@pytest.mark.parametrize("limit", [None, 10.0])
+def test_a_change_after_which_nothing_was_read_is_undecided(limit: float | None) -> None:
+    """Without a limit, too: what nobody looked at did not hold for all that is known."""
+    verdict = judged(unread(SHRINK), limit)
+
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert verdict.reason == (
+        "cpus at 1.000 s was written in 5.000 ms; no thread of it was read after it: whether it held is not known"
+    )
+
+
+def test_growing_takes_nothing_away() -> None:
+    """There is nothing that could be kept."""
+    grown = replace(SHRINK, cpus_before=cpus("2-3"), cpus_after=cpus("1-3"))
+    assert judged(unread(grown), None).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize("allowed_ms", [None, 2_000])
+def test_a_change_at_the_end_of_the_window_is_named(allowed_ms: int | None) -> None:
+    """Too late for a scan: without a limit no doubt, and it is not said that it held."""
+    end = evidence().duration_ns
+    before_ms = 600 if allowed_ms is None else 1_900
+    late = replace(SHRINK, start_at_ns=end - before_ms * MS - 3 * MS, end_at_ns=end - before_ms * MS)
+    gap = ScanGap(claim="db", scans=9, longest_ns=1, at_ns=0, allowed_ns=(allowed_ms or 0) * MS)
+    seen = unread(late)
+    if allowed_ms is not None:
+        seen = replace(seen, coverage=replace(seen.coverage, scan_gaps=(gap,)))
+    verdict = judged(seen, None)
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.reason.startswith("1 change was written in at most 3.000 ms, and no thread was read after it (")
+    assert "held" not in verdict.reason
+    assert judged(seen, 10.0).outcome is Outcome.UNDECIDED
+    earlier = replace(late, start_at_ns=late.start_at_ns - 200 * MS, end_at_ns=late.end_at_ns - 200 * MS)
+    assert judged(replace(seen, transitions=(earlier,)), None).outcome is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize("what", ["claim-removed", "cgroup-gone"])
+def test_a_claim_that_ended_has_nothing_to_hold(what: str) -> None:
+    """Its last thread may have gone before the next scan."""
+    gone = Transition(claim="db", what=what, start_at_ns=1_050 * MS, end_at_ns=1_051 * MS)
+    verdict = judged(unread(SHRINK, gone), None)
+
+    assert verdict.outcome is Outcome.PASSED
+    assert "1 change was written in at most 5.000 ms, and no thread was read after it" in verdict.reason
+    before = replace(gone, start_at_ns=500 * MS, end_at_ns=501 * MS)
+    assert judged(unread(SHRINK, before), None).outcome is Outcome.UNDECIDED

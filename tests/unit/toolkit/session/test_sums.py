@@ -11,7 +11,7 @@ from toolkit.model.blind_spots import BlindSpot, ScanGap, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, make_result
-from toolkit.model.verdict import Outcome, worst
+from toolkit.model.verdict import Measure, Outcome, Verdict, worst
 from toolkit.report.table import render_table, render_window
 from toolkit.session.counters import KEPT_WINDOWS
 from toolkit.session.gone import GONE, MAX_FAILED
@@ -188,3 +188,33 @@ def test_one_that_comes_back_has_a_verdict_of_its_own_again() -> None:
     measures = verdict(reread(sums.result()), "cpuset-containment", "ns/pod-000000")[2]
     assert measures["windows_count"] == 1
     assert verdict(reread(sums.result()), "cpuset-containment", GONE)[2]["subjects_count"] == 6
+
+
+def test_what_passed_is_said_of_the_windows_that_it_is_true_of() -> None:
+    """The same reason in each window is said of each; other reasons name their window; one window needs no words."""
+    one = verdict(summed(evidence()), "cpuset-containment", "db")[1]
+    assert "window" not in one
+
+    outcome, reason, measures = verdict(summed(evidence(), evidence()), "cpuset-containment", "db")
+    assert (outcome, reason) == (Outcome.PASSED, f"in each of 2 windows: {one}")
+    assert measures["windows_cpus"] == "2-3"
+
+    longer = replace(evidence(), cpu_use=tuple(replace(row, switches=row.switches + 1) for row in evidence().cpu_use))
+    reason = verdict(summed(longer, evidence(), evidence()), "cpuset-containment", "db")[1]
+    assert reason.startswith("window 1 of 3 (")
+    assert "), and 2 more passed: 0 of " in reason
+
+
+def test_what_one_window_did_not_measure_has_no_sum() -> None:
+    """A sum of some windows would be taken for that of all; what passed in one window is not said of two."""
+    sums = Sums()
+    windows: tuple[dict[str, Measure], ...] = ({"cpus": "1", "nr_throttled": 3}, {"cpus": "1"})
+    for number, measures in enumerate(windows, start=1):
+        one = Verdict(rule="r", subject="s", outcome=Outcome.PASSED, reason="kept", measures=measures)
+        other = replace(one, subject=f"only in {number}")
+        sums.add(number, make_result(evidence(), (one, other)), evidence())
+    found = {one.subject: one for one in sums.result().verdicts}
+    assert "windows_nr_throttled" not in found["s"].measures
+    assert found["s"].measures["windows_cpus"] == "1"
+    assert found["only in 1"].reason == "in 1 of 2 windows: kept"
+    assert found["only in 1"].measures["windows_nr_throttled"] == 3
