@@ -64,6 +64,8 @@ class RuntimeContainer:
     pod_name: str = ""
     pod_namespace: str = ""
     sandbox: bool = False
+    ready: bool = True
+    """Of a sandbox: whether it runs, or the source does not say."""
     sandbox_id: str = ""
     state: str = ""
     pid: int | None = None

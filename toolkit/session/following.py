@@ -49,8 +49,8 @@ class Follower:
         """Claims of cgroups that run no tasks: their files are read as their children's ancestors."""
         self._now = ClaimSet(claims=())
         """What :meth:`claims` says: replaced as a whole, because metrics ask from threads of their own."""
-        self._giving_back: dict[str, CpuSet] = {}
-        """What was given to the observer last; a change of the set makes it forget."""
+        self._giving_back: dict[str, tuple[CpuSet, float]] = {}
+        """What was given to the observer last, and the time for it; a change of the set makes it forget."""
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
         self._reader = SourceReader(source, self._said)
@@ -121,8 +121,9 @@ class Follower:
         """
         if self._applied_ns <= at_ns:
             return None
-        present = self._present.get(claim)
-        return present is not None and present.cpus is not None and cpu in present.cpus
+        present, (owed, _) = self._present.get(claim), self._giving_back.get(claim, (CpuSet(), 0.0))
+        # What must be given back is in its set, and is no violation as long as it has time for it.
+        return present is not None and present.cpus is not None and cpu in present.cpus - owed
 
     def ask(self) -> Callable[[], bool]:
         """Have the source read once more, in a moment; returns whether such a reading is over: ask again and again."""
@@ -221,10 +222,11 @@ class Follower:
     def _give_back(self, opened: Observation, reading: SourceReading) -> None:
         now_ns = time.monotonic_ns()
         for name, cpus in reading.giving_back.items():
-            if name in self._present and self._giving_back.get(name) != cpus:
-                limit_ns = self._said.gives_back(name, cpus, now_ns, reading.give_back_s)
+            within_s = 0.0 if name in reading.doubly_owned else reading.give_back_s
+            if name in self._present and self._giving_back.get(name) != (cpus, within_s):
+                limit_ns = self._said.gives_back(name, cpus, now_ns, within_s)
                 opened.observer.give_back(name, cpus, limit_ns)
-                self._giving_back[name] = cpus
+                self._giving_back[name] = cpus, within_s
                 self._late.add(name)
         for name in self._late - set(reading.giving_back):
             self._giving_back.pop(name, None)

@@ -99,10 +99,15 @@ class Said:
             self._attempts.append(_Attempt(at_ns=at_ns, answered=False, missing=missing))
 
     def gives_back(self, claim: str, cpus: CpuSet, at_ns: int, within_s: float) -> int:
-        """Note CPUs that must be given back from now on; returns until when (CLOCK_MONOTONIC)."""
+        """Note CPUs that must be given back from now on; returns until when (CLOCK_MONOTONIC).
+
+        :param within_s: 0: at once, whatever time there was before.
+        """
         with self._lock:
             open_now = next((one for one in self._back if one.claim == claim and one.until_ns is None), None)
-            since_ns = at_ns if open_now is None else open_now.since_ns
+            # Of a set that is owed at once another part may become so: since when it is stays.
+            anew = open_now is None or (not within_s and open_now.limit_ns > at_ns)
+            since_ns = at_ns if open_now is None or anew else open_now.since_ns
             self._back = [one for one in self._back if one is not open_now]
             limit_ns = since_ns + int(within_s * 1e9)
             self._back.append(GivingBack(claim=claim, cpus=cpus, since_ns=since_ns, limit_ns=limit_ns))

@@ -29,6 +29,7 @@ class SourceReading:
         after a restart in another cgroup. Two claims of one name: the follower distinguishes them.
     :param giving_back: by claim name: CPUs of its set that it was promised until a moment ago and must give back; the
         set holds them until then.
+    :param doubly_owned: names in it that have no time for it: another owns the CPUs by now, nobody repairs that.
     :param making: cgroups of containers that the runtime has created and that do not run yet.
     :param give_back_s: how long that may take, from the reading in which it was seen first.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
@@ -42,6 +43,7 @@ class SourceReading:
 
     claims: ClaimSet
     giving_back: dict[str, CpuSet] = field(default_factory=dict)
+    doubly_owned: frozenset[str] = frozenset()
     making: tuple[str, ...] = ()
     give_back_s: float = 0.0
     layers: tuple[LayerView, ...] = ()

@@ -119,6 +119,8 @@ def _overlap(back: list[GivingBack], said: Said, evidence: Evidence, measures: d
                 f"which were promised away, for {seconds(until_ns - one.since_ns)} "
                 f"(bound {seconds(one.limit_ns - one.since_ns)})"
             )
+            if one.limit_ns <= one.since_ns:
+                text += "; they are another pod's by now, its own pod has ended for the kubelet, and it still runs"
             if outcome is Outcome.UNDECIDED:
                 text += f", or less: {Layer.CGROUP} was not read at the bound"
             found.append((outcome, text))

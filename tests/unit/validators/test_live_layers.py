@@ -120,6 +120,15 @@ def test_overlap_with_new_owners_is_measured_and_bounded(for_s: int, outcome: Ou
     assert (verdict.measures["overlap_cpus"], verdict.measures["overlap_ms"]) == ("3", for_s * 1000)
 
 
+def test_cpus_of_two_owners_are_failed_without_a_bound() -> None:
+    """For 3 s, and it is said why: no reconcile repairs it."""
+    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=SECOND, limit_ns=SECOND, until_ns=4 * SECOND)
+    verdict = judged(node(SAME, SAME, SAME, giving_back=(back,)))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert "its own pod has ended for the kubelet, and it still runs" in verdict.reason
+
+
 @pytest.mark.parametrize(
     ("given_s", "unread_s", "outcome"),
     [(9, 5, Outcome.PASSED), (16, 0.5, Outcome.FAILED), (16, 1.5, Outcome.UNDECIDED), (40, 5, Outcome.FAILED)],

@@ -201,14 +201,19 @@ def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tu
 
 
 def _containers(reading: NodeReading) -> tuple[KnownContainer, ...] | None:
-    """Return the containers of active pods; without a list of pods those of the runtime."""
+    """Return the containers of active pods; without a list of pods those of the runtime.
+
+    One that ended in a pod whose sandbox has ended is of no active pod: a reconcile takes its CPUs.
+    """
     if reading.pods is None:
         if reading.containers is None:
             return None
+        over = {one.pod_uid for one in reading.containers if one.sandbox and not one.ready}
+        over -= {one.pod_uid for one in reading.containers if one.sandbox and one.ready}
         return tuple(
             KnownContainer(pod_uid=entry.pod_uid, container=entry.name, running=_runs(entry, reading))
             for entry in reading.containers
-            if not entry.sandbox
+            if not (entry.sandbox or (entry.state == "exited" and entry.pod_uid in over))
         )
     found = []
     for uid, document in pod_documents(reading).items():

@@ -22,8 +22,10 @@ from toolkit.model.evidence.following import Gauges
 from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
+from toolkit.sources.kubelet.asked import asked_of as asked_values
 from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.claims import COSTS, NodeClaims, Promise, node_claims, parsed
+from toolkit.sources.kubelet.claims import COSTS, NodeClaims, node_claims
+from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.followed_claims import Followed, Held
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
@@ -32,7 +34,8 @@ from toolkit.sources.kubelet.memory import Memory
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
-from toolkit.sources.kubelet.places import SYS, Places
+from toolkit.sources.kubelet.owned import Owned
+from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.kubelet.static_pods import StaticPods
@@ -83,17 +86,17 @@ class KubeletSource:
         self._followed: Followed | None = None
         self._known: tuple[NodeReading, str, Settings] | None = None
         self._turn = 0
+        self._spared: tuple[str, ...] = ()
+        """Ids of containers whose layers agreed at the last reading, and whose turn it is not."""
         self._cost_s = 0.0
         """CPU time of the last reading."""
         self._gauges_due_ns = 0
         self._held = HeldState()
         self._static = StaticPods()
         self._late: dict[str, _Late] = {}
-        self._owners: dict[tuple[str, str], CpuSet] = {}
-        """Exclusive CPUs of containers that were seen to run."""
+        self._owned = Owned()
         self._signs = Signs(places)
         self._watched: tuple[Path, ...] = ()
-        self._free: tuple[Followed, CpuSet] | None = None
         self._version = ""
         """The kubelet's, by its metrics, which are not read each time, or by its program; it stays while none runs."""
         self._sysfs: str | None = None
@@ -111,6 +114,8 @@ class KubeletSource:
     def _read(self) -> SourceReading:
         now_ns = time.monotonic_ns()
         due = now_ns >= self._gauges_due_ns
+        words = ControlWords(self._places.cgroup_root or self._places.below(CGROUP_ROOT))
+        self._ask_again(words)
         node = LiveNode(self._places, memory=self._memory, metrics=due)
         files = node.files_of_all(DEADLINE_S)
         metrics = files[METRICS].decode("utf-8", "replace") if METRICS in files else None
@@ -123,10 +128,13 @@ class KubeletSource:
         if self._followed is None or self._followed.reading is not reading or self._followed.found is not found:
             self._followed = Followed(reading, found)
         now = self._followed
-        freed = self._freed(now)
+        freed, taken = self._owned.freed(now), self._owned.taken(now, words)
         claims, giving_back = [], {}
         for held in now.held:
             claim, back = self._in_force(held, freed, found, now_ns)
+            if mine := taken.get(claim.name):
+                # Of an empty pool it has nothing else.
+                claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
@@ -136,6 +144,7 @@ class KubeletSource:
         return SourceReading(
             claims=replace(found.claims, claims=(*claims, *now.beside)),
             giving_back=giving_back,
+            doubly_owned=frozenset(taken.keys() & giving_back.keys()),
             making=now.making,
             give_back_s=found.settings.reconcile_s + SLACK_S,
             layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=self._held.silent),
@@ -247,19 +256,22 @@ class KubeletSource:
     def _remember(self, now: Followed) -> None:
         """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up."""
         self._turn += 1
-        self._memory.answers.need_not_ask(one for index, one in now.agree if (index + self._turn) % TURNS)
+        self._spared = tuple(one for index, one in now.agree if (index + self._turn) % TURNS)
 
-    def _freed(self, now: Followed) -> CpuSet:
-        """CPUs that the state file still gives to containers that have ended: the pool may have them at any moment."""
-        if self._free is not None and self._free[0] is now:
-            return self._free[1]  # Who owned what is known by then: asked again, it would be answered alike.
-        cpu = now.found.cpu
-        entries = {(e.pod_uid, e.container): parsed(e.cpus) or CpuSet() for e in (cpu.entries if cpu else ())}
-        alive = {_key(p): p.state or CpuSet() for p in now.running if p.in_state}
-        self._owners = {key: cpus for key, cpus in self._owners.items() if entries.get(key) == cpus} | alive
-        gone = [cpus for key, cpus in self._owners.items() if key not in alive]
-        self._free = now, CpuSet.union(gone) - CpuSet.union(alive.values())
-        return self._free[1]
+    def _ask_again(self, words: ControlWords) -> None:
+        """Ask for those, too, whose quota is not the one that was asked for: it was resized, or it drifts.
+
+        A kubelet that writes down what it has allocated promises by that, and need not be asked.
+        """
+        spared, last = self._spared, self._followed
+        if last is not None and last.reading.allocated_pods is None:
+            known = {p.subject.id: p.subject for p in last.running}
+            spared = tuple(
+                one
+                for one in spared
+                if one in known and words.quota_as_asked(known[one].cgroup, asked_values(known[one]))
+            )
+        self._memory.answers.need_not_ask(spared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +297,3 @@ def _unmeasured(problem: str) -> tuple[MissingPart, ...]:
 def _present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContainer, ...] | None:
     """Leave out lives that have ended: the next life of a container is the same subject, by the same name."""
     return None if listed is None else tuple(entry for entry in listed if entry.state != "exited")
-
-
-def _key(promise: Promise) -> tuple[str, str]:
-    return promise.subject.pod_uid, promise.subject.container

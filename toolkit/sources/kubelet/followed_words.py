@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from toolkit.model.claims import SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import LayerView
-from toolkit.model.node_reading import NodeReading
+from toolkit.model.node_reading import NodeReading, RuntimeContainer
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.evidence import layers_of, state_readings
@@ -25,11 +26,15 @@ def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
 
 
 def states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
-    """A pod whose sandbox runs owns what it was given, although its containers may not have been made yet."""
+    """A pod whose sandbox is ready owns what it was given, although its containers do not run yet, or wait.
+
+    Whose sandbox runs no more has ended, and the kubelet takes what it has at the next reconcile: it is a leak beyond
+    that. A sandbox of before the machine's start ended with that: its pod waits for its next one.
+    """
     if found.cpu is None and found.memory is None:
         return ()
     online = parsed(reading.online or "") or CpuSet()
-    pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox}
+    pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox and (entry.ready or _older(entry))}
     waiting = tuple(
         KnownContainer(pod_uid=entry.pod_uid, container=entry.container, running=False)
         for entry in (found.cpu.entries if found.cpu else ())
@@ -41,6 +46,12 @@ def states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
         else one
         for one in state_readings(reading, found, online)
     )
+
+
+def _older(sandbox: RuntimeContainer) -> bool:
+    """Whether the machine has started since it was made, by the clock of the day."""
+    made_ns = sandbox.created_at_ns
+    return made_ns is not None and 0 < made_ns < time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _known(one: KnownContainer, known: Sequence[KnownContainer]) -> bool:

@@ -82,6 +82,8 @@ def _sandbox(entry: dict[str, Any]) -> RuntimeContainer:
         pod_name=labels.get(POD_NAME) or text(metadata.get("name")),
         pod_namespace=labels.get(POD_NAMESPACE) or text(metadata.get("namespace")),
         sandbox=True,
+        # Protobuf's JSON leaves out the default, which is that it is ready.
+        ready=text(entry.get("state")) != "SANDBOX_NOTREADY",
         created_at_ns=number(entry.get("createdAt")),
         labels=labels,
         annotations=texts(entry.get("annotations")),

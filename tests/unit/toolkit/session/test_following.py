@@ -181,3 +181,19 @@ def test_cpus_that_must_be_given_back_bind_as_a_transition(node: Node) -> None:
     (done,) = node.follower._said._back
     assert done.until_ns is not None
     assert node.watched == set()
+
+
+def test_cpus_that_another_owns_by_now_have_no_time(node: Node) -> None:
+    """Whatever time there was before: from then on, and since then as long as they are not given back."""
+    cpus, names = CpuSet.parse("1"), frozenset({"a"})
+    node.say(node.claim("a", "0-1"), giving_back={"a": cpus}, give_back_s=60.0)
+    (late,) = node.follower._said._back
+    node.say(node.claim("a", "0-1"), giving_back={"a": cpus}, doubly_owned=names, give_back_s=60.0)
+    (twice,) = node.follower._said._back
+    node.say(node.claim("a", "0-2"), giving_back={"a": CpuSet.parse("1-2")}, doubly_owned=names, give_back_s=60.0)
+    (more,) = node.follower._said._back
+
+    assert [node.follower.knows("a", cpu, 0) for cpu in (0, 1)] == [True, False]
+    assert late.limit_ns - late.since_ns == 60 * 10**9
+    assert late.since_ns < twice.since_ns == twice.limit_ns
+    assert (more.since_ns, more.limit_ns) == (twice.since_ns, twice.limit_ns)

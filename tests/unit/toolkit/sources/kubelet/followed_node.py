@@ -38,6 +38,8 @@ class Node:
         """Ids whose status was asked for, in order."""
         self._listed: dict[str, bytes] = {}
         self._said: dict[str, bytes] = {}
+        self.boxes = field(1, sandbox(BOX, "u-db", "db"))
+        """What ListPodSandbox answers."""
         process(root, 42, "kubelet", "/kubelet.service", [])
         write(root, "sys/devices/system/cpu/online", "0-3\n")
         self.configure("")
@@ -71,6 +73,10 @@ class Node:
         """Let a container be gone for the runtime."""
         del self._listed[one], self._said[one]
 
+    def pod_ends(self) -> None:
+        """Let the sandbox of ``db`` have ended; it stays listed until the pod is deleted."""
+        self.boxes = field(1, sandbox(BOX, "u-db", "db") + field(3, 1))
+
     def listing(self, _: bytes) -> bytes:
         """Answer ListContainers."""
         return b"".join(field(1, entry) for entry in self._listed.values())
@@ -91,9 +97,9 @@ def made_node() -> Iterator[Node]:
     """The node, served; its root is short enough for a socket's path."""
     with tempfile.TemporaryDirectory() as folder:
         made = Node(Path(folder))
-        boxes = field(1, sandbox(BOX, "u-db", "db"))
         answers = {"ListContainers": made.listing, "ContainerStatus": made.status_of}
-        with served(made.root / "c.sock", CRI, Version=field(2, "containerd"), ListPodSandbox=boxes, **answers):
+        answers["ListPodSandbox"] = lambda _: made.boxes
+        with served(made.root / "c.sock", CRI, Version=field(2, "containerd"), **answers):
             yield made
 
 

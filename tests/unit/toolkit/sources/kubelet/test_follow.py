@@ -108,6 +108,7 @@ def test_cpus_of_a_container_that_has_ended_are_the_pools_at_any_moment(node: No
     node.runs(WEB, "web", "app", "0")
     node.read()
     node.ends(DB)
+    node.pod_ends()
     freed = node.read()
     node.state("0,2-3", other="1")
     done = node.read()
@@ -115,7 +116,7 @@ def test_cpus_of_a_container_that_has_ended_are_the_pools_at_any_moment(node: No
     assert cpus(freed) == {"web/app": "0,2-3"}
     assert back(freed) == {}
     assert cpus(done) == {"web/app": "0,2-3"}
-    assert node.source._owners == {}
+    assert node.source._owned._owners == {}
 
 
 @pytest.mark.parametrize("state", [EXITED, 1], ids=["ended", "runs again"])
@@ -126,13 +127,26 @@ def test_the_next_life_of_a_container_owns_what_the_last_did(node: Node, state: 
     node.runs("dd" * 32, "db", "main", "2-3", state=state)
     reading = node.read()
 
-    assert cpus(reading) == ({"web/app": "0-3"} if state == EXITED else {"db/main": "2-3", "web/app": "0-1"})
+    assert cpus(reading) == ({"web/app": "0-1"} if state == EXITED else {"db/main": "2-3", "web/app": "0-1"})
+
+
+def test_a_container_that_waits_for_its_next_start_keeps_its_cpus(node: Node) -> None:
+    """The kubelet keeps them while the pod's sandbox is ready: they are the pool's once that has ended."""
+    node.read()
+    node.runs(DB, "db", "main", "2-3", state=EXITED)
+    waits = node.read()
+    node.pod_ends()
+    over = node.read()
+
+    assert cpus(waits) == {"web/app": "0-1"}
+    assert cpus(over) == {"web/app": "0-3"}
 
 
 def test_cpus_that_were_given_out_again_are_not_freed(node: Node) -> None:
     """Another container runs on them by the state file: whose entry lies behind is no pool."""
     node.read()
     node.ends(DB)
+    node.pod_ends()
     node.state("0-1", db="2-3", new="2-3")
     node.runs("dd" * 32, "new", "main", "2-3")
 

@@ -1,0 +1,127 @@
+"""A kubelet's node that is followed: pods that end, and CPUs that are given away before their container has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.toolkit.sources.kubelet.followed_node import BOX, DB, EXITED, Node, back, cpus, made_node
+from tests.unit.toolkit.sources.made_node import KUBEPODS, write
+from tests.unit.toolkit.sources.socket_server import field, sandbox
+from toolkit.sources.live_source import SourceReading
+from validators.state_files.cpu_state import unowned
+
+PROCS = f"{KUBEPODS}/podu-db/{DB}/cgroup.procs"
+NEW = "dd" * 32
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    """The node, served; ``db/main`` was seen to own CPUs 2-3."""
+    with made_node() as made:
+        made.read()
+        yield made
+
+
+def given_away(node: Node) -> SourceReading:
+    """Let the state file give ``db``'s CPUs to ``new`` while ``db`` runs."""
+    node.state("0-1", new="2-3")
+    node.runs(NEW, "new", "main", "2-3")
+    return node.read()
+
+
+def test_cpus_of_two_owners_have_no_time(node: Node) -> None:
+    """No reconcile repairs it: what the container still has is another pod's, from the moment on where it is read."""
+    node.state("0-3")
+    freed = node.read()
+    both = given_away(node)
+
+    assert (back(freed), freed.doubly_owned) == ({}, frozenset())
+    assert (back(both), both.doubly_owned) == ({"db/main": "2-3"}, {"db/main"})
+    assert cpus(both) == {"db/main": "0-3", "new/main": "2-3", "web/app": "0-1"}
+
+
+def test_who_has_lost_all_to_another_has_what_it_runs_on(node: Node) -> None:
+    """The pool is empty: nothing else is promised to it."""
+    node.state("", new="2-3", other="0-1")
+    node.runs(NEW, "new", "main", "2-3")
+    both = node.read()
+
+    assert (back(both), both.doubly_owned) == ({"db/main": "2-3"}, {"db/main"})
+    assert cpus(both) == {"db/main": "2-3", "new/main": "2-3", "web/app": "None"}
+
+
+def test_cpus_that_wait_for_their_next_owner_have_one(node: Node) -> None:
+    """A static pod's next version is promised them while the container of the one before ends: nobody shares them."""
+    node.state("0-1", new="2-3")
+    waits = node.read()
+    node.runs(NEW, "new", "main", "2-3")
+
+    assert (back(waits), waits.doubly_owned) == ({"db/main": "2-3"}, frozenset())
+    assert node.read().doubly_owned == {"db/main"}
+
+
+def test_a_container_without_tasks_has_ended_although_its_runtime_lists_it(node: Node) -> None:
+    """The shim's report waits for a CPU: nobody has the CPUs beside their new owner."""
+    write(node.root, PROCS, "")
+    reading = given_away(node)
+
+    assert (back(reading), reading.doubly_owned) == ({"db/main": "2-3"}, frozenset())
+
+
+def test_tasks_below_a_container_are_its_own(node: Node) -> None:
+    """An init system in it has made cgroups."""
+    write(node.root, PROCS, "")
+    write(node.root, f"{KUBEPODS}/podu-db/{DB}/init.scope/cgroup.procs", "77\n")
+
+    assert given_away(node).doubly_owned == {"db/main"}
+
+
+def test_two_owners_stay_two_until_one_has_ended(node: Node) -> None:
+    """One that was found to run there has no more time when its last task is just ending."""
+    given_away(node)
+    write(node.root, PROCS, "")
+    ending = node.read()
+    node.ends(DB)
+    ended = node.read()
+
+    assert ending.doubly_owned == {"db/main"}
+    assert (back(ended), ended.doubly_owned) == ({}, frozenset())
+
+
+def test_a_pool_that_has_lost_cpus_has_its_time(node: Node) -> None:
+    """They were never a container's own: the next reconcile takes them."""
+    node.state("0", db="2-3", new="1")
+    reading = node.read()
+
+    assert (back(reading), reading.doubly_owned) == ({"web/app": "1"}, frozenset())
+
+
+def entries_of_nobody(reading: SourceReading) -> set[str] | None:
+    """Return the entries of the CPU state file that are a leak once they stay."""
+    (state,) = reading.state_files
+    assert state.cpu is not None
+    return unowned(state.cpu, state)
+
+
+def test_what_a_pod_has_that_ended_is_a_leak_when_it_stays(node: Node) -> None:
+    """A job that is done stays listed until it is deleted; one that waits for its next start owns what it has."""
+    node.runs(DB, "db", "main", "2-3", state=EXITED)
+    waits = entries_of_nobody(node.read())
+    node.pod_ends()
+
+    assert waits == set()
+    assert entries_of_nobody(node.read()) == {"u-db/main"}
+
+
+@pytest.mark.parametrize("before_s", [10, -10], ids=["before", "since"])
+def test_a_sandbox_of_before_the_machines_start_waits_for_its_next_one(node: Node, before_s: int) -> None:
+    """The kubelet keeps what the pod has; the network may take longer than two reconciles to begin."""
+    started_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    made_ns = started_ns - before_s * 10**9
+    node.runs(DB, "db", "main", "2-3", state=EXITED)
+    node.boxes = field(1, sandbox(BOX, "u-db", "db") + field(3, 1) + field(4, made_ns))
+
+    assert entries_of_nobody(node.read()) == (set() if before_s > 0 else {"u-db/main"})
