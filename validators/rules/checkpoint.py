@@ -193,8 +193,8 @@ RULE = Rule(
             No CPU has two owners (two containers of one pod: only if both run and do not share the pod's pool). Pool
             and assignments together are the online CPUs, without the reserved ones under strict reservation; reserved
             CPUs are never assigned. An entry without a container is leaked once it outlives two reconciles; until then
-            it is no doubt where the node is followed, because a later window has the whole time. A container that ended in
-            a pod whose sandbox has ended counts as none, as a finished job's that is still listed.
+            it is no doubt where the node is followed, because a later window has the whole time. A container that ended
+            in a pod whose sandbox has ended counts as none, as a finished job's that is still listed.
 
             memory_manager_state: checksum, version and policy are checked as there, then the sums of every table;
             blocks against what is allocated, in total, and per NUMA node; nodes that share a block are summed; the
