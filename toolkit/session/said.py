@@ -67,6 +67,8 @@ class Said:
         self._began_ns = 0
         self._runtime: Runtime | None = None
         self._slack_ns = 0
+        self._bound_ns = 0
+        """So long after it was said last a state file's word stands, although the node was asked since then."""
 
     def begin(self, at_ns: int) -> None:
         """Note that it is followed from now on: what lies before is in no window, however long ago it was read."""
@@ -81,6 +83,7 @@ class Said:
             self._runtime = reading.runtime
             period_s = reading.claims.reconcile_period_s or 0.0
             self._slack_ns = max(0, int((reading.give_back_s - period_s) * 1e9))
+            self._bound_ns = int(reading.give_back_s * 1e9)
             for view in reading.layers:
                 self._note(view)
             for state in reading.state_files:
@@ -132,14 +135,22 @@ class Said:
         """Return what was said in a window, times since it opened."""
         end_ns = start_ns + duration_ns
         with self._lock:
+            asked_ns = max((attempt.at_ns for attempt in self._attempts if attempt.at_ns <= end_ns), default=start_ns)
+            old_ns = asked_ns - self._bound_ns
             views = [
                 view
                 for (_, layer), words in self._words.items()
-                for view in _of_window(words, start_ns, end_ns, after_ns=AFTER_NS if layer is Layer.RUNTIME else 0)
+                for view in _of_window(
+                    words,
+                    start_ns,
+                    end_ns,
+                    after_ns=AFTER_NS if layer is Layer.RUNTIME else 0,
+                    old_ns=old_ns if layer is Layer.CHECKPOINT else None,
+                )
             ]
             return NodeWord(
                 runtime=self._runtime,
-                state_files=tuple(_of_window(self._states, start_ns, end_ns)),
+                state_files=tuple(_of_window(self._states, start_ns, end_ns, old_ns=old_ns)),
                 layers=tuple(views),
                 following=self._following(start_ns, end_ns),
                 giving_back=tuple(
@@ -216,17 +227,22 @@ class Said:
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
 
 
-def _of_window(words: Iterable[_Word[Value]], start_ns: int, end_ns: int, after_ns: int = 0) -> list[Value]:
+def _of_window(
+    words: Iterable[_Word[Value]], start_ns: int, end_ns: int, after_ns: int = 0, old_ns: int | None = None
+) -> list[Value]:
     """Return a value at its first and its last reading; what was said last before the window, with its time.
 
     The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then
     it was so at the window's end.
 
+    :param old_ns: what was said last before that is no word of this window.
     :param after_ns: another value that was said first so soon after the window is returned, too, with its time.
     """
     words = tuple(words)
     begun = [word for word in words if word.first_ns <= end_ns]
-    inside = [word for word in begun if word.last_ns >= start_ns] or begun[-1:]
+    inside = [word for word in begun if word.last_ns >= start_ns] or [
+        word for word in begun[-1:] if old_ns is None or word.last_ns >= old_ns
+    ]
     found = [
         replace(word.value, at_ns=at_ns - start_ns)
         for word in inside

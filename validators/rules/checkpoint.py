@@ -148,7 +148,8 @@ RULE = Rule(
 
             The last reading decides, because the kubelet saves in two steps; problems that disappeared are counted. If
             it is not known which containers exist, assigned CPUs make the verdict undecided. So does a file that was
-            not read although its manager's policy is static.
+            not read although its manager's policy is static. Where the node is followed, a file that is absent or empty
+            is a restart's for a reconcile and 5 s: what it said last stands that long, and no longer.
         """),
         tolerance=prose("""
             Files: none. Leaks: two reconcile periods (10 s each unless the claims state another), since an entry may

@@ -35,6 +35,7 @@ from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.places import SYS, Places
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
+from toolkit.sources.kubelet.stated import Stated, not_read
 from toolkit.sources.kubelet.static_pods import StaticPods
 from toolkit.sources.live_source import SourceReading
 
@@ -86,7 +87,7 @@ class KubeletSource:
         self._cost_s = 0.0
         """CPU time of the last reading."""
         self._gauges_due_ns = 0
-        self._held = HeldState()
+        self._held, self._stated = HeldState(), Stated()
         self._static = StaticPods()
         self._late: dict[str, _Late] = {}
         self._owners: dict[tuple[str, str], CpuSet] = {}
@@ -138,10 +139,10 @@ class KubeletSource:
             giving_back=giving_back,
             making=now.making,
             give_back_s=found.settings.reconcile_s + SLACK_S,
-            layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=self._held.silent),
-            state_files=() if self._held.silent else now.states(self._held.spoilt),
+            layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks),
+            state_files=self._stated.of(now, self._held, now_ns, _wait_ns(found.settings)),
             gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
-            missing=(*now.missing, *_unmeasured(node.no_metrics)),
+            missing=(*not_read(now.missing, self._held), *_unmeasured(node.no_metrics)),
             left_out=self._lost_twice(now, now_ns),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
@@ -164,11 +165,10 @@ class KubeletSource:
         """
         self._version = kubelet_version(metrics) or parsed.kubelet_version or self._version
         known = self._settings_of(parsed)
-        wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
         if known.config.cpu_manager_policy == STATIC and self._online != parsed.online:
             self._online = parsed.online
             self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
-        state = self._held.cpu(parsed.cpu_state, now_ns, wait_ns)
+        state = self._held.cpu(parsed.cpu_state, now_ns, _wait_ns(known))
         static = self._static.of(parsed)
         parts = _Parts(parsed=parsed, version=self._version, sysfs=self._sysfs, state=state, static=static)
         if self._whole is None or not parts.same(self._whole[0]):
@@ -213,7 +213,7 @@ class KubeletSource:
     def _gauges(self, metrics: str | None, problem: str, found: NodeClaims, now_ns: int) -> Gauges:
         """Return the kubelet's gauges beside the state file that was read just before them."""
         self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
-        file = None if self._held.silent else self._held.spoilt or found.cpu
+        file = found.cpu if self._held.speaks else None
         return gauges_beside(manager_gauges(metrics), problem, file, found.settings)
 
     @property
@@ -240,7 +240,7 @@ class KubeletSource:
         if late is None or (late.state, late.asked) != (state, asked):
             since_ns = now_ns if late is None else late.since_ns
             late = self._late[claim.name] = _Late(state=state, asked=asked, since_ns=since_ns)
-        if now_ns - late.since_ns > (found.settings.reconcile_s + SLACK_S) * 1e9:
+        if now_ns - late.since_ns > _wait_ns(found.settings):
             return replace(claim, cpus=state | freed), CpuSet()
         return replace(claim, cpus=state | asked | freed), asked - state - freed
 
@@ -276,6 +276,11 @@ class _Parts:
         """Whether both make the same reading; the files' is made anew where anything in them differs."""
         mine, others = (self.version, self.sysfs, self.state), (other.version, other.sysfs, other.state)
         return self.parsed is other.parsed and self.static is other.static and mine == others
+
+
+def _wait_ns(known: Settings) -> int:
+    """So long a reconcile may take, seen from here; and a restart: the same time, since no shorter one is known."""
+    return int((known.reconcile_s + SLACK_S) * 1e9)
 
 
 def _unmeasured(problem: str) -> tuple[MissingPart, ...]:

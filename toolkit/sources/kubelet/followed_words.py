@@ -12,6 +12,7 @@ from toolkit.model.node_reading import NodeReading
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.evidence import layers_of, state_readings
+from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.pod_rows import rows_of
 
 
@@ -24,9 +25,13 @@ def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
     return found
 
 
-def states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
-    """A pod whose sandbox runs owns what it was given, although its containers may not have been made yet."""
-    if found.cpu is None and found.memory is None:
+def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[StateReading, ...]:
+    """A pod whose sandbox runs owns what it was given, although its containers may not have been made yet.
+
+    :param lost: that there is no CPU manager's file is a word, too, where its configuration says that one is due.
+    """
+    due = lost and not found.settings.problem and found.settings.config.cpu_manager_policy == STATIC
+    if found.cpu is None and found.memory is None and not due:
         return ()
     online = parsed(reading.online or "") or CpuSet()
     pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox}
