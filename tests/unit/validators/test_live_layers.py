@@ -77,6 +77,18 @@ def test_lag_is_failed_beyond_period_and_slack_only(since_s: float, outcome: Out
     assert f"checkpoint and cri differ since {since_s:.1f} s: CPUs 0-2 against 0-3" in verdict.reason
 
 
+@pytest.mark.parametrize(("since_s", "outcome"), [(16, Outcome.PASSED), (13, Outcome.FAILED), (-300, Outcome.FAILED)])
+@pytest.mark.parametrize("runtime", [True, False])
+def test_an_empty_pool_takes_all_cpus_away(since_s: float, outcome: Outcome, *, runtime: bool) -> None:
+    """Every CPU is assigned (F2): the kubelet skips the empty set, who shared keeps what is another's."""
+    state: list[Word] = [(-320, "0-3"), (since_s - 1, "0-3"), (since_s, ""), (29, "")]
+    verdict = judged(node(state, [(-320, "0-3"), (29, "0-3")] if runtime else [], SAME))
+
+    assert verdict.outcome is outcome, verdict.reason
+    assert "CPUs none against 0-3" in verdict.reason
+    assert "the shared pool is empty, and no reconcile repairs it" in verdict.reason
+
+
 def test_growing_late_is_no_fault() -> None:
     """However late: it may have more than it has."""
     verdict = judged(node([(-100, "0-5"), (29, "0-5")], [(-200, "0-3"), (29, "0-3")], SAME))
