@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Following, Gauges, GivingBack, Granted, Making
+from toolkit.model.evidence.following import Following, Forgotten, Gauges, GivingBack, Granted, Making
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.state_files import StateReading
@@ -59,6 +59,8 @@ class Said:
         self._states: deque[_Word[StateReading]] = deque(maxlen=MAX_STATES)
         self._back: list[GivingBack] = []
         self._granted: list[Granted] = []
+        self._forgotten: list[Forgotten] = []
+        """Their times are CLOCK_MONOTONIC."""
         self._making: dict[str, Making] = {}
         """By cgroup, which is no other container's later."""
         self._attempts: deque[_Attempt] = deque(maxlen=MAX_TIMES)
@@ -90,6 +92,7 @@ class Said:
                 self._note_state(state, at_ns)
             if reading.gauges is not None:
                 self._note_gauges(reading.gauges, at_ns)
+            self._note_forgotten(reading, at_ns)
             for cgroup in reading.making:
                 known = self._making.get(cgroup, Making(cgroup=cgroup, since_ns=at_ns, until_ns=at_ns))
                 self._making[cgroup] = replace(known, until_ns=at_ns)
@@ -128,6 +131,10 @@ class Said:
         """Note that a claim has ended: what was said of it is said of the next life no more."""
         self.gave_back(claim, at_ns)
         with self._lock:
+            self._forgotten = [
+                replace(one, until_ns=at_ns) if one.claim == claim and one.until_ns is None else one
+                for one in self._forgotten
+            ]
             for key in [key for key in self._words if key[0] == claim]:
                 del self._words[key]
 
@@ -173,6 +180,15 @@ class Said:
                     for one in self._granted
                     if one.since_ns <= end_ns and one.until_ns >= start_ns
                 ),
+                forgotten=tuple(
+                    replace(
+                        one,
+                        since_ns=one.since_ns - start_ns,
+                        until_ns=None if one.until_ns is None or one.until_ns > end_ns else one.until_ns - start_ns,
+                    )
+                    for one in self._forgotten
+                    if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
+                ),
                 making=tuple(
                     replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
                     for one in self._making.values()
@@ -209,6 +225,20 @@ class Said:
         else:
             self._states.append(_Word(state, at_ns, at_ns))
 
+    def _note_forgotten(self, reading: SourceReading, at_ns: int) -> None:
+        """A reading in which the runtime did not answer says of nobody that he has what he asks for."""
+        said = {one.claim: one for one in reading.forgotten}
+        found = []
+        for one in self._forgotten:
+            again = said.pop(one.claim, None) if one.until_ns is None else None
+            if again is not None:
+                found.append(replace(again, since_ns=one.since_ns))
+            elif one.until_ns is None and reading.complete:
+                found.append(replace(one, until_ns=at_ns))
+            else:
+                found.append(one)
+        self._forgotten = [*found, *(replace(one, since_ns=at_ns) for one in said.values())]
+
     def _note_gauges(self, gauges: Gauges, at_ns: int) -> None:
         last = self._gauges[-1] if self._gauges else None
         if last is not None and replace(last, since_ns=0, until_ns=0) == replace(gauges, since_ns=0, until_ns=0):
@@ -224,6 +254,7 @@ class Said:
                 words[:-1] = [word for word in words[:-1] if word.last_ns >= now_ns - KEPT_NS]
         self._back = [one for one in self._back if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
         self._granted = [one for one in self._granted if one.until_ns >= now_ns - KEPT_NS]
+        self._forgotten = [one for one in self._forgotten if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
 
 

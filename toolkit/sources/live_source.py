@@ -15,7 +15,7 @@ from typing import Protocol
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Gauges
+from toolkit.model.evidence.following import Forgotten, Gauges
 from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
@@ -30,6 +30,7 @@ class SourceReading:
     :param giving_back: by claim name: CPUs of its set that it was promised until a moment ago and must give back; the
         set holds them until then.
     :param making: cgroups of containers that the runtime has created and that do not run yet.
+    :param forgotten: who asks for CPUs of its own and has none by the source's word; their times mean nothing yet.
     :param give_back_s: how long that may take, from the reading in which it was seen first.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
     :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
@@ -43,6 +44,7 @@ class SourceReading:
     claims: ClaimSet
     giving_back: dict[str, CpuSet] = field(default_factory=dict)
     making: tuple[str, ...] = ()
+    forgotten: tuple[Forgotten, ...] = ()
     give_back_s: float = 0.0
     layers: tuple[LayerView, ...] = ()
     state_files: tuple[StateReading, ...] = ()

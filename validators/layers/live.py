@@ -11,7 +11,7 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.evidence.following import GivingBack
+from toolkit.model.evidence.following import Forgotten, GivingBack
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import metrics
@@ -24,20 +24,24 @@ GUARD_NS = 3 * view.NANOSECONDS
 file every second."""
 CONFIRM_NS = view.NANOSECONDS
 """So long after a cgroup changed the runtime must still say the other thing: an update changes both."""
+GRACE_NS = 30 * view.NANOSECONDS
+"""``terminationGracePeriodSeconds`` unless a pod says otherwise: a kubelet that starts, and refuses a pod which runs,
+ends it in that time, with its allocation in the file."""
 Finding = tuple[Outcome, str]
 
 
 def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every workload of which a layer speaks."""
     rows, masks = view.by_claim(evidence.layers), view.by_claim(evidence.thread_masks)
-    back = view.by_claim(evidence.giving_back)
+    back, forgotten = view.by_claim(evidence.giving_back), view.by_claim(evidence.forgotten)
     verdicts = []
     for claim in claims.claims:
         mine = rows.get(claim.name, [])
         if not view.is_workload(claim) or not any(row.cpus is not None for row in mine):
             continue
         said = said_of(claim, evidence, mine, masks.get(claim.name, []))
-        verdicts.append(_judge(rule, claim, claims, evidence, said, back.get(claim.name, [])))
+        owed = (back.get(claim.name, []), forgotten.get(claim.name, []))
+        verdicts.append(_judge(rule, claim, claims, evidence, said, *owed))
     verdicts += metrics.check_live(rule, evidence)
     if verdicts:
         return tuple(verdicts)
@@ -46,7 +50,13 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
 
 
 def _judge(
-    rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, said: Said, back: list[GivingBack]
+    rule: str,
+    claim: Claim,
+    claims: ClaimSet,
+    evidence: Evidence,
+    said: Said,
+    back: list[GivingBack],
+    forgotten: list[Forgotten],
 ) -> Verdict:
     slack_ns = evidence.following.slack_ns if evidence.following else 0
     limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + slack_ns
@@ -64,6 +74,7 @@ def _judge(
     # Without the runtime's word drift looks like lag: what is must be what was promised within the bound.
     pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if said.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
     findings = [
+        *_forgotten(forgotten, evidence, limit_ns, measures),
         *_overlap(back, said, evidence, measures),
         *(finding for lower in pairs for finding in _lag(said, lower, claim, limit_ns, bound, measures)),
         *(_drift(claim, evidence, said, measures) if said.asked else ()),
@@ -82,6 +93,25 @@ def _judge(
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures=measures)
     reason = f"{', '.join(spoke)} agree{notes}"
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)
+
+
+def _forgotten(rows: list[Forgotten], evidence: Evidence, limit_ns: int, measures: dict[str, Measure]) -> list[Finding]:
+    """An owner without an entry: it may have what the pool has by the file, and is no pool that grows late."""
+    found: list[Finding] = []
+    for one in rows:
+        lasted_ns = (evidence.duration_ns if one.until_ns is None else one.until_ns) - one.since_ns
+        measures["requested_cpus_count"], measures["forgotten_ms"] = one.count, lasted_ns / 1e6
+        text = (
+            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {seconds(one.since_ns)}: {one.count} CPUs of its own "
+            f"requested, none assigned; it has CPUs {one.cpus}, for {seconds(lasted_ns)} (bound {seconds(limit_ns)})"
+        )
+        if lasted_ns <= limit_ns:
+            found.append((Outcome.PASSED, text))
+        elif one.certain and lasted_ns > limit_ns + GRACE_NS:
+            found.append((Outcome.FAILED, text))
+        else:
+            found.append((Outcome.UNDECIDED, f"{text}, or its pod has ended for the kubelet"))
+    return found
 
 
 def _overlap(back: list[GivingBack], said: Said, evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:

@@ -10,7 +10,7 @@ from tests.unit.validators.evidence_builder import SECOND, claim_set, control_wr
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
-from toolkit.model.evidence.following import Following, GivingBack
+from toolkit.model.evidence.following import Following, Forgotten, GivingBack
 from toolkit.model.evidence.node import HotplugEvent
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Outcome, Verdict
@@ -242,3 +242,35 @@ def test_drift_names_its_writer() -> None:
     assert verdict.outcome is Outcome.FAILED
     assert verdict.reason.endswith("drift, no bound; cpuset.cpus of be/main was written at 11.000 s by echo[7]: '0-1'")
     assert verdict.measures["writer_pid"] == 7
+
+
+@pytest.mark.parametrize(
+    ("since_s", "until_s", "certain", "outcome"),
+    [
+        (16, None, True, Outcome.PASSED),
+        (14, None, True, Outcome.UNDECIDED),
+        (-14, None, True, Outcome.UNDECIDED),
+        (-16, None, True, Outcome.FAILED),
+        (-300, None, False, Outcome.UNDECIDED),
+        (-300, 1, True, Outcome.FAILED),
+    ],
+    ids=["lag", "may be ending", "as long as it may", "beyond", "nobody says", "until a moment ago"],
+)
+def test_an_owner_without_an_entry_does_not_grow_late(
+    since_s: float, until_s: float | None, outcome: Outcome, *, certain: bool
+) -> None:
+    """It asks for two CPUs, has CPUs 2-3, and the file lost it (F31). The bound is 15 s, a pod ends within 30 s."""
+    row = Forgotten(
+        claim=BE.name,
+        count=2,
+        cpus=CpuSet.parse("2-3"),
+        certain=certain,
+        since_ns=round(since_s * SECOND),
+        until_ns=None if until_s is None else round(until_s * SECOND),
+    )
+    own: list[Word] = [(-320, "2-3"), (29, "2-3")]
+    verdict = judged(node([(-300, "0-3"), (29, "0-3")], own, [(0, "2-3")], "2-3", forgotten=(row,)))
+
+    assert verdict.outcome is outcome, verdict.reason
+    assert "model and checkpoint differ since" in verdict.reason
+    assert "2 CPUs of its own requested, none assigned; it has CPUs 2-3" in verdict.reason

@@ -138,6 +138,7 @@ class KubeletSource:
             claims=replace(found.claims, claims=(*claims, *now.beside)),
             giving_back=giving_back,
             making=now.making,
+            forgotten=now.forgotten if self._held.speaks else (),
             give_back_s=found.settings.reconcile_s + SLACK_S,
             layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks),
             state_files=self._stated.of(now, self._held, now_ns, _wait_ns(found.settings)),

@@ -16,6 +16,7 @@ from toolkit.model.node_reading import NodeReading
 from toolkit.model.state_files import CpuStateFile, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.followed_words import states, views
+from toolkit.sources.kubelet.forgotten import forgotten
 from toolkit.sources.kubelet.lost import lost
 from toolkit.sources.kubelet.still import asked_of
 
@@ -50,6 +51,7 @@ class Followed:
         self.running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
         self.held = tuple(_held(promise) for promise in self.running)
         self.beside = tuple(followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks)
+        self.forgotten = forgotten(reading, found, self.running)
         self.making = tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise))
         lives = {one.name for one in self.gone}
         self.missing = tuple(part for part in found.missing if part.part not in lives)
