@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -48,7 +48,9 @@ def why(reading: SourceReading, part: str = "cpu_state") -> list[str]:
 
 
 @pytest.mark.parametrize("spoil", [lambda text: text[:-20], lambda text: text + "x", lambda _: "%"])
-def test_a_spoilt_file_fails_for_as_long_as_it_lasts(node: Node, clock: list[float], spoil) -> None:  # type: ignore[no-untyped-def]
+def test_a_spoilt_file_fails_for_as_long_as_it_lasts(
+    node: Node, clock: list[float], spoil: Callable[[str], str]
+) -> None:
     """Torn, bytes behind its end, nonsense: no restart writes one. The claims are those of before."""
     before = node.read()
     file = node.root / STATE
