@@ -20,6 +20,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Granted
 from toolkit.model.node_word import NodeWord
+from toolkit.session.not_read import NotRead
 from toolkit.session.observe import Observation
 from toolkit.session.said import Said
 from toolkit.session.source_reader import SourceReader
@@ -42,7 +43,7 @@ class Follower:
     def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
         self._source, self._report = source, report
         self._said = Said(source.name)
-        self._unwatched = Unwatched(report)
+        self._unwatched, self._not_read = Unwatched(report), NotRead(report)
         self._base = ClaimSet(claims=())
         self._present: dict[str, Claim] = {}
         self._beside: tuple[Claim, ...] = ()
@@ -153,6 +154,7 @@ class Follower:
             self._change(opened, wanted[name])
         refused = {name: self._begin(opened, wanted[name]) for name in wanted if name not in self._present}
         why = {part.part: part.reason for part in reading.left_out}
+        self._not_read.are(reading.missing, why)
         self._unwatched.are(why | {name: reason for name, reason in refused.items() if reason}, opened.observer)
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._base = replace(reading.claims, claims=(), pods_root=self._root(opened, reading))

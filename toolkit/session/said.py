@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Following, Gauges, GivingBack, Granted, Making
+from toolkit.model.evidence.following import Following, Forgotten, Gauges, GivingBack, Granted, Making
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.state_files import StateReading
@@ -59,6 +59,8 @@ class Said:
         self._states: deque[_Word[StateReading]] = deque(maxlen=MAX_STATES)
         self._back: list[GivingBack] = []
         self._granted: list[Granted] = []
+        self._forgotten: list[Forgotten] = []
+        """Their times are CLOCK_MONOTONIC."""
         self._making: dict[str, Making] = {}
         """By cgroup, which is no other container's later."""
         self._attempts: deque[_Attempt] = deque(maxlen=MAX_TIMES)
@@ -67,6 +69,8 @@ class Said:
         self._began_ns = 0
         self._runtime: Runtime | None = None
         self._slack_ns = 0
+        self._bound_ns = 0
+        """So long after it was said last a state file's word stands, although the node was asked since then."""
 
     def begin(self, at_ns: int) -> None:
         """Note that it is followed from now on: what lies before is in no window, however long ago it was read."""
@@ -81,12 +85,14 @@ class Said:
             self._runtime = reading.runtime
             period_s = reading.claims.reconcile_period_s or 0.0
             self._slack_ns = max(0, int((reading.give_back_s - period_s) * 1e9))
+            self._bound_ns = int(reading.give_back_s * 1e9)
             for view in reading.layers:
                 self._note(view)
             for state in reading.state_files:
                 self._note_state(state, at_ns)
             if reading.gauges is not None:
                 self._note_gauges(reading.gauges, at_ns)
+            self._note_forgotten(reading, at_ns)
             for cgroup in reading.making:
                 known = self._making.get(cgroup, Making(cgroup=cgroup, since_ns=at_ns, until_ns=at_ns))
                 self._making[cgroup] = replace(known, until_ns=at_ns)
@@ -130,6 +136,10 @@ class Said:
         """Note that a claim has ended: what was said of it is said of the next life no more."""
         self.gave_back(claim, at_ns)
         with self._lock:
+            self._forgotten = [
+                replace(one, until_ns=at_ns) if one.claim == claim and one.until_ns is None else one
+                for one in self._forgotten
+            ]
             for key in [key for key in self._words if key[0] == claim]:
                 del self._words[key]
 
@@ -137,14 +147,22 @@ class Said:
         """Return what was said in a window, times since it opened."""
         end_ns = start_ns + duration_ns
         with self._lock:
+            asked_ns = max((attempt.at_ns for attempt in self._attempts if attempt.at_ns <= end_ns), default=start_ns)
+            old_ns = asked_ns - self._bound_ns
             views = [
                 view
                 for (_, layer), words in self._words.items()
-                for view in _of_window(words, start_ns, end_ns, after_ns=AFTER_NS if layer is Layer.RUNTIME else 0)
+                for view in _of_window(
+                    words,
+                    start_ns,
+                    end_ns,
+                    after_ns=AFTER_NS if layer is Layer.RUNTIME else 0,
+                    old_ns=old_ns if layer is Layer.CHECKPOINT else None,
+                )
             ]
             return NodeWord(
                 runtime=self._runtime,
-                state_files=tuple(_of_window(self._states, start_ns, end_ns)),
+                state_files=tuple(_of_window(self._states, start_ns, end_ns, old_ns=old_ns)),
                 layers=tuple(views),
                 following=self._following(start_ns, end_ns),
                 giving_back=tuple(
@@ -166,6 +184,15 @@ class Said:
                     replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
                     for one in self._granted
                     if one.since_ns <= end_ns and one.until_ns >= start_ns
+                ),
+                forgotten=tuple(
+                    replace(
+                        one,
+                        since_ns=one.since_ns - start_ns,
+                        until_ns=None if one.until_ns is None or one.until_ns > end_ns else one.until_ns - start_ns,
+                    )
+                    for one in self._forgotten
+                    if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
                 making=tuple(
                     replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
@@ -203,6 +230,20 @@ class Said:
         else:
             self._states.append(_Word(state, at_ns, at_ns))
 
+    def _note_forgotten(self, reading: SourceReading, at_ns: int) -> None:
+        """A reading in which the runtime did not answer says of nobody that he has what he asks for."""
+        said = {one.claim: one for one in reading.forgotten}
+        found = []
+        for one in self._forgotten:
+            again = said.pop(one.claim, None) if one.until_ns is None else None
+            if again is not None:
+                found.append(replace(again, since_ns=one.since_ns))
+            elif one.until_ns is None and reading.complete:
+                found.append(replace(one, until_ns=at_ns))
+            else:
+                found.append(one)
+        self._forgotten = [*found, *(replace(one, since_ns=at_ns) for one in said.values())]
+
     def _note_gauges(self, gauges: Gauges, at_ns: int) -> None:
         last = self._gauges[-1] if self._gauges else None
         if last is not None and replace(last, since_ns=0, until_ns=0) == replace(gauges, since_ns=0, until_ns=0):
@@ -218,20 +259,26 @@ class Said:
                 words[:-1] = [word for word in words[:-1] if word.last_ns >= now_ns - KEPT_NS]
         self._back = [one for one in self._back if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
         self._granted = [one for one in self._granted if one.until_ns >= now_ns - KEPT_NS]
+        self._forgotten = [one for one in self._forgotten if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
 
 
-def _of_window(words: Iterable[_Word[Value]], start_ns: int, end_ns: int, after_ns: int = 0) -> list[Value]:
+def _of_window(
+    words: Iterable[_Word[Value]], start_ns: int, end_ns: int, after_ns: int = 0, old_ns: int | None = None
+) -> list[Value]:
     """Return a value at its first and its last reading; what was said last before the window, with its time.
 
     The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then
     it was so at the window's end.
 
+    :param old_ns: what was said last before that is no word of this window.
     :param after_ns: another value that was said first so soon after the window is returned, too, with its time.
     """
     words = tuple(words)
     begun = [word for word in words if word.first_ns <= end_ns]
-    inside = [word for word in begun if word.last_ns >= start_ns] or begun[-1:]
+    inside = [word for word in begun if word.last_ns >= start_ns] or [
+        word for word in begun[-1:] if old_ns is None or word.last_ns >= old_ns
+    ]
     found = [
         replace(word.value, at_ns=at_ns - start_ns)
         for word in inside

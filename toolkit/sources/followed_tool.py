@@ -9,7 +9,6 @@ from pathlib import Path
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
-from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart
 from toolkit.sources.gathered import hierarchy_of, is_there
 from toolkit.sources.kubelet.places import Places
@@ -24,7 +23,7 @@ class FollowedTool:
     """A :class:`toolkit.sources.live_source.LiveSource`.
 
     :param where: a file or a socket; ``None``: the tool itself.
-    :param report: called with a line for each part that was left out of the first reading.
+    :param report: called with a line for each claim of the first reading whose cgroup does not exist.
     :param every_s: as there.
     """
 
@@ -69,8 +68,6 @@ class FollowedTool:
         return self._last
 
     def _report_what_is_left_out(self, reading: SourceReading, running: tuple[Claim, ...]) -> None:
-        for part in reading.missing:
-            self._report(f"not read: {printable(part.part)}: {printable(part.reason)}")
         named = {part.part for part in reading.left_out}  # the follower says it of those
         for claim in reading.claims.claims:
             if claim not in running and claim.name not in named:

@@ -15,7 +15,7 @@ from typing import Protocol
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Gauges
+from toolkit.model.evidence.following import Forgotten, Gauges
 from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
@@ -31,6 +31,7 @@ class SourceReading:
         set holds them until then.
     :param doubly_owned: names in it that have no time for it: another owns the CPUs by now, nobody repairs that.
     :param making: cgroups of containers that the runtime has created and that do not run yet.
+    :param forgotten: who asks for CPUs of its own and has none by the source's word; their times mean nothing yet.
     :param give_back_s: how long that may take, from the reading in which it was seen first.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
     :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
@@ -45,6 +46,7 @@ class SourceReading:
     giving_back: dict[str, CpuSet] = field(default_factory=dict)
     doubly_owned: frozenset[str] = frozenset()
     making: tuple[str, ...] = ()
+    forgotten: tuple[Forgotten, ...] = ()
     give_back_s: float = 0.0
     layers: tuple[LayerView, ...] = ()
     state_files: tuple[StateReading, ...] = ()

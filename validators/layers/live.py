@@ -13,7 +13,7 @@ from dataclasses import replace
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.evidence.following import GivingBack
+from toolkit.model.evidence.following import Forgotten, GivingBack
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import metrics
@@ -26,20 +26,24 @@ GUARD_NS = 3 * view.NANOSECONDS
 file every second."""
 CONFIRM_NS = view.NANOSECONDS
 """So long after a cgroup changed the runtime must still say the other thing: an update changes both."""
+GRACE_NS = 30 * view.NANOSECONDS
+"""``terminationGracePeriodSeconds`` unless a pod says otherwise: a kubelet that starts, and refuses a pod which runs,
+ends it in that time, with its allocation in the file."""
 Finding = tuple[Outcome, str]
 
 
 def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every workload of which a layer speaks."""
     rows, masks = view.by_claim(evidence.layers), view.by_claim(evidence.thread_masks)
-    back = view.by_claim(evidence.giving_back)
+    back, forgotten = view.by_claim(evidence.giving_back), view.by_claim(evidence.forgotten)
     verdicts = []
     for claim in claims.claims:
         mine = rows.get(claim.name, [])
         if not view.is_workload(claim) or not any(row.cpus is not None for row in mine):
             continue
         said = said_of(claim, evidence, mine, masks.get(claim.name, []))
-        verdict = _judge(rule, claim, claims, evidence, said, back.get(claim.name, []))
+        owed = (back.get(claim.name, []), forgotten.get(claim.name, []))
+        verdict = _judge(rule, claim, claims, evidence, said, *owed)
         verdicts.append(verdict if masks.get(claim.name) else _without_threads(claim, evidence, verdict))
     verdicts += metrics.check_live(rule, evidence)
     if verdicts:
@@ -61,7 +65,13 @@ def _without_threads(claim: Claim, evidence: Evidence, verdict: Verdict) -> Verd
 
 
 def _judge(
-    rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, said: Said, back: list[GivingBack]
+    rule: str,
+    claim: Claim,
+    claims: ClaimSet,
+    evidence: Evidence,
+    said: Said,
+    back: list[GivingBack],
+    forgotten: list[Forgotten],
 ) -> Verdict:
     slack_ns = evidence.following.slack_ns if evidence.following else 0
     limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + slack_ns
@@ -79,6 +89,7 @@ def _judge(
     # Without the runtime's word drift looks like lag: what is must be what was promised within the bound.
     pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if said.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
     findings = [
+        *_forgotten(forgotten, evidence, limit_ns, measures),
         *_overlap(back, said, evidence, measures),
         *(finding for lower in pairs for finding in _lag(said, lower, claim, limit_ns, bound, measures)),
         *(_drift(claim, evidence, said, measures) if said.asked else ()),
@@ -97,6 +108,25 @@ def _judge(
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures=measures)
     reason = f"{', '.join(spoke)} agree{notes}"
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)
+
+
+def _forgotten(rows: list[Forgotten], evidence: Evidence, limit_ns: int, measures: dict[str, Measure]) -> list[Finding]:
+    """An owner without an entry: it may have what the pool has by the file, and is no pool that grows late."""
+    found: list[Finding] = []
+    for one in rows:
+        lasted_ns = (evidence.duration_ns if one.until_ns is None else one.until_ns) - one.since_ns
+        measures["requested_cpus_count"], measures["forgotten_ms"] = one.count, lasted_ns / 1e6
+        text = (
+            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {seconds(one.since_ns)}: {one.count} CPUs of its own "
+            f"requested, none assigned; it has CPUs {one.cpus}, for {seconds(lasted_ns)} (bound {seconds(limit_ns)})"
+        )
+        if lasted_ns <= limit_ns:
+            found.append((Outcome.PASSED, text))
+        elif one.certain and lasted_ns > limit_ns + GRACE_NS:
+            found.append((Outcome.FAILED, text))
+        else:
+            found.append((Outcome.UNDECIDED, f"{text}, or its pod has ended for the kubelet"))
+    return found
 
 
 def _overlap(back: list[GivingBack], said: Said, evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:
@@ -152,14 +182,17 @@ def _lag(
             last = promised is said.state[-1] and carried is carries[-1]
             since_ns = max(promised.first_ns, carried.first_ns)
             lasted_ns = max(0, min(promised.last_ns, carried.last_ns) - since_ns)
-            if not promised.cpus or promised.cpus == carried.cpus or not (last or lasted_ns > limit_ns):
+            if promised.cpus == carried.cpus or not (last or lasted_ns > limit_ns):
                 continue
             if last:
                 measures["lag_ms"] = lasted_ns / 1e6
             text = (
-                f"{Layer.CHECKPOINT} and {lower} differ since {seconds(since_ns)}: CPUs {promised.cpus} against "
-                f"{carried.cpus or 'none'}, for {seconds(lasted_ns)}"
+                f"{Layer.CHECKPOINT} and {lower} differ since {seconds(since_ns)}: CPUs {promised.cpus or 'none'} "
+                f"against {carried.cpus or 'none'}, for {seconds(lasted_ns)}"
             )
+            if not promised.cpus:
+                # K-kubelet-2: it skips empty sets, so who shared keeps CPUs that are all another's.
+                text += "; the shared pool is empty, and no reconcile repairs it"
             if claim.isolation is Isolation.HOST and carried.cpus and carried.cpus <= promised.cpus:
                 found.append((Outcome.PASSED, f"{text}; it may have more than it has: growing late is no fault"))
             elif lasted_ns <= limit_ns:

@@ -205,6 +205,8 @@ RULE = Rule(
             They are a failure where they lasted for 5 s, unless they depend on the configuration, which may have been
             another one then. If it is not known which containers exist, assigned CPUs make the verdict undecided. So do
             a file that was not read although its manager's policy is static, and one of a manager that has not started.
+            Where the node is followed, a file that is absent or empty is a restart's for a reconcile and 5 s: what it
+            said last stands that long, and no longer.
 
             Where a scenario is run no kubelet is there: the files are those that pinproof's model writes for the plan,
             held against the scenario's settings and this machine's memory, and the reason says so.

@@ -222,8 +222,11 @@ RULE = Rule(
             window: what the state file assigns, what the kubelet requested through CRI, what the cgroup is set to, what
             the threads' masks are. Checkpoint and CRI may differ until a reconcile; CRI and cgroup may not differ at
             all: that is drift. The verdict names the pair, since when, and the bound. While the state file cannot be
-            read, the last known claims apply. With `--kubelet-metrics` the kubelet's gauges (`kubelet metrics`) are
-            compared with its state file every 10 s: a difference of 3 s or more fails.
+            read, the last known claims apply. A container that asks for CPUs of its own, has a set of its own, and has
+            no entry is no sharer whose pool grows late: model and checkpoint differ, and beyond the bound and 30 s (a
+            pod that ends) that fails; it is undecided where nobody says whether its pod has ended. With
+            `--kubelet-metrics` the kubelet's gauges (`kubelet metrics`) are compared with its state file every 10 s: a
+            difference of 3 s or more fails.
 
             One reading of a node (`judge --capture`) also compares the kubelet's gauges with its state file, and the
             reasons of refused pods with the documented ones; without a layer that promises it is undecided.
@@ -246,7 +249,8 @@ RULE = Rule(
             CPUs in between are not compared.
         """),
         source=prose("""
-            docs/principles.md, docs/failures.md F1-F7, F13-F15, docs/facts.md K-kubelet-1, "Normal on a healthy node"
+            docs/principles.md, docs/failures.md F1-F7, F13-F15, F31, docs/facts.md K-kubelet-1, "Normal on a healthy
+            node"
         """),
         negative_control="Write another set behind the kubelet's back: `echo 0-1 > cpuset.cpus`.",
         witnesses=(Witness.FILES, Witness.MASKS, Witness.SWITCHES),

@@ -10,7 +10,7 @@ from tests.unit.validators.evidence_builder import SECOND, claim_set, control_wr
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
-from toolkit.model.evidence.following import Following, GivingBack
+from toolkit.model.evidence.following import Following, Forgotten, GivingBack
 from toolkit.model.evidence.node import HotplugEvent
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Outcome, Verdict
@@ -100,6 +100,18 @@ def test_lag_is_failed_beyond_period_and_slack_only(since_s: float, outcome: Out
 
     assert verdict.outcome is outcome
     assert f"checkpoint and cri differ since {since_s:.1f} s: CPUs 0-2 against 0-3" in verdict.reason
+
+
+@pytest.mark.parametrize(("since_s", "outcome"), [(16, Outcome.PASSED), (13, Outcome.FAILED), (-300, Outcome.FAILED)])
+@pytest.mark.parametrize("runtime", [True, False])
+def test_an_empty_pool_takes_all_cpus_away(since_s: float, outcome: Outcome, *, runtime: bool) -> None:
+    """Every CPU is assigned (F2): the kubelet skips the empty set, who shared keeps what is another's."""
+    state: list[Word] = [(-320, "0-3"), (since_s - 1, "0-3"), (since_s, ""), (29, "")]
+    verdict = judged(node(state, [(-320, "0-3"), (29, "0-3")] if runtime else [], SAME))
+
+    assert verdict.outcome is outcome, verdict.reason
+    assert "CPUs none against 0-3" in verdict.reason
+    assert "the shared pool is empty, and no reconcile repairs it" in verdict.reason
 
 
 def test_growing_late_is_no_fault() -> None:
@@ -264,3 +276,35 @@ def test_drift_names_its_writer() -> None:
     assert verdict.outcome is Outcome.FAILED
     assert verdict.reason.endswith("drift, no bound; cpuset.cpus of be/main was written at 11.000 s by echo[7]: '0-1'")
     assert verdict.measures["writer_pid"] == 7
+
+
+@pytest.mark.parametrize(
+    ("since_s", "until_s", "certain", "outcome"),
+    [
+        (16, None, True, Outcome.PASSED),
+        (14, None, True, Outcome.UNDECIDED),
+        (-14, None, True, Outcome.UNDECIDED),
+        (-16, None, True, Outcome.FAILED),
+        (-300, None, False, Outcome.UNDECIDED),
+        (-300, 1, True, Outcome.FAILED),
+    ],
+    ids=["lag", "may be ending", "as long as it may", "beyond", "nobody says", "until a moment ago"],
+)
+def test_an_owner_without_an_entry_does_not_grow_late(
+    since_s: float, until_s: float | None, outcome: Outcome, *, certain: bool
+) -> None:
+    """It asks for two CPUs, has CPUs 2-3, and the file lost it (F31). The bound is 15 s, a pod ends within 30 s."""
+    row = Forgotten(
+        claim=BE.name,
+        count=2,
+        cpus=CpuSet.parse("2-3"),
+        certain=certain,
+        since_ns=round(since_s * SECOND),
+        until_ns=None if until_s is None else round(until_s * SECOND),
+    )
+    own: list[Word] = [(-320, "2-3"), (29, "2-3")]
+    verdict = judged(node([(-300, "0-3"), (29, "0-3")], own, [(0, "2-3")], "2-3", forgotten=(row,)))
+
+    assert verdict.outcome is outcome, verdict.reason
+    assert "model and checkpoint differ since" in verdict.reason
+    assert "2 CPUs of its own requested, none assigned; it has CPUs 2-3" in verdict.reason

@@ -58,6 +58,25 @@ class Making:
     until_ns: int
 
 
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """A container that asks for CPUs of its own, has a set of its own, and none by the state file.
+
+    :param count: CPUs that it asks for. :param cpus: what it has.
+    :param certain: the kubelet has it among the pods that it has allocated; else it may be one that has ended.
+    :param since_ns: of the first reading that said so, negative before the window opened.
+    :param until_ns: of the reading that did no longer; ``None``: not by the end of the window.
+    """
+
+    claim: str
+    count: int
+    cpus: CpuSet
+    certain: bool
+    since_ns: int = 0
+    until_ns: int | None = None
+
+
 ALLOCATION_ERRORS = "resource_manager_allocation_errors_total"
 """How the counters of allocations that failed begin, among the kubelet's metrics."""
 
@@ -123,5 +142,6 @@ class FollowEvidence:
     giving_back: tuple[GivingBack, ...] = ()
     granted: tuple[Granted, ...] = ()
     making: tuple[Making, ...] = ()
+    forgotten: tuple[Forgotten, ...] = ()
     later: tuple[Claim, ...] = ()
     gauges: tuple[Gauges, ...] = ()

@@ -19,14 +19,15 @@ from toolkit.errors import InputError
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Gauges
-from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
+from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.asked import asked_of as asked_values
 from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.claims import COSTS, NodeClaims, node_claims
+from toolkit.sources.kubelet.claims import NodeClaims, node_claims
 from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.followed_claims import Followed, Held
+from toolkit.sources.kubelet.followed_words import present, unmeasured
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
@@ -38,6 +39,7 @@ from toolkit.sources.kubelet.owned import Owned
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
+from toolkit.sources.kubelet.stated import Stated, not_read
 from toolkit.sources.kubelet.static_pods import StaticPods
 from toolkit.sources.live_source import SourceReading
 
@@ -91,7 +93,7 @@ class KubeletSource:
         self._cost_s = 0.0
         """CPU time of the last reading."""
         self._gauges_due_ns = 0
-        self._held = HeldState()
+        self._held, self._stated = HeldState(), Stated()
         self._static = StaticPods()
         self._late: dict[str, _Late] = {}
         self._owned = Owned()
@@ -146,11 +148,12 @@ class KubeletSource:
             giving_back=giving_back,
             doubly_owned=frozenset(taken.keys() & giving_back.keys()),
             making=now.making,
+            forgotten=now.forgotten if self._held.speaks else (),
             give_back_s=found.settings.reconcile_s + SLACK_S,
-            layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=self._held.silent),
-            state_files=() if self._held.silent else now.states(self._held.spoilt),
+            layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks),
+            state_files=self._stated.of(now, self._held, now_ns, _wait_ns(found.settings)),
             gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
-            missing=(*now.missing, *_unmeasured(node.no_metrics)),
+            missing=(*not_read(now.missing, self._held), *unmeasured(node.no_metrics)),
             left_out=self._lost_twice(now, now_ns),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
@@ -173,11 +176,10 @@ class KubeletSource:
         """
         self._version = kubelet_version(metrics) or parsed.kubelet_version or self._version
         known = self._settings_of(parsed)
-        wait_ns = int((known.reconcile_s + SLACK_S) * 1e9)
         if known.config.cpu_manager_policy == STATIC and self._online != parsed.online:
             self._online = parsed.online
             self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
-        state = self._held.cpu(parsed.cpu_state, now_ns, wait_ns)
+        state = self._held.cpu(parsed.cpu_state, now_ns, _wait_ns(known))
         static = self._static.of(parsed)
         parts = _Parts(parsed=parsed, version=self._version, sysfs=self._sysfs, state=state, static=static)
         if self._whole is None or not parts.same(self._whole[0]):
@@ -187,7 +189,7 @@ class KubeletSource:
                 sysfs=self._sysfs or parsed.sysfs,
                 cpu_state=state,
                 static_of=static,
-                containers=_present(parsed.containers),
+                containers=present(parsed.containers),
             )
             self._whole = parts, reading
         return self._whole[1]
@@ -222,7 +224,7 @@ class KubeletSource:
     def _gauges(self, metrics: str | None, problem: str, found: NodeClaims, now_ns: int) -> Gauges:
         """Return the kubelet's gauges beside the state file that was read just before them."""
         self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
-        file = None if self._held.silent else self._held.spoilt or found.cpu
+        file = found.cpu if self._held.speaks else None
         return gauges_beside(manager_gauges(metrics), problem, file, found.settings)
 
     @property
@@ -249,7 +251,7 @@ class KubeletSource:
         if late is None or (late.state, late.asked) != (state, asked):
             since_ns = now_ns if late is None else late.since_ns
             late = self._late[claim.name] = _Late(state=state, asked=asked, since_ns=since_ns)
-        if now_ns - late.since_ns > (found.settings.reconcile_s + SLACK_S) * 1e9:
+        if now_ns - late.since_ns > _wait_ns(found.settings):
             return replace(claim, cpus=state | freed), CpuSet()
         return replace(claim, cpus=state | asked | freed), asked - state - freed
 
@@ -290,10 +292,6 @@ class _Parts:
         return self.parsed is other.parsed and self.static is other.static and mine == others
 
 
-def _unmeasured(problem: str) -> tuple[MissingPart, ...]:
-    return (MissingPart(part="metrics", reason=f"{problem}: {COSTS['metrics']}"),) if problem else ()
-
-
-def _present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContainer, ...] | None:
-    """Leave out lives that have ended: the next life of a container is the same subject, by the same name."""
-    return None if listed is None else tuple(entry for entry in listed if entry.state != "exited")
+def _wait_ns(known: Settings) -> int:
+    """So long a reconcile may take, seen from here; and a restart: the same time, since no shorter one is known."""
+    return int((known.reconcile_s + SLACK_S) * 1e9)

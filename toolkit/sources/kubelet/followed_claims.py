@@ -17,6 +17,7 @@ from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.model.state_files import CpuStateFile, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.followed_words import states, views
+from toolkit.sources.kubelet.forgotten import forgotten
 from toolkit.sources.kubelet.lost import lost
 from toolkit.sources.kubelet.still import asked_of
 
@@ -51,6 +52,7 @@ class Followed:
         self.running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
         self.held = tuple(_held(promise) for promise in self.running)
         self.beside = tuple(followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks)
+        self.forgotten = forgotten(reading, found, self.running)
         self.making = tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise))
         lives = {one.name for one in self.gone}
         self.missing = (
@@ -61,13 +63,13 @@ class Followed:
         """Subjects whose layers all say the same, with their number among those that run."""
         self._views = tuple(views(self.running, reading))
         self._ids = {p.claim.name: p.subject.id for p in self.running if p.claim is not None}
-        self._states: tuple[CpuStateFile | None, tuple[StateReading, ...]] | None = None
+        self._states: tuple[CpuStateFile | None, bool, tuple[StateReading, ...]] | None = None
 
     def layers(self, at_ns: int, asked_ns: Mapping[str, int], *, silent: bool) -> tuple[LayerView, ...]:
         """Return what each layer says.
 
         :param at_ns: when the reading began. :param asked_ns: when each container's status was asked for, by id.
-        :param silent: the state file is not there.
+        :param silent: the state file does not say what holds.
         """
         return tuple(
             LayerView(
@@ -81,11 +83,15 @@ class Followed:
             if not (silent and view.layer is Layer.CHECKPOINT)
         )
 
-    def states(self, spoilt: CpuStateFile | None) -> tuple[StateReading, ...]:
-        """Return what the state files say. :param spoilt: what is there instead of the file that holds."""
-        if self._states is None or self._states[0] is not spoilt:
-            self._states = spoilt, states(self.reading, replace(self.found, cpu=spoilt or self.found.cpu))
-        return self._states[1]
+    def states(self, instead: CpuStateFile | None, *, lost: bool) -> tuple[StateReading, ...]:
+        """Return what the state files say.
+
+        :param instead: what is there instead of the file that holds. :param lost: there is none, or ``instead``.
+        """
+        if self._states is None or self._states[0] is not instead or self._states[1] is not lost:
+            cpu = instead if lost else instead or self.found.cpu
+            self._states = instead, lost, states(self.reading, replace(self.found, cpu=cpu), lost=lost)
+        return self._states[2]
 
 
 def followed(claim: Claim) -> Claim:

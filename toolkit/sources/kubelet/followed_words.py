@@ -9,10 +9,11 @@ from dataclasses import replace
 from toolkit.model.claims import SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import LayerView
-from toolkit.model.node_reading import NodeReading, RuntimeContainer
+from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
 from toolkit.model.state_files import KnownContainer, StateReading
-from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.claims import COSTS, NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.evidence import layers_of, state_readings
+from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.pod_rows import rows_of
 
 
@@ -25,13 +26,16 @@ def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
     return found
 
 
-def states(reading: NodeReading, found: NodeClaims) -> tuple[StateReading, ...]:
+def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[StateReading, ...]:
     """A pod whose sandbox is ready owns what it was given, although its containers do not run yet, or wait.
 
     Whose sandbox runs no more has ended, and the kubelet takes what it has at the next reconcile: it is a leak beyond
     that. A sandbox of before the machine's start ended with that: its pod waits for its next one.
+
+    :param lost: that there is no CPU manager's file is a word, too, where its configuration says that one is due.
     """
-    if found.cpu is None and found.memory is None:
+    due = lost and not found.settings.problem and found.settings.config.cpu_manager_policy == STATIC
+    if found.cpu is None and found.memory is None and not due:
         return ()
     online = parsed(reading.online or "") or CpuSet()
     pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox and (entry.ready or _older(entry))}
@@ -56,3 +60,13 @@ def _older(sandbox: RuntimeContainer) -> bool:
 
 def _known(one: KnownContainer, known: Sequence[KnownContainer]) -> bool:
     return any((entry.pod_uid, entry.container) == (one.pod_uid, one.container) for entry in known)
+
+
+def unmeasured(problem: str) -> tuple[MissingPart, ...]:
+    """Return what is missing where metrics were to be read and could not be. :param problem: why; empty: they were."""
+    return (MissingPart(part="metrics", reason=f"{problem}: {COSTS['metrics']}"),) if problem else ()
+
+
+def present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContainer, ...] | None:
+    """Leave out lives that have ended: the next life of a container is the same subject, by the same name."""
+    return None if listed is None else tuple(entry for entry in listed if entry.state != "exited")

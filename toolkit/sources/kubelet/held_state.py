@@ -1,7 +1,8 @@
 """``cpu_manager_state`` while the kubelet restarts: what it said last holds until it says something again.
 
 Absent while the kubelet is down, then for 50 ms a pool without entries, then as before; no cgroup changes meanwhile.
-Source: docs/facts.md K-kubelet-4, "Normal on a healthy node".
+A file is written whole or not at all: text that is no checkpoint is nobody's restart, but a file that is spoilt.
+Source: docs/facts.md K-kubelet-4, K-kubelet-5, "Normal on a healthy node".
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from functools import lru_cache
 from toolkit.allocation.checkpoint.state_files import cpu_state_file
 from toolkit.model.state_files import CpuStateFile
 
+NONE = "none"
+"""The policy under which a file without any CPU is a whole one."""
 _read = lru_cache(maxsize=2)(cpu_state_file)
 """A file says the same at most readings, and its text is all that is read of it."""
 
@@ -22,37 +25,63 @@ class HeldState:
         self._text: str | None = None
         self._known: CpuStateFile | None = None
         self._back_ns: int | None = None
+        self._since_ns: int | None = None
+        """Since when it is absent, empty, or of a manager that has not started; ``None``: it is not."""
         self.silent = False
-        """Whether the file of the last reading says nothing that can be compared."""
-        self.spoilt: CpuStateFile | None = None
-        """The file of the last reading where its checksum is wrong: what was said before holds."""
+        """Whether the file of the last reading says nothing, and not for so long yet that this is no restart's."""
+        self.lost = False
+        """Whether it has said nothing for longer: what is promised goes on, and nobody says so any more."""
+        self.instead: CpuStateFile | None = None
+        """The file of the last reading where something else holds than it says: spoilt, or lost and not absent."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether what holds is what the file says."""
+        return not (self.silent or self.lost) and self.instead is None
+
+    @property
+    def known(self) -> bool:
+        """Whether it has said anything yet."""
+        return self._known is not None
+
+    @property
+    def problem(self) -> str:
+        """Why it does not; empty: it does, or the file is absent, or as it is while a kubelet starts."""
+        if self.instead is None:
+            return ""
+        if self.instead.problem or not self.instead.checksum_ok:
+            return self.instead.problem or "the checksum is not that of the content"
+        return "its manager has not started"
 
     def cpu(self, text: str | None, now_ns: int, wait_ns: int) -> str | None:
         """Return what holds now. :param text: of the file; ``None``: absent. :param wait_ns: a reconcile, and slack."""
-        found = None if text is None else _read(text)
-        known, self.spoilt = self._known, None
-        nothing = found is None or bool(found.problem) or not (found.default or found.entries or found.pods)
-        if known is None:
-            self._take(text, found if found is not None and found.checksum_ok and not nothing else None)
-            self.silent = found is None or (nothing and not found.problem)
-            return None if self.silent else text
-        if nothing:
-            self.silent, self._back_ns = True, None
+        found = None if text is None or not text.strip() else _read(text)
+        known = self._known
+        self.silent, self.lost, self.instead = False, False, None
+        if found is None or _fresh(found):
+            self._since_ns, self._back_ns = now_ns if self._since_ns is None else self._since_ns, None
+            self.lost = now_ns - self._since_ns >= wait_ns
+            self.silent = not self.lost
+            if self.lost and text is not None:
+                self.instead = _read(text)
             return self._text
-        assert found is not None
-        if not found.checksum_ok:
-            self.silent, self.spoilt = False, found
+        self._since_ns = None
+        if found.problem or not found.checksum_ok:
+            if known is None:
+                return text  # nothing is made of it, and there is nothing else
+            self.instead, self._back_ns = found, None
             return self._text
-        emptied = bool(known.entries or known.pods) and not (found.entries or found.pods)
-        if emptied and found.policy == known.policy:
+        emptied = known is not None and bool(known.entries or known.pods) and not (found.entries or found.pods)
+        if known is not None and emptied and found.policy == known.policy:
             self._back_ns = now_ns if self._back_ns is None else self._back_ns
             if now_ns - self._back_ns < wait_ns:
                 self.silent = True
                 return self._text
-        self._take(text, found)
+        self._back_ns, self._text, self._known = None, text, found
         return text
 
-    def _take(self, text: str | None, found: CpuStateFile | None) -> None:
-        self.silent, self._back_ns = False, None
-        if found is not None and not found.problem:
-            self._text, self._known = text, found
+
+def _fresh(found: CpuStateFile) -> bool:
+    """Whether it is of a manager that has not started yet."""
+    says = found.problem or found.policy == NONE or found.default or found.entries or found.pods
+    return not says and found.checksum_ok

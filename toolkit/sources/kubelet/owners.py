@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.model.claims import Isolation
-from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS
+from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, FeatureGates
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile
@@ -68,8 +68,13 @@ class Owners:
         return self._known and not forgotten
 
     def _asks_for_own(self, uid: str, pod: Pod, container: Container) -> bool:
-        managed = self._gates.pod_level_managers
-        # Nobody looks after a budget without the gate: its containers share the node's pool, with their quotas.
-        if uid in self._lesser or (pod.pod_level and not managed):
-            return False
-        return bool(exclusive_cpus(pod, container, pod_level_managers=managed))
+        return uid not in self._lesser and bool(own_cpus(pod, container, self._gates))
+
+
+def own_cpus(pod: Pod, container: Container, gates: FeatureGates) -> int:
+    """Return how many CPUs of its own a container asks for; 0: none."""
+    managed = gates.pod_level_managers
+    # Nobody looks after a budget without the gate: its containers share the node's pool, with their quotas.
+    if pod.pod_level and not managed:
+        return 0
+    return exclusive_cpus(pod, container, pod_level_managers=managed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Following, Gauges
+from toolkit.model.evidence.following import Following, Forgotten, Gauges
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
@@ -147,3 +147,20 @@ def test_a_file_that_nobody_writes_has_been_so_since_its_first_reading() -> None
     # A reading after the window's end is the last one: it was so at the end.
     word = said.word(25 * SECOND, 5 * SECOND)
     assert [one.at_ns // SECOND for one in word.state_files] == [-23, 5]
+
+
+def test_who_was_forgotten_is_so_until_a_reading_says_otherwise() -> None:
+    """From its first reading; one in which the runtime was asked in vain ends nothing, another life does."""
+    said = Said("kubelet")
+    row = Forgotten(claim="be/main", count=1, cpus=CpuSet.parse("3"), certain=True)
+    for at_s, rows, complete in ((2, (), True), (4, (row,), True), (6, (), False), (8, (row,), True), (10, (), True)):
+        said.read(replace(reading(at_s, "3"), forgotten=rows, complete=complete), at_s * SECOND)
+
+    (one,) = said.word(5 * SECOND, 4 * SECOND).forgotten
+    assert (one.since_ns, one.until_ns) == (-SECOND, None)
+    (one,) = said.word(5 * SECOND, 6 * SECOND).forgotten
+    assert (one.since_ns, one.until_ns) == (-SECOND, 5 * SECOND)
+    assert said.word(11 * SECOND, SECOND).forgotten == ()
+    said.read(replace(reading(12, "3"), forgotten=(row,)), 12 * SECOND)
+    said.ended("be/main", 13 * SECOND)
+    assert said.word(14 * SECOND, SECOND).forgotten == ()

@@ -23,9 +23,9 @@ def text(default: str, **entries: str) -> str:
 BEFORE = text("0-2", g1="3")
 
 
-@pytest.mark.parametrize("silence", [None, "", "{", text("")])
+@pytest.mark.parametrize("silence", [None, "", text("")])
 def test_silence_changes_nothing(silence: str | None) -> None:
-    """Absent, empty, torn, or without any CPU."""
+    """Absent, empty, or without any CPU."""
     held = HeldState()
     assert held.cpu(BEFORE, 0, WAIT_NS) == BEFORE
     assert not held.silent
@@ -63,12 +63,44 @@ def test_the_first_silence_promises_nothing() -> None:
     assert not held.silent
 
 
-def test_a_spoilt_file_is_shown_and_not_believed() -> None:
-    """Its checksum is wrong: what was said before holds, and the file is there for rule checkpoint."""
+@pytest.mark.parametrize(
+    "spoilt",
+    [BEFORE.replace('"3"', '"1"'), BEFORE[:-9], "{", BEFORE + "\0"],
+    ids=["changed", "torn", "begun", "longer"],
+)
+def test_a_spoilt_file_is_shown_and_not_believed(spoilt: str) -> None:
+    """Its checksum is wrong, or it is none at all: what was said before holds, rule checkpoint sees the file."""
     held = HeldState()
     held.cpu(BEFORE, 0, WAIT_NS)
-    assert held.cpu(BEFORE.replace('"3"', '"1"'), SECOND, WAIT_NS) == BEFORE
-    assert held.spoilt is not None
-    assert not held.silent
-    held.cpu(BEFORE, 2 * SECOND, WAIT_NS)
-    assert held.spoilt is None
+    for at_s in (1, 2, 3600):
+        assert held.cpu(spoilt, at_s * SECOND, WAIT_NS) == BEFORE
+        assert held.instead is not None
+        assert not held.speaks
+        assert held.problem
+    held.cpu(BEFORE, 3601 * SECOND, WAIT_NS)
+    assert held.speaks
+    assert not held.problem
+
+
+@pytest.mark.parametrize("silence", [None, "", text("")], ids=["absent", "empty", "no CPU"])
+@pytest.mark.parametrize("first", [True, False])
+def test_silence_has_a_begin_and_an_end(silence: str | None, *, first: bool) -> None:
+    """Longer than a restart takes the file is as it is, and what holds is nobody's word."""
+    held = HeldState()
+    before = None if first else held.cpu(BEFORE, 0, WAIT_NS)
+    for at_s, lost in ((1, False), (15, False), (16, True), (3600, True)):
+        assert held.cpu(silence, at_s * SECOND, WAIT_NS) == before
+        assert (held.silent, held.lost, held.speaks) == (not lost, lost, False)
+        assert (held.instead is not None) is (lost and silence is not None)
+    held.cpu(BEFORE, 3601 * SECOND, WAIT_NS)
+    assert held.cpu(silence, 3602 * SECOND, WAIT_NS) == BEFORE
+    assert held.silent, "another silence begins anew"
+
+
+def test_another_policy_without_cpus_is_a_word() -> None:
+    """A kubelet that was configured anew assigns nothing."""
+    held = HeldState()
+    held.cpu(BEFORE, 0, WAIT_NS)
+    none = write_cpu_checkpoint(CpuState(policy_name="none", default=CpuSet(), entries={}), pod_level=False)
+    assert held.cpu(none, SECOND, WAIT_NS) == none
+    assert held.speaks
