@@ -1,0 +1,301 @@
+"""CPUs that a claim owned for a part of the window: each is judged for that part (exclusive-cpus, smt, noise)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.validators.evidence_builder import SECOND, claim_db, claim_web, cpus, db_files, intruder, mask, use
+from tests.unit.validators.test_owners_lives import CORES, WHOLE, added, change, removed
+from tests.unit.validators.trust_builder import healthy
+from toolkit.model.claim_changes import ClaimChange, in_force
+from toolkit.model.claims import Alignment, Claim, ClaimSet, Isolation
+from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass, Transition
+from toolkit.model.interrupts import IrqKind, IrqUse
+from toolkit.model.verdict import Offender, Verdict
+from validators.intruders import ownership, possession
+from validators.registry import judge, rule_named
+
+DB = claim_db()
+MACHINE = replace(healthy().environment, topology=CORES, virtualization="none")
+PLAIN = replace(WHOLE, claims=(DB, WHOLE.claims[1]))
+BUDGET = replace(PLAIN, noise_budget_ns_per_s=1_000_000)
+
+
+def moved(at_s: float, before: str, after: str, claim: Claim = DB) -> dict[str, Any]:
+    """A change of a claim's set that takes 0.1 s, and what is promised by it."""
+    step = change(
+        "mask-change",
+        at_s,
+        claim=claim.name,
+        end_at_ns=round(at_s * SECOND) + SECOND // 10,
+        cpus_before=cpus(before),
+        cpus_after=cpus(after),
+    )
+    now = ClaimChange(at_ns=step.end_at_ns + 1, claim=replace(claim, cpus=cpus(after), demand_cpus=None))
+    return {"transitions": (step,), "claim_changes": (now,)}
+
+
+def reborn(after: str = "1") -> dict[str, Any]:
+    """Another life from 5 s on, after the first ended at 3 s; as the observer writes it down."""
+    again = change("mask-change", 5, end_at_ns=5 * SECOND + 9, cpus_before=cpus("2-3"), cpus_after=cpus(after))
+    now = ClaimChange(at_ns=5 * SECOND + 10, claim=replace(DB, cpus=cpus(after)))
+    return {"transitions": (removed(3), added(5, after), again), "claim_changes": (now,)}
+
+
+def guest(cpu: int, at_s: float, total_s: float = 0.5, owner: OwnerClass = OwnerClass.FOREIGN_POD) -> Intruder:
+    return intruder(owner, cpu=cpu, first_at_ns=round(at_s * SECOND), total_ns=round(total_s * SECOND))
+
+
+def seen(*events: dict[str, Any], after: str = "2-3", **more: Any) -> Evidence:
+    together = {key: tuple(one for event in events for one in event[key]) for key in ("transitions", "claim_changes")}
+    files = (db_files(cpus=cpus(after), cpus_effective=cpus(after)), *healthy().files_after[1:])
+    masks = (mask("web", "0", tid=200),)
+    return healthy(**{"environment": MACHINE, "files_after": files, "thread_masks": masks, **together, **more})
+
+
+def verdict(evidence: Evidence, rule: str = "exclusive-cpus", subject: str = "db", claims: ClaimSet = PLAIN) -> Verdict:
+    (found,) = (one for one in judge(claims, evidence) if (one.rule, one.subject) == (rule, subject))
+    return found
+
+
+SHRINK = moved(5, "2-3", "2")
+GROW = moved(5, "2", "2-3", replace(DB, cpus=cpus("2")))
+SMALL = replace(PLAIN, claims=(replace(DB, cpus=cpus("2")), PLAIN.claims[1]))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "at_s", "outcome"),
+    [(3, 1, "failed"), (2, 1, "failed"), (2, 7, "failed"), (3, 5.05, "passed"), (3, 7, "passed"), (1, 1, "passed")],
+)
+def test_a_cpu_that_is_given_up_was_exclusive_until_then(cpu: int, at_s: float, outcome: str) -> None:
+    """db shrinks from 2-3 to 2 at 5 s: who is on CPU 3 before breaks it, who comes during the change or later not."""
+    found = verdict(seen(SHRINK, after="2", intruders=(guest(cpu, at_s),)))
+
+    assert found.outcome == outcome, found.reason
+    assert "CPUs 2-3, from 5.0 s on 2" in found.reason
+    assert found.measures["cpus"] == "2-3, from 5.0 s on 2"
+
+
+@pytest.mark.parametrize(
+    ("at_s", "total_s", "outcome"),
+    [(6, 0.5, "failed"), (1, 0.5, "undecided"), (1, 4.1, "undecided"), (1, 4.2, "failed"), (5.05, 0.01, "undecided")],
+)
+def test_a_cpu_that_is_received_is_exclusive_from_then_on(at_s: float, total_s: float, outcome: str) -> None:
+    """db grows from 2 to 2-3 from 5 to 5.1 s: who was there before may have gone, unless it ran for too long."""
+    found = verdict(seen(GROW, intruders=(guest(3, at_s, total_s),)), claims=SMALL)
+
+    assert found.outcome == outcome, found.reason
+
+
+@pytest.mark.parametrize(
+    ("cpu", "at_s", "outcome"),
+    [(3, 1, "failed"), (3, 4, "passed"), (3, 7, "passed"), (1, 1, "undecided"), (1, 7, "failed")],
+)
+def test_a_life_on_other_cpus_leaves_the_first_ones_judged(cpu: int, at_s: float, outcome: str) -> None:
+    """On 2-3 until 3 s, on 1 from 5 s on."""
+    found = verdict(seen(reborn(), after="1", intruders=(guest(cpu, at_s),)))
+
+    assert found.outcome == outcome, found.reason
+    if outcome != "undecided":
+        assert "CPUs 2-3, from 3.0 s on none, from 5.0 s on 1" in found.reason
+
+
+def test_a_life_on_the_same_cpus_is_named_as_one() -> None:
+    """A restart changes no set."""
+    found = verdict(seen({"transitions": (removed(3), added(5)), "claim_changes": ()}))
+
+    assert (found.outcome, found.reason) == ("passed", "CPUs 2-3 hosted only `db`")
+    assert found.measures["cpus"] == "2-3"
+
+
+def test_grown_in_one_window_and_shrunk_in_the_next() -> None:
+    """Each window begins with what the one before ended with; the third knows nothing of CPU 3 any more."""
+    for at_s, outcome in ((4, "undecided"), (6, "failed")):
+        assert verdict(seen(GROW, intruders=(guest(3, at_s),)), claims=SMALL).outcome == outcome
+    for at_s, outcome in ((0, "failed"), (4, "failed"), (6, "passed")):
+        assert verdict(seen(SHRINK, after="2", intruders=(guest(3, at_s),))).outcome == outcome
+    assert verdict(seen(intruders=(guest(3, 1),), after="2"), claims=SMALL).outcome == "passed"
+
+
+def pool(*rows: CpuUse, offenders: tuple[Offender, ...] = (), **more: Any) -> dict[str, Any]:
+    return {"cpu_use": (use("db", 2), use("db", 3), use("web", 0), *rows), "offenders": offenders, **more}
+
+
+def test_a_pool_that_gets_the_cpu_breaks_nothing() -> None:
+    """db gives CPU 3 up at 5 s, web's pool has it from 6 s on; or db is born again elsewhere, and the pool has 2-3."""
+    web = PLAIN.claims[1]
+    gets = moved(6, "0", "0,3", web)
+    found = verdict(seen(SHRINK, gets, after="2", **pool(use("web", 3))))
+    assert found.outcome == "passed", found.reason
+    assert (
+        "CPUs 2-3, from 5.0 s on 2 hosted only `db` and 1000.0 ms of `web` while the CPU was not the own"
+        in found.reason
+    )
+    found = verdict(seen(reborn(), moved(6, "0", "0,2-3", web), after="1", **pool(use("web", 2))))
+    assert found.outcome == "passed", found.reason
+    soon = moved(4.9, "0", "0,3", web)
+    assert verdict(seen(soon, SHRINK, after="2", **pool(use("web", 3)))).outcome == "undecided"
+
+
+@pytest.mark.parametrize(("at_s", "outcome"), [(1, "failed"), (7, "passed")])
+def test_another_claims_task_is_dated_where_its_stay_is_known(at_s: float, outcome: str) -> None:
+    """web never had CPU 3: outside its own set, and foreign to db while db had it."""
+    out = {"switches": 1, "run_ns": 900, "samples": 0, "out_of_set_switches": 1, "out_of_set_ns": 900}
+    at_ns = round(at_s * SECOND)
+    stay = Offender(claim="web", tid=9, comm="w", cpu=3, first_at_ns=at_ns, total_ns=900, longest_ns=900, switches=1)
+    stray = pool(use("web", 3, **out), offenders=(stay,))
+    assert verdict(seen(SHRINK, after="2", **stray)).outcome == outcome
+    assert verdict(seen(SHRINK, after="2", **pool(use("web", 3, **out)))).outcome == "undecided"
+    grown = verdict(seen(GROW, **stray), claims=SMALL)
+    assert grown.outcome == ("undecided" if at_s < 5 else "failed")
+    for last_s, left in ((at_s, "passed" if at_s < 5 else "failed"), (8, "failed")):
+        whole = {**stray, "offenders": (replace(stay, last_at_ns=round(last_s * SECOND) + 900),)}
+        assert verdict(seen(GROW, **whole), claims=SMALL).outcome == left
+
+
+def test_a_container_of_the_pod_may_share_what_it_shared() -> None:
+    """Both have the pod's CPUs 2-3, then both have 2 alone, side in another life."""
+    db = replace(DB, isolation=Isolation.POD)
+    side = replace(db, name="side", cgroup="/kubepods/poda/side")
+    ends = change("claim-removed", 4, claim="side", cpus_before=cpus("2-3"))
+    begins = change("claim-added", 5, claim="side", cpus_after=cpus("2"))
+    later = ClaimChange(at_ns=5 * SECOND + 1, claim=replace(side, cpus=cpus("2")))
+    shrinks = moved(5, "2-3", "2", db)
+    lives = {"transitions": (ends, begins), "claim_changes": (later,)}
+    pod = replace(PLAIN, claims=(db, PLAIN.claims[1], side))
+    found = verdict(seen(shrinks, lives, after="2", **pool(use("side", 3))), claims=pod)
+    assert found.outcome == "passed", found.reason
+
+
+def test_pool_claims_are_not_judged() -> None:
+    """web's pool shrinks and grows: nothing of it is exclusive."""
+    web = PLAIN.claims[1]
+    found = seen(moved(5, "0", "0-1", web), intruders=(guest(0, 1), guest(1, 7)))
+    assert [v.subject for v in judge(PLAIN, found) if v.rule == "exclusive-cpus"] == ["db"]
+    assert verdict(found).reason == "CPUs 2-3 hosted only `db`"
+
+
+CORE_PAIR = replace(DB, cpus=cpus("0-3"), alignments=(Alignment.SMT,))
+ONE_CORE = replace(CORE_PAIR, cpus=cpus("2-3"))
+
+
+@pytest.mark.parametrize(("cpu", "at_s", "outcome"), [(1, 1, "failed"), (1, 7, "passed"), (3, 7, "failed")])
+def test_a_core_that_is_given_up_was_the_claims_until_then(cpu: int, at_s: float, outcome: str) -> None:
+    """db has two cores, and from 5 s on one."""
+    both = replace(PLAIN, claims=(CORE_PAIR,))
+    found = seen(moved(5, "0-3", "2-3", CORE_PAIR), cpu_use=(use("db", 2),), intruders=(guest(cpu, at_s),))
+    found = replace(found, files_before=(db_files(cpus_effective=cpus("0-3")),))
+    said = verdict(found, "smt-alignment", claims=both)
+
+    assert said.outcome == outcome, said.reason
+    assert said.measures["cpus"] == "0-3, from 5.0 s on 2-3"
+    if outcome == "passed":
+        assert said.reason == "CPUs 0-3, from 5.0 s on 2-3 are 2 whole cores, where no foreign workload ran"
+
+
+@pytest.mark.parametrize(("at_s", "outcome"), [(1, "undecided"), (7, "failed")])
+def test_a_core_that_is_received_was_not_the_claims_before(at_s: float, outcome: str) -> None:
+    """One core, and from 5 s on two; on the sibling of a pod's CPU, too."""
+    one = replace(PLAIN, claims=(ONE_CORE,))
+    grown = seen(moved(5, "2-3", "0-3", ONE_CORE), after="0-3", cpu_use=(use("db", 2),), intruders=(guest(1, at_s),))
+    assert verdict(grown, "smt-alignment", claims=one).outcome == outcome
+    pods = replace(DB, isolation=Isolation.POD, cpus=cpus("2"), alignments=(Alignment.SMT_POD,))
+    grown = seen(moved(5, "2", "0,2", pods), after="0,2", cpu_use=(use("db", 2),), intruders=(guest(1, at_s),))
+    assert verdict(grown, "smt-alignment", claims=replace(PLAIN, claims=(pods,))).outcome == outcome
+
+
+def test_the_sibling_of_a_cpu_that_was_given_up_may_be_anybodys() -> None:
+    """A pod shrinks from 0,2 to 2: its core 0-1 goes to web's pool."""
+    pods = replace(DB, isolation=Isolation.POD, cpus=cpus("0,2"), alignments=(Alignment.SMT_POD,))
+    web = claim_web(cpus=cpus("9"), demand_cpus=None)
+    rows = (use("db", 2), use("web", 1))
+    found = seen(moved(5, "0,2", "2", pods), moved(6, "9", "0-1,9", web), after="2", cpu_use=rows)
+    said = verdict(found, "smt-alignment", claims=replace(PLAIN, claims=(pods, web)))
+    assert said.outcome == "passed", said.reason
+
+
+def noise(*rows: Intruder, cpu: int = 3, events: dict[str, Any] = SHRINK, **more: Any) -> Verdict:
+    claims = replace(SMALL, noise_budget_ns_per_s=BUDGET.noise_budget_ns_per_s) if events is GROW else BUDGET
+    found = seen(events, **{"irq_use": (), "intruders": rows, **more})
+    return verdict(found, "noise", f"cpu {cpu}", claims)
+
+
+@pytest.mark.parametrize(
+    ("events", "at_s", "ms", "outcome"),
+    [
+        (SHRINK, 1, 5, "passed"),
+        (SHRINK, 1, 5.001, "failed"),
+        (SHRINK, 7, 50, "passed"),
+        (SHRINK, 4.999, 50, "passed"),
+        (SHRINK, 4.99, 50, "undecided"),
+        (GROW, 7, 4.9, "passed"),
+        (GROW, 7, 4.901, "failed"),
+        (GROW, 1, 50, "undecided"),
+        (GROW, 1, 4_200, "failed"),
+    ],
+)
+def test_noise_on_a_cpu_counts_while_it_is_exclusive(
+    events: dict[str, Any], at_s: float, ms: float, outcome: str
+) -> None:
+    """A millisecond a second: five while db has CPU 3 until 5 s, 4.9 where it has it from 5.1 s on."""
+    found = noise(guest(3, at_s, ms / 1000, OwnerClass.SYSTEM), events=events)
+
+    assert found.outcome == outcome, found.reason
+    if outcome == "passed":
+        assert "s of 10 s in which it was exclusive, the budget is 1000000 ns a second" in found.reason
+
+
+def test_interrupts_and_steal_of_a_part() -> None:
+    """Interrupts are recorded while a CPU is exclusive; steal is counted all the time."""
+    irq = IrqUse(cpu=3, kind=IrqKind.HARD, name="eth0", vector=30, count=5, ns=6_000_000)
+    assert noise(irq_use=(irq,)).outcome == "failed"
+    assert noise(irq_use=(replace(irq, ns=5_000_000),)).outcome == "passed"
+    assert noise(steal_by_cpu_ns={3: 6_000_000}).outcome == "undecided"
+    assert noise(steal_by_cpu_ns={3: 5_006_000_000}).outcome == "failed"
+
+
+def test_a_moment_may_have_a_seconds_noise() -> None:
+    """db has CPU 3 for the last 0.4 s: 0.9 ms there may be within the budget of the second, 1.1 ms are not."""
+    late = moved(9.5, "2", "2-3", replace(DB, cpus=cpus("2")))
+    budget = replace(SMALL, noise_budget_ns_per_s=1_000_000)
+    for ms, outcome in ((0.4, "passed"), (0.9, "undecided"), (1.1, "failed")):
+        row = guest(3, 9.7, ms / 1000, OwnerClass.SYSTEM)
+        assert verdict(seen(late, irq_use=(), intruders=(row,)), "noise", "cpu 3", budget).outcome == outcome
+
+
+def test_a_cpu_of_the_whole_window_has_the_whole_budget() -> None:
+    """CPU 2 is db's throughout, in one life or two that follow at once; one that passes from owner to owner, too."""
+    row = guest(2, 1, 0.01, OwnerClass.SYSTEM)
+    assert (
+        found := noise(row, cpu=2)
+    ).reason == "10.000 ms of tasks, 0.000 ms of interrupts in 10 s, the budget is 1000000 ns a second"
+    assert "exclusive_ns" not in found.measures
+    heir = replace(claim_web(name="heir", cgroup="/kubepods/podh/c", pod="h"), isolation=Isolation.CONTAINER)
+    gets = moved(5.1, "0", "3", replace(heir, cpus=cpus("0")))
+    shared = replace(BUDGET, claims=(*BUDGET.claims, replace(heir, cpus=cpus("0"))))
+    row = guest(3, 1, 0.0098, OwnerClass.SYSTEM)
+    both = seen(SHRINK, gets, irq_use=(), intruders=(row,))
+    said = rule_named("noise").check(in_force(shared, both.claim_changes), both)
+    (found,) = (one for one in said if one.subject == "cpu 3")
+    assert (found.outcome, found.measures["exclusive_ns"]) == ("passed", round(9.8 * SECOND)), found.reason
+
+
+def test_what_was_owned_when() -> None:
+    """A change belongs to neither: of a life that follows on other CPUs the begin is no change of the set."""
+    steps: tuple[Transition, ...] = reborn()["transitions"]
+    assert possession.spans(DB, 1, steps) == [(5 * SECOND, possession.FOREVER)]
+    assert possession.spans(DB, 3, steps) == [(-possession.FOREVER, 3 * SECOND + 1)]
+    owned = ownership.owned(SMALL, SMALL.claims[0], SHRINK["transitions"])
+    assert owned.spans[3] == ((-possession.FOREVER, 5 * SECOND),)
+    assert owned.spans[2] == ((-possession.FOREVER, possession.FOREVER),)
+    astray = ownership.owned(PLAIN, DB, moved(5, "1", "2")["transitions"])
+    assert (astray.spans[3], astray.text) == (possession.ALWAYS, "1-3")
+
+
+def test_many_sets_are_counted() -> None:
+    """A sentence names four."""
+    steps = [moved(n, *(("2-3", "2") if n % 2 else ("2", "2-3"))) for n in range(1, 6)]
+    assert verdict(seen(*steps, after="2")).reason == "CPUs 2-3 (not all at once: 5 changes) hosted only `db`"
