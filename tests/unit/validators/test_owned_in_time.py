@@ -1,11 +1,14 @@
-"""CPUs that a claim owned for a part of the window: each is judged for that part (exclusive-cpus, smt, noise)."""
+"""CPUs that a claim owned for a part of the window: each is judged for that part (exclusive-cpus, smt-alignment)."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.validators.evidence_builder import SECOND, claim_db, claim_web, cpus, db_files, intruder, mask, use
 from tests.unit.validators.test_owners_lives import CORES, WHOLE, added, change, removed
@@ -13,15 +16,14 @@ from tests.unit.validators.trust_builder import healthy
 from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Isolation
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass, Transition
-from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Offender, Verdict
 from validators.intruders import ownership, possession
-from validators.registry import judge, rule_named
+from validators.registry import judge
+from validators.rules import exclusive_cpus
 
 DB = claim_db()
 MACHINE = replace(healthy().environment, topology=CORES, virtualization="none")
 PLAIN = replace(WHOLE, claims=(DB, WHOLE.claims[1]))
-BUDGET = replace(PLAIN, noise_budget_ns_per_s=1_000_000)
 
 
 def moved(at_s: float, before: str, after: str, claim: Claim = DB) -> dict[str, Any]:
@@ -217,72 +219,6 @@ def test_the_sibling_of_a_cpu_that_was_given_up_may_be_anybodys() -> None:
     assert said.outcome == "passed", said.reason
 
 
-def noise(*rows: Intruder, cpu: int = 3, events: dict[str, Any] = SHRINK, **more: Any) -> Verdict:
-    claims = replace(SMALL, noise_budget_ns_per_s=BUDGET.noise_budget_ns_per_s) if events is GROW else BUDGET
-    found = seen(events, **{"irq_use": (), "intruders": rows, **more})
-    return verdict(found, "noise", f"cpu {cpu}", claims)
-
-
-@pytest.mark.parametrize(
-    ("events", "at_s", "ms", "outcome"),
-    [
-        (SHRINK, 1, 5, "passed"),
-        (SHRINK, 1, 5.001, "failed"),
-        (SHRINK, 7, 50, "passed"),
-        (SHRINK, 4.999, 50, "passed"),
-        (SHRINK, 4.99, 50, "undecided"),
-        (GROW, 7, 4.9, "passed"),
-        (GROW, 7, 4.901, "failed"),
-        (GROW, 1, 50, "undecided"),
-        (GROW, 1, 4_200, "failed"),
-    ],
-)
-def test_noise_on_a_cpu_counts_while_it_is_exclusive(
-    events: dict[str, Any], at_s: float, ms: float, outcome: str
-) -> None:
-    """A millisecond a second: five while db has CPU 3 until 5 s, 4.9 where it has it from 5.1 s on."""
-    found = noise(guest(3, at_s, ms / 1000, OwnerClass.SYSTEM), events=events)
-
-    assert found.outcome == outcome, found.reason
-    if outcome == "passed":
-        assert "s of 10 s in which it was exclusive, the budget is 1000000 ns a second" in found.reason
-
-
-def test_interrupts_and_steal_of_a_part() -> None:
-    """Interrupts are recorded while a CPU is exclusive; steal is counted all the time."""
-    irq = IrqUse(cpu=3, kind=IrqKind.HARD, name="eth0", vector=30, count=5, ns=6_000_000)
-    assert noise(irq_use=(irq,)).outcome == "failed"
-    assert noise(irq_use=(replace(irq, ns=5_000_000),)).outcome == "passed"
-    assert noise(steal_by_cpu_ns={3: 6_000_000}).outcome == "undecided"
-    assert noise(steal_by_cpu_ns={3: 5_006_000_000}).outcome == "failed"
-
-
-def test_a_moment_may_have_a_seconds_noise() -> None:
-    """db has CPU 3 for the last 0.4 s: 0.9 ms there may be within the budget of the second, 1.1 ms are not."""
-    late = moved(9.5, "2", "2-3", replace(DB, cpus=cpus("2")))
-    budget = replace(SMALL, noise_budget_ns_per_s=1_000_000)
-    for ms, outcome in ((0.4, "passed"), (0.9, "undecided"), (1.1, "failed")):
-        row = guest(3, 9.7, ms / 1000, OwnerClass.SYSTEM)
-        assert verdict(seen(late, irq_use=(), intruders=(row,)), "noise", "cpu 3", budget).outcome == outcome
-
-
-def test_a_cpu_of_the_whole_window_has_the_whole_budget() -> None:
-    """CPU 2 is db's throughout, in one life or two that follow at once; one that passes from owner to owner, too."""
-    row = guest(2, 1, 0.01, OwnerClass.SYSTEM)
-    assert (
-        found := noise(row, cpu=2)
-    ).reason == "10.000 ms of tasks, 0.000 ms of interrupts in 10 s, the budget is 1000000 ns a second"
-    assert "exclusive_ns" not in found.measures
-    heir = replace(claim_web(name="heir", cgroup="/kubepods/podh/c", pod="h"), isolation=Isolation.CONTAINER)
-    gets = moved(5.1, "0", "3", replace(heir, cpus=cpus("0")))
-    shared = replace(BUDGET, claims=(*BUDGET.claims, replace(heir, cpus=cpus("0"))))
-    row = guest(3, 1, 0.0098, OwnerClass.SYSTEM)
-    both = seen(SHRINK, gets, irq_use=(), intruders=(row,))
-    said = rule_named("noise").check(in_force(shared, both.claim_changes), both)
-    (found,) = (one for one in said if one.subject == "cpu 3")
-    assert (found.outcome, found.measures["exclusive_ns"]) == ("passed", round(9.8 * SECOND)), found.reason
-
-
 def test_what_was_owned_when() -> None:
     """A change belongs to neither: of a life that follows on other CPUs the begin is no change of the set."""
     steps: tuple[Transition, ...] = reborn()["transitions"]
@@ -299,3 +235,53 @@ def test_many_sets_are_counted() -> None:
     """A sentence names four."""
     steps = [moved(n, *(("2-3", "2") if n % 2 else ("2", "2-3"))) for n in range(1, 6)]
     assert verdict(seen(*steps, after="2")).reason == "CPUs 2-3 (not all at once: 5 changes) hosted only `db`"
+
+
+@pytest.mark.parametrize(("at_s", "outcome"), [(7, "failed"), (1, "undecided")])
+def test_a_set_that_is_not_known_hides_no_violation(at_s: float, outcome: str) -> None:
+    """Its own CPUs were not known in its first life; in the second they are."""
+    blank = replace(DB, cpus=None)
+    lives = {
+        "transitions": (change("claim-removed", 3), added(5)),
+        "claim_changes": (ClaimChange(at_ns=5 * SECOND + 1, claim=DB),),
+    }
+    found = verdict(seen(lives, intruders=(guest(3, at_s),)), claims=replace(PLAIN, claims=(blank, PLAIN.claims[1])))
+    assert found.outcome == outcome, found.reason
+    none = verdict(seen(lives), claims=replace(PLAIN, claims=(blank, PLAIN.claims[1])))
+    assert (none.outcome, none.reason) == ("undecided", "which CPUs are its own is not known")
+
+
+SETS = st.sampled_from(["2-3", "2", "3", "1", "1-3", ""])
+TIMES = st.lists(st.integers(1, 98), min_size=6, max_size=6, unique=True).map(sorted)
+WHEN = st.lists(st.integers(0, 99), min_size=2, max_size=6, unique=True).map(sorted)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SETS, min_size=4, max_size=4), TIMES, WHEN, st.integers(1, 3))
+def test_no_verdict_is_wrong(sets: list[str], times: list[int], when: list[int], cpu: int) -> None:
+    """Three changes of any sets (none: another life), a guest that comes and goes: what is decided is so."""
+    sets = [sets[0] or "2-3", *sets[1:-1], sets[-1] or "2"]
+    steps, promises = list[Transition](), list[ClaimChange]()
+    owned = [(0, times[0], sets[0])]
+    for n, (before, after) in enumerate(itertools.pairwise(sets)):
+        start, end = times[2 * n], times[2 * n + 1]
+        owned.append((start if before and not after else end, times[2 * n + 2] if n < 2 else 100, after))
+        ends = {"start_at_ns": start * SECOND // 10, "end_at_ns": end * SECOND // 10}
+        if before and after:
+            steps.append(change("mask-change", 0, **ends, cpus_before=cpus(before), cpus_after=cpus(after)))
+            owned.append((start, end, str(cpus(before) & cpus(after))))
+        elif before:
+            steps.append(change("claim-removed", 0, **ends, cpus_before=cpus(before)))
+        elif after:
+            steps.append(change("claim-added", 0, **ends, cpus_after=cpus(after)))
+            owned.append((start, end, after))
+        if after:
+            promises.append(ClaimChange(at_ns=end * SECOND // 10 + 1, claim=replace(DB, cpus=cpus(after))))
+    stays = list(zip(when[::2], when[1::2], strict=False))
+    shared = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in owned if cpu in cpus(a[2]) for b in stays)
+    row = guest(cpu, stays[0][0] / 10, sum(end - begin for begin, end in stays) / 10)
+    events = {"transitions": tuple(steps), "claim_changes": tuple(promises)}
+    claims = replace(PLAIN, claims=(replace(DB, cpus=cpus(sets[0])), PLAIN.claims[1]))
+    evidence = seen(events, intruders=(row,))
+    (found,) = exclusive_cpus.check(in_force(claims, promises), evidence)
+    assert found.outcome != ("passed" if shared else "failed"), found.reason
