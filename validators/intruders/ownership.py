@@ -142,15 +142,14 @@ def _mask_changes(born: int, died: int, name: str, mine: tuple[Transition, ...])
 
     Where a life has other CPUs than the one before, its begin is written down as a change of the set, too.
     """
-    first = next((one.cpus_after for one in mine if one.what == possession.ADDED and one.start_at_ns == born), None)
-    return sorted(
-        (
-            change
-            for change in view.mask_changes(name, mine)
-            if born <= change.start_at_ns < died and not (change.start_at_ns == born and change.cpus_after == first)
-        ),
+    changes = sorted(
+        (change for change in view.mask_changes(name, mine) if born <= change.start_at_ns < died),
         key=lambda change: (change.start_at_ns, change.end_at_ns),
     )
+    first = next((one.cpus_after for one in mine if one.what == possession.ADDED and one.start_at_ns == born), None)
+    if changes and first is not None and changes[0].cpus_before != first == changes[0].cpus_after:
+        return changes[1:]
+    return changes
 
 
 def _by_changes(life: Span, changes: list[Transition]) -> Iterator[Piece]:

@@ -79,13 +79,13 @@ def spans(claim: Claim, cpu: int, transitions: Iterable[Transition]) -> list[Spa
     held = changes[0].cpus_before if changes else claim.cpus
     since = -FOREVER
     found: list[Span] = []
-    begun: Transition | None = None
+    begun = False
     for change in changes:
-        if begun is not None and (change.start_at_ns, change.cpus_after) == (begun.start_at_ns, held):
+        if begun and change.cpus_before != held == change.cpus_after:
             continue  # a life on other CPUs than the one before: its begin is written down as a change of the set, too
         if change.cpus_before != held:
             return None
-        begun = change if change.what == ADDED else None
+        begun = change.what == ADDED
         had, has = cpu in (held or CpuSet()), cpu in (change.cpus_after or CpuSet())
         if has and not had:
             since = change.start_at_ns

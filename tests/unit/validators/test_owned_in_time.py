@@ -222,8 +222,12 @@ def test_the_sibling_of_a_cpu_that_was_given_up_may_be_anybodys() -> None:
 def test_what_was_owned_when() -> None:
     """A change belongs to neither: of a life that follows on other CPUs the begin is no change of the set."""
     steps: tuple[Transition, ...] = reborn()["transitions"]
-    assert possession.spans(DB, 1, steps) == [(5 * SECOND, possession.FOREVER)]
-    assert possession.spans(DB, 3, steps) == [(-possession.FOREVER, 3 * SECOND + 1)]
+    later = (*steps[:2], replace(steps[2], start_at_ns=5 * SECOND + 5))  # something else happened to its cgroup before
+    for lives in (steps, later):
+        assert possession.spans(DB, 1, lives) == [(5 * SECOND, possession.FOREVER)]
+        assert possession.spans(DB, 3, lives) == [(-possession.FOREVER, 3 * SECOND + 1)]
+        again = ownership.owned(in_force(PLAIN, reborn()["claim_changes"]), DB, lives)
+        assert again.spans[3] == ((-possession.FOREVER, 3 * SECOND),)
     owned = ownership.owned(SMALL, SMALL.claims[0], SHRINK["transitions"])
     assert owned.spans[3] == ((-possession.FOREVER, 5 * SECOND),)
     assert owned.spans[2] == ((-possession.FOREVER, possession.FOREVER),)
