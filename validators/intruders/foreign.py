@@ -7,14 +7,15 @@ Source: docs/principles.md; docs/facts.md K9, K13, K-kubelet-8; docs/facts.md, "
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy
+from toolkit.model.claim_changes import versions
+from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Measure, Offender
-from validators.intruders import being_made, possession
+from validators.intruders import being_made, placing, possession
 from validators.queries import view
 from validators.wording import listed, milliseconds
 
@@ -44,6 +45,8 @@ class ForeignUse:
     """Time of pinproof's own controls, where every CPU has an owner and they had to run on one of these."""
     excused_ns: dict[str, int] = field(default_factory=dict)
     """By claim that does not own the CPU: time there that breaks no promise (it started or moved, or had the CPU)."""
+    had_ns: dict[str, int] = field(default_factory=dict)
+    """The same of claims that have the CPU when the window ends, and never had it while the owner did."""
 
     def of(self, *owners: OwnerClass) -> list[Offender]:
         """Return the stays of unclaimed tasks of these classes."""
@@ -60,14 +63,18 @@ class ForeignUse:
             "toolkit_ns": total_ns(self.of(OwnerClass.TOOLKIT)),
             "unknown_ns": total_ns(self.of(OwnerClass.UNKNOWN)),
             "canaries_ns": self.canaries_ns,
-            "excused_ns": sum(self.excused_ns.values()),
+            "excused_ns": sum(self.excused_ns.values()) + sum(self.had_ns.values()),
         }
 
     def excused(self) -> list[str]:
         """Name the time of claims that broke nothing, a phrase each."""
         return [
-            f"{milliseconds(ns)} of `{name}` before its present set held"
-            for name, ns in sorted(self.excused_ns.items())
+            f"{milliseconds(ns)} of `{name}` {when}"
+            for times, when in (
+                (self.excused_ns, "before its present set held"),
+                (self.had_ns, "while the CPU was not the owner's"),
+            )
+            for name, ns in sorted(times.items())
             if ns
         ]
 
@@ -95,22 +102,29 @@ def total_ns(stays: list[Offender]) -> int:
     return sum(stay.total_ns for stay in stays)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Whose the CPUs are, and when.
+
+    :param owner: a claim that had a CPU only before or after it did is not foreign there.
+    :param spans: by CPU: when it was the owner's. Who came after the last of them breaks nothing; who came between two,
+        or before the first, may have stayed. None at all: time of others is not dated.
+    :param gained: CPUs that changed hands during the observation: time of others there cannot be dated.
+    :param through: by CPU: those through which it is the owner's, where it is not by itself.
+    """
+
+    owner: Claim
+    spans: Mapping[int, Sequence[possession.Span]]
+    gained: CpuSet
+    through: Mapping[int, CpuSet] = field(default_factory=dict)
+
+
 def foreign_use(
-    claims: ClaimSet,
-    evidence: Evidence,
-    cpus: CpuSet,
-    is_owner: Callable[[Claim, int], bool],
-    gained: CpuSet | None = None,
-    owner: Claim | None = None,
-    spans: Sequence[possession.Span] = possession.ALWAYS,
+    claims: ClaimSet, evidence: Evidence, cpus: CpuSet, is_owner: Callable[[Claim, int], bool], held: Held | None = None
 ) -> ForeignUse:
     """Collect the tasks that ran on ``cpus`` without owning the CPU.
 
-    :param gained: CPUs that became the owner's during the observation: time of others there cannot be dated. ``None``:
-        the CPUs never change hands, so all time counts.
-    :param owner: whose CPUs they are: a claim that had a CPU only before or after the owner did is not foreign there.
-    :param spans: when they were the owner's. A task without a claim that came after the last of them breaks nothing;
-        one that came between two, or before the first, may have stayed.
+    :param held: ``None``: the CPUs never change hands, so all time counts.
     """
     by_name = {claim.name: claim for claim in claims.claims}
     details = view.by_claim(evidence.offenders)
@@ -126,24 +140,18 @@ def foreign_use(
         elif is_owner(claim, row.cpu):
             found.owners.add(claim.name)
         else:
-            had = CpuSet()
-            if gained is not None:
-                had = view.ever_allowed(claim, view.mask_changes(claim.name, evidence.transitions))
-            # A pause sandbox is noise whenever it ran: nothing needs to be dated.
-            dated = view.is_workload(claim) or claims.policy is ExclusivePolicy.STRICT_ISOLATION
-            changed = (gained if dated else None) or CpuSet()
-            alone = owner is not None and possession.apart(owner, claim, row.cpu, evidence.transitions)
-            # A pool that had the CPU before: its time there is a transition's until the bound, and outside after it.
-            alone = alone or any(one.claim == claim.name and row.cpu in one.cpus for one in evidence.giving_back)
-            _claimed(found, claim, row, details.get(claim.name, []), changed, had, alone=alone)
+            _claimed(found, claims, evidence, claim, row, details.get(claim.name, []), held)
+    owner = None if held is None else held.owner
     starts = being_made.Starts(claims, evidence)
     for intruder in sorted(evidence.intruders, key=lambda row: (row.cpu, row.tid, row.owner, row.comm, row.total_ns)):
         if intruder.cpu not in cpus:
             continue
-        if all(intruder.first_at_ns >= end for _, end in spans):
+        spans = possession.ALWAYS if held is None else held.spans.get(intruder.cpu, ())
+        inside = placing.was_inside(spans, intruder.first_at_ns, intruder.total_ns, evidence.duration_ns)
+        if inside is False:
             continue
         name, doubt = starts.excuse(intruder, owner, is_owner)
-        if not (doubt or name) and not any(begin <= intruder.first_at_ns < end for begin, end in spans):
+        if not (doubt or name) and inside is None:
             doubt = _undated(claims, intruder, owner)
         if doubt:
             found.blurred.append(doubt)
@@ -179,55 +187,76 @@ def _in_transition(found: ForeignUse, claim: Claim | None, row: CpuUse, is_owner
         _excuse(found, row.claim, row.run_ns)
 
 
-def _excuse(found: ForeignUse, name: str, ns: int) -> None:
-    found.excused_ns[name] = found.excused_ns.get(name, 0) + max(0, ns)
+def _excuse(found: ForeignUse, name: str, ns: int, *, had: bool = False) -> None:
+    times = found.had_ns if had else found.excused_ns
+    times[name] = times.get(name, 0) + max(0, ns)
 
 
 def _claimed(
     found: ForeignUse,
+    claims: ClaimSet,
+    evidence: Evidence,
     claim: Claim,
     row: CpuUse,
     details: list[Offender],
-    gained: CpuSet,
-    had: CpuSet,
-    *,
-    alone: bool,
+    held: Held | None,
 ) -> None:
-    """Add a claim's time on a CPU that is not its own.
-
-    :param had: CPUs that it was promised at some time.
-    :param alone: it was promised this one, and never at the same time as the owner.
-    """
+    """Add a claim's time on a CPU that is not its own."""
+    had, changed, apart = CpuSet(), CpuSet(), False
+    if held is not None:
+        had = _had(claims, evidence, claim, held)
+        apart = possession.apart(held.owner, claim, row.cpu, evidence.transitions, held.through.get(row.cpu))
+        # A pause sandbox is noise whenever it ran: nothing needs to be dated.
+        dated = view.is_workload(claim) or claims.policy is ExclusivePolicy.STRICT_ISOLATION
+        changed = held.gained if dated else changed
+    # A pool that had the CPU before: its time there is a transition's until the bound, and outside after it.
+    alone = apart or any(one.claim == claim.name and row.cpu in one.cpus for one in evidence.giving_back)
     allowed = claim.cpus is None or row.cpu in claim.cpus
     switches, ns = view.steady_use(row)
+    undated = f"{claim.name} ran on CPU {row.cpu}, which changed hands while we watched"
     if alone or (not allowed and row.cpu in had):
         # It had the CPU at another time than the owner: only what came outside of that was judged as outside.
         switches, ns = row.out_of_set_switches, row.out_of_set_ns
-    elif allowed and row.cpu in gained:
-        found.blurred.append(f"{claim.name} ran on CPU {row.cpu}, which changed hands while we watched")
+    elif allowed and row.cpu in changed:
+        found.blurred.append(undated)
         return
     if not (switches or ns or row.out_of_set_samples):
-        _excuse(found, claim.name, row.run_ns)
+        _excuse(found, claim.name, row.run_ns, had=apart and allowed)
         return
-    _excuse(found, claim.name, row.run_ns - ns)
-    stays = found.workload if view.is_workload(claim) else found.infra
+    _excuse(found, claim.name, row.run_ns - ns, had=apart and allowed)
     known = [stay for stay in details if stay.cpu == row.cpu]
-    stays.extend(known)
     rest_ns = ns - sum(stay.total_ns for stay in known)
-    rest = switches - sum(stay.switches for stay in known)
-    if not known or rest_ns > 0 or rest > 0:
-        stays.append(
-            Offender(
-                claim=claim.name,
-                tid=0,
-                comm=claim.container or claim.name,
-                cpu=row.cpu,
-                first_at_ns=0,
-                total_ns=max(0, rest_ns),
-                longest_ns=0 if known else row.out_of_set_longest_ns,
-                switches=max(0, rest),
-            )
+    rest_switches = switches - sum(stay.switches for stay in known)
+    rest = None
+    if not known or rest_ns > 0 or rest_switches > 0:
+        rest = Offender(
+            claim=claim.name,
+            tid=0,
+            comm=claim.container or claim.name,
+            cpu=row.cpu,
+            first_at_ns=0,
+            total_ns=max(0, rest_ns),
+            longest_ns=0 if known else row.out_of_set_longest_ns,
+            switches=max(0, rest_switches),
         )
+    stays = known if rest is None else [*known, rest]
+    spans = held.spans.get(row.cpu) if held is not None and row.cpu in changed else None
+    if spans and placing.outside_ns(spans, 0, evidence.duration_ns):
+        stays, unknown = placing.stays_inside(known, rest, spans, evidence.duration_ns)
+        if unknown:
+            found.blurred.append(undated)
+    (found.workload if view.is_workload(claim) else found.infra).extend(stays)
+
+
+def _had(claims: ClaimSet, evidence: Evidence, claim: Claim, held: Held) -> CpuSet:
+    """Return the CPUs that a claim was promised at some time. A container of the owner's pod may have shared them in
+    another life.
+    """
+    had = view.ever_allowed(claim, view.mask_changes(claim.name, evidence.transitions))
+    if not view.same_pod(held.owner, claim):
+        return had
+    lives = (one.claim for one in versions(claims, claim))
+    return had | CpuSet.union(one.cpus for one in lives if one.cpus is not None and one.isolation is not Isolation.HOST)
 
 
 def _unclaimed(found: ForeignUse, claims: ClaimSet, intruder: Intruder, is_owner: Callable[[Claim, int], bool]) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from toolkit.model.claim_changes import versions
-from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Transition
 from validators.queries import view
@@ -35,19 +34,6 @@ def lives(claim: Claim, transitions: Iterable[Transition]) -> list[Span]:
     return found if since is None else [*found, (since, FOREVER)]
 
 
-def owned(claims: ClaimSet, claim: Claim, transitions: Iterable[Transition]) -> list[Span]:
-    """Return when the claim owned its CPUs: it was there, and they were promised to it or its pod alone."""
-    promised = versions(claims, claim)
-    begins = [-FOREVER, *(one.at_ns for one in promised[1:])]
-    own = [
-        (begin, end)
-        for one, begin, end in zip(promised, begins, [*begins[1:], FOREVER], strict=True)
-        if one.claim.isolation is not Isolation.HOST and one.claim.cpus is not None
-    ]
-    there = lives(claim, transitions)
-    return [(max(a[0], b[0]), min(a[1], b[1])) for a in own for b in there if max(a[0], b[0]) < min(a[1], b[1])]
-
-
 def changed_hands(claim: Claim, transitions: Iterable[Transition]) -> CpuSet:
     """Return CPUs that became the claim's or ceased to be while we watched: its set changed, it began, or it ended."""
     return CpuSet.union(
@@ -57,12 +43,19 @@ def changed_hands(claim: Claim, transitions: Iterable[Transition]) -> CpuSet:
     )
 
 
-def apart(owner: Claim, other: Claim, cpu: int, transitions: Iterable[Transition]) -> bool:
-    """Return whether both were promised the CPU, but never at the same time; not known counts as no."""
+def apart(
+    owner: Claim, other: Claim, cpu: int, transitions: Iterable[Transition], through: CpuSet | None = None
+) -> bool:
+    """Return whether both were promised the CPU, but never at the same time; not known counts as no.
+
+    :param through: the CPUs through which it is the owner's, as those of its core are; ``None``: the CPU itself.
+    """
     transitions = tuple(transitions)
-    first, second = spans(owner, cpu, transitions), spans(other, cpu, transitions)
-    if not first or not second:
+    held = [spans(owner, one, transitions) for one in through or CpuSet.of((cpu,))]
+    second = spans(other, cpu, transitions)
+    if not second or not any(held) or any(one is None for one in held):
         return False
+    first = [span for one in held for span in one or ()]
     return all(a[1] <= b[0] or b[1] <= a[0] for a in first for b in second)
 
 
@@ -86,9 +79,13 @@ def spans(claim: Claim, cpu: int, transitions: Iterable[Transition]) -> list[Spa
     held = changes[0].cpus_before if changes else claim.cpus
     since = -FOREVER
     found: list[Span] = []
+    begun = False
     for change in changes:
+        if begun and change.cpus_before != held == change.cpus_after:
+            continue  # a life on other CPUs than the one before: its begin is written down as a change of the set, too
         if change.cpus_before != held:
             return None
+        begun = change.what == ADDED
         had, has = cpu in (held or CpuSet()), cpu in (change.cpus_after or CpuSet())
         if has and not had:
             since = change.start_at_ns

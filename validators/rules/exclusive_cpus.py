@@ -4,51 +4,59 @@ from __future__ import annotations
 
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import cpus_text
-from validators.intruders import foreign, possession
+from validators.intruders import foreign, ownership, possession
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
 ID = "exclusive-cpus"
+NOT_KNOWN = "which CPUs are its own is not known"
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
-    """Judge every claim whose CPUs belong to its container or its pod."""
+    """Judge every claim whose CPUs belong, or belonged at some time, to its container or its pod."""
     return tuple(
-        _judge(owner, claims, evidence)
+        _judge(claim, own, claims, evidence)
         for claim in claims.claims
-        for owner in [one.claim for one in versions(claims, claim) if one.claim.isolation is not Isolation.HOST][-1:]
+        for own in [[one.claim for one in versions(claims, claim) if one.claim.isolation is not Isolation.HOST]]
+        if own
     )
 
 
-def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
-    if claim.cpus is None:
-        return Judgement(ID, claim.name)(Outcome.UNDECIDED, "which CPUs are its own is not known")
-    cpus = claim.cpus
-    spans = possession.owned(claims, claim, evidence.transitions)
+def _judge(now: Claim, own: list[Claim], claims: ClaimSet, evidence: Evidence) -> Verdict:
+    """Judge a claim. :param own: what it was while it had CPUs of its own, in order."""
+    claim = own[-1]
+    mine = ownership.owned(claims, now, evidence.transitions)
+    unknown_set = any(one.cpus is None for one in own)
+    if claim.cpus is None and not mine.cpus:
+        return Judgement(ID, claim.name)(Outcome.UNDECIDED, NOT_KNOWN)
+    cpus = mine.cpus or claim.cpus or CpuSet()
+    text, named = (mine.text, mine.named) if mine.cpus else (str(cpus), cpus_text(cpus))
+    gained = possession.changed_hands(claim, evidence.transitions) | mine.partly(evidence.duration_ns)
     seen = foreign.foreign_use(
         claims,
         evidence,
         cpus,
         lambda other, cpu: _shares(claim, other, cpu),
-        possession.changed_hands(claim, evidence.transitions),
-        claim,
-        spans,
+        foreign.Held(owner=claim, spans=mine.spans, gained=gained),
     )
     strict = claims.policy is ExclusivePolicy.STRICT_ISOLATION
     violations = [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
     if strict:
         violations += [*seen.infra, *seen.of(OwnerClass.SYSTEM, OwnerClass.KTHREAD)]
-    measures: dict[str, Measure] = {"cpus": str(cpus), "policy": str(claims.policy), **seen.measures()}
+    measures: dict[str, Measure] = {"cpus": text, "policy": str(claims.policy), **seen.measures()}
     verdict = Judgement(ID, claim.name, measures, violations)
     if violations:
         return verdict(
             Outcome.FAILED,
-            f"{_names(violations)} ran {foreign.total_ns(violations) / 1e6:.3f} ms on its exclusive {cpus_text(cpus)}",
+            f"{_names(violations)} ran {foreign.total_ns(violations) / 1e6:.3f} ms on its exclusive {named}",
         )
+    if unknown_set:
+        return verdict(Outcome.UNDECIDED, NOT_KNOWN)
     if evidence.coverage.switches_judged <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
     if seen.blurred:
@@ -56,11 +64,10 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     unknown = seen.of(OwnerClass.UNKNOWN)
     if unknown:
         return verdict(Outcome.UNDECIDED, f"it is not known whose task {_names(unknown)} on CPU {unknown[0].cpu} is")
-    ended = not spans or spans[-1][1] != possession.FOREVER
-    until = f" until `{claim.name}` {'ended' if _gone(claim, evidence) else 'gave them up'}" if ended else ""
+    until = f" until `{claim.name}` {'ended' if _gone(claim, evidence) else 'gave them up'}" if mine.ended else ""
     measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
     blind = "" if claims.pods_root or strict else foreign.NO_PODS_ROOT
-    return verdict(Outcome.PASSED, f"{cpus_text(cpus)} {measures['hosted']}{blind}")
+    return verdict(Outcome.PASSED, f"{named} {measures['hosted']}{blind}")
 
 
 def _shares(owner: Claim, other: Claim, cpu: int) -> bool:
@@ -112,9 +119,10 @@ RULE = Rule(
             ran there, and everything else that did, by class.
         """),
         tolerance=prose("""
-            Violations: none. On a CPU that changed hands during the window only time in which it was the claim's
-            counts; time that cannot be dated makes the verdict undecided. A container that restarts, or ceases to own
-            its CPUs, is judged for as long as it owned them.
+            Violations: none. Every CPU that was the claim's at any time of the window is judged, for as long as it was:
+            one that it gave up as well, and one of a container that restarted on others, or ceased to own its CPUs. Who
+            ran there before or after breaks nothing. Time that cannot be dated makes the verdict undecided, unless it
+            is longer than the CPU was somebody else's.
 
             On a node that is followed a container's runtime enters the new cgroup before it pins it. That breaks
             nothing where the container is watched within 27 s (12 s, the longest that `runc init` was seen to sit

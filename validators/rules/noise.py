@@ -8,12 +8,15 @@ with interrupts off: that time counts for the upper bound only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from validators.intruders import ownership, placing, possession
 from validators.placement import groups
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
@@ -30,12 +33,24 @@ TASKS = {
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
-    """Judge every exclusive CPU."""
-    cpus = claims.exclusive_cpus
+    """Judge every CPU that is exclusive, or was at some time of the window."""
+    owned = _owned(claims, evidence)
+    cpus = claims.exclusive_cpus | CpuSet.of(
+        cpu for cpu, spans in owned.items() if placing.inside_ns(spans, 0, evidence.duration_ns)
+    )
     if not cpus:
         reason = "no CPU is exclusive"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
-    return tuple(_judge(cpu, claims, evidence) for cpu in cpus)
+    return tuple(_judge(cpu, owned.get(cpu, ()), claims, evidence) for cpu in cpus)
+
+
+def _owned(claims: ClaimSet, evidence: Evidence) -> dict[int, tuple[possession.Span, ...]]:
+    """Return when each CPU was anybody's own."""
+    found: dict[int, list[tuple[possession.Span, ...]]] = {}
+    for claim in claims.claims:
+        for cpu, spans in ownership.owned(claims, claim, evidence.transitions).spans.items():
+            found.setdefault(cpu, []).append(spans)
+    return {cpu: placing.union(every) for cpu, every in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +58,16 @@ class _Lost:
     """Time that a CPU's owner lost (ns)."""
 
     counted: tuple[Intruder, ...]
+    """What of the tasks that count may have been the owner's time."""
     irqs: tuple[IrqUse, ...]
     steal: int
     standstill: int
+    elsewhen: int = 0
+    """What of ``counted`` may have been spent when the CPU was nobody's own."""
+    not_owned: int = 0
+    """For how long it was nobody's: the machine's own counters go on."""
+    reserved: bool = False
+    """Whether interrupts are recorded then, too."""
 
     @property
     def tasks(self) -> int:
@@ -60,7 +82,8 @@ class _Lost:
     @property
     def low(self) -> int:
         """What was lost at least."""
-        return max(self.tasks, self.interrupts, self.steal)
+        interrupts = self.interrupts - (self.not_owned if self.reserved else 0)
+        return max(self.tasks - self.elsewhen, interrupts, self.steal - self.not_owned)
 
     @property
     def high(self) -> int:
@@ -68,15 +91,43 @@ class _Lost:
         return self.tasks + self.interrupts + max(self.steal, self.standstill)
 
 
-def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
-    lost = _Lost(
-        counted=tuple(row for row in evidence.intruders if row.cpu == cpu and row.owner in TASKS),
+def _lost(cpu: int, spans: Sequence[possession.Span], evidence: Evidence, *, reserved: bool) -> _Lost:
+    """Return what a CPU's owner lost while it had one.
+
+    Tasks and interrupts are recorded on exclusive CPUs while they are that, and on reserved ones: what a task ran that
+    came in that time was spent in it, if it can have been.
+    """
+    end_ns = evidence.duration_ns
+    not_owned = placing.outside_ns(spans, 0, end_ns)
+    counted: list[Intruder] = []
+    elsewhen = 0
+    for row in evidence.intruders:
+        if row.cpu != cpu or row.owner not in TASKS:
+            continue
+        room_ns = placing.inside_ns(spans, max(0, row.first_at_ns), end_ns)
+        came = not reserved and any(begin <= row.first_at_ns < end for begin, end in spans)
+        if not not_owned or (came and row.total_ns <= room_ns):
+            counted.append(row)
+        elif room_ns:
+            least_ns = max(0, row.total_ns - placing.outside_ns(spans, row.first_at_ns, end_ns))
+            counted.append(replace(row, total_ns=min(row.total_ns, room_ns)))
+            elsewhen += counted[-1].total_ns - least_ns
+    return _Lost(
+        counted=tuple(counted),
         irqs=tuple(row for row in evidence.irq_use or () if row.cpu == cpu),
         steal=(evidence.steal_by_cpu_ns or {}).get(cpu, 0),
         standstill=(evidence.standstill_by_cpu_ns or {}).get(cpu, 0),
+        elsewhen=elsewhen,
+        not_owned=not_owned,
+        reserved=reserved,
     )
+
+
+def _judge(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidence: Evidence) -> Verdict:
+    lost = _lost(cpu, spans, evidence, reserved=cpu in claims.reserved_cpus)
     budget = claims.noise_budget_ns_per_s
-    seconds = evidence.duration_ns / view.NANOSECONDS
+    owned_ns = placing.inside_ns(spans, 0, evidence.duration_ns)
+    seconds = owned_ns / view.NANOSECONDS
     measures = _measures(cpu, lost, budget, seconds, evidence)
     offenders: list[Offender] = []
     verdict = Judgement(ID, f"cpu {cpu}", measures, offenders)
@@ -88,20 +139,27 @@ def _judge(cpu: int, claims: ClaimSet, evidence: Evidence) -> Verdict:
         shown += f", {lost.standstill / 1e6:.3f} ms without a timer interrupt"
     if evidence.coverage.switches_judged <= 0 or seconds <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
+    length = f"{seconds:.3g} s"
+    if lost.not_owned:
+        measures["exclusive_ns"] = owned_ns
+        length = f"the {length} of {evidence.duration_ns / view.NANOSECONDS:.3g} s in which it was exclusive"
     if budget is None:
-        return verdict(Outcome.PASSED, f"{shown} in {seconds:.3g} s (measured only: no budget was set)")
+        return verdict(Outcome.PASSED, f"{shown} in {length} (measured only: no budget was set)")
     allowed = budget * seconds
-    if lost.low > allowed:
+    # A CPU that was exclusive for a moment only may have had a whole second's noise in it.
+    if lost.low > (budget * max(seconds, 1.0) if lost.not_owned else allowed):
         offenders += map(_offender, lost.counted)
-        return verdict(Outcome.FAILED, f"{shown} in {seconds:.3g} s, the budget is {budget} ns a second")
+        return verdict(Outcome.FAILED, f"{shown} in {length}, the budget is {budget} ns a second")
     if evidence.irq_use is None:
         return verdict(Outcome.UNDECIDED, "interrupts were not observed: only tasks are known to be within the budget")
     if cpu in evidence.coverage.cpus_unsampled:
         return verdict(Outcome.UNDECIDED, "it carries no sampler: time in firmware is not known there")
     if lost.high > allowed:
         unless = "the CPU was its owner's when it stood still" if lost.standstill else "interrupts hit foreign tasks"
+        if lost.not_owned:
+            unless = f"not all of it was in {length}, or the budget of a second is used up in less"
         return verdict(Outcome.UNDECIDED, f"{shown}: within the budget only if {unless}")
-    return verdict(Outcome.PASSED, f"{shown} in {seconds:.3g} s, the budget is {budget} ns a second")
+    return verdict(Outcome.PASSED, f"{shown} in {length}, the budget is {budget} ns a second")
 
 
 def _measures(cpu: int, lost: _Lost, budget: int | None, seconds: float, evidence: Evidence) -> dict[str, Measure]:
@@ -169,7 +227,9 @@ RULE = Rule(
             (firmware, an SMI). Above noiseBudgetNsPerS by the lower bound is a failure; within it by the upper bound
             passes; between them, or without observed interrupts, the verdict is undecided.
 
-            Without a budget noise is measured only. Skipped in a virtual machine.
+            A CPU that was exclusive for a part of the window is judged for that part, with the budget of it; noise that
+            may be of another part neither fails nor passes. Less than a second may use a whole second's budget up: that
+            is undecided. Without a budget noise is measured only. Skipped in a virtual machine.
         """),
         tolerance=prose("""
             None besides the two bounds; a budget of 0 allows nothing.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators.credibility.trust import is_still
-from validators.intruders import foreign, possession
+from validators.intruders import foreign, ownership, placing, possession
 from validators.placement import groups
 from validators.placement.alignment import judge_asked, not_given, sets_in_force
 from validators.queries import view
@@ -40,9 +41,15 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         return verdict(Outcome.UNDECIDED, "the machine's cores are not known")
     if isinstance(sets, str):
         return verdict(Outcome.UNDECIDED, sets)
-    own = claim.cpus or sets[-1][1]
+    earlier = (one.claim for one in versions(claims, claim) if Alignment.SMT in one.claim.alignments)
+    sets = tuple(dict.fromkeys((*(("promised", one.cpus) for one in earlier if one.cpus), *sets)))
+    owned = ownership.owned(claims, claim, evidence.transitions)
+    own = owned.cpus | (claim.cpus or sets[-1][1])
+    text = owned.text if owned.changed else str(own)
     mine = [core for core in cores if core & own]
     threads = CpuSet.union(mine)
+    if owned.changed:
+        measures["cpus"] = text
     measures["cores_count"] = len(mine)
     measures["sibling_cpus"] = str(threads - own)
     seen = foreign.foreign_use(
@@ -50,9 +57,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         evidence,
         threads,
         lambda other, _cpu: view.same_pod(claim, other) or view.inside(other, claim),
-        possession.changed_hands(claim, evidence.transitions),
-        claim,
-        possession.owned(claims, claim, evidence.transitions),
+        _held(claim, owned, mine, evidence),
     )
     strangers += [*seen.workload, *seen.of(OwnerClass.FOREIGN_POD)]
     measures |= seen.measures()
@@ -72,14 +77,23 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             return verdict(Outcome.UNDECIDED, f"the core of CPUs {cpus - known} ({name}) is not known")
     kind = ("whole core", "whole cores") if whole else ("core of the pod", "cores of the pod")
     if is_still(evidence):
-        text = f"CPUs {own} are {plural(len(mine), *kind)}; which tasks ran there was not observed"
-        return verdict(Outcome.PASSED, text)
+        still = f"CPUs {text} are {plural(len(mine), *kind)}; which tasks ran there was not observed"
+        return verdict(Outcome.PASSED, still)
     unknown = _unknown(evidence, seen)
     if unknown:
         return verdict(Outcome.UNDECIDED, unknown)
     excused = seen.excused()
     but = f" but {listed(excused)}" if excused else ""
-    return verdict(Outcome.PASSED, f"CPUs {own} are {plural(len(mine), *kind)}, where no foreign workload ran{but}")
+    return verdict(Outcome.PASSED, f"CPUs {text} are {plural(len(mine), *kind)}, where no foreign workload ran{but}")
+
+
+def _held(claim: Claim, owned: ownership.Ownership, mine: list[CpuSet], evidence: Evidence) -> foreign.Held:
+    """Return when the threads were the claim's: as long as a CPU of their core was."""
+    through = {cpu: core & owned.cpus for core in mine if core & owned.cpus for cpu in core}
+    spans = {cpu: placing.union(owned.spans[one] for one in those) for cpu, those in through.items()}
+    partly = ownership.Ownership(spans=spans).partly(evidence.duration_ns)
+    gained = possession.changed_hands(claim, evidence.transitions) | partly
+    return foreign.Held(owner=claim, spans=spans, gained=gained, through=through)
 
 
 def _unknown(evidence: Evidence, seen: foreign.ForeignUse) -> str:
@@ -135,8 +149,9 @@ RULE = Rule(
             a task is unknown.
         """),
         tolerance=prose("""
-            None. On a CPU that changed hands during the window, time that cannot be dated makes the verdict undecided.
-            A runtime that makes a container on a node that is followed is judged as in exclusive-cpus.
+            None. The cores of every CPU that was the claim's at any time of the window are judged, for as long as it
+            was; time that cannot be dated makes the verdict undecided. A runtime that makes a container on a node that
+            is followed is judged as in exclusive-cpus.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only;

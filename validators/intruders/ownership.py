@@ -1,0 +1,162 @@
+"""Which CPUs a claim owned when: each is judged for the time in which it was the claim's, and for no other.
+
+A CPU is the claim's from when the change that gives it was complete to when the change that takes it began: what runs
+there before or after, or while it changes hands, breaks nothing. (:mod:`validators.intruders.possession` asks whether
+two claims *may* have had a CPU at the same time, and takes the changes themselves to both.)
+
+Source: docs/principles.md ("Each claim has an epoch").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from toolkit.model.claim_changes import versions
+from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Transition
+from toolkit.model.wording import cpus_text
+from validators.intruders import placing, possession
+from validators.intruders.possession import FOREVER, Span
+from validators.queries import view
+from validators.queries.once import asked_often
+from validators.wording import seconds
+
+Piece = tuple[int, int, CpuSet]
+NAMED_STEPS = 4
+"""How many sets that follow each other a sentence names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """What one claim owned in a window.
+
+    :param spans: by CPU: when it was the claim's.
+    :param steps: the sets that it had, each with when it began; none for as long as it had none.
+    """
+
+    spans: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)
+    steps: tuple[tuple[int, CpuSet], ...] = ()
+
+    @property
+    def cpus(self) -> CpuSet:
+        """Every CPU that was the claim's at any time."""
+        return CpuSet.of(self.spans)
+
+    def partly(self, end_ns: int) -> CpuSet:
+        """Return those that were not the claim's for the whole window. :param end_ns: of the window."""
+        return CpuSet.of(cpu for cpu, mine in self.spans.items() if placing.outside_ns(mine, 0, end_ns))
+
+    @property
+    def changed(self) -> bool:
+        """Whether it had one set after another; a container that restarts on the same one has not."""
+        return len({cpus for _, cpus in self.steps if cpus}) > 1
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is the claim's when the window ends."""
+        return all(mine[-1][1] != FOREVER for mine in self.spans.values())
+
+    @property
+    def text(self) -> str:
+        """The sets: ``2-3``, ``2-3, from 5.0 s on 2``."""
+        return self._said(str)
+
+    @property
+    def named(self) -> str:
+        """The same with the word before it: ``CPUs 2-3, from 5.0 s on 2``."""
+        return self._said(cpus_text)
+
+    def _said(self, write: Callable[[CpuSet], str]) -> str:
+        if not self.changed:
+            return write(self.cpus)
+        steps = list(self.steps)
+        while not steps[-1][1]:
+            steps.pop()  # that it ended is said beside it
+        # What held for the moment of a change only is no set that anybody was given.
+        short = [n for n in range(1, len(steps) - 1) if seconds(steps[n][0]) == seconds(steps[n + 1][0])]
+        steps = [step for n, step in enumerate(steps) if n not in short]
+        if len(steps) > NAMED_STEPS:
+            return f"{write(self.cpus)} (not all at once: {len(steps) - 1} changes)"
+        return write(steps[0][1]) + "".join(f", from {seconds(at)} on {cpus or 'none'}" for at, cpus in steps[1:])
+
+
+@asked_often
+def owned(claims: ClaimSet, claim: Claim, transitions: tuple[Transition, ...]) -> Ownership:
+    """Return what the claim owned: it was there, and the CPUs were promised to it or its pod alone."""
+    spans: dict[int, list[Span]] = {}
+    steps: list[tuple[int, CpuSet]] = []
+    last_ns: int | None = None
+    for begin, end, cpus in _pieces(claims, claim, transitions):
+        if last_ns is not None and begin > last_ns:
+            steps.append((last_ns, CpuSet()))
+        if not steps or steps[-1][1] != cpus:
+            steps.append((begin, cpus))
+        for cpu in cpus:
+            mine = spans.setdefault(cpu, [])
+            if mine and mine[-1][1] == begin:
+                mine[-1] = (mine[-1][0], end)
+            else:
+                mine.append((begin, end))
+        last_ns = end
+    if last_ns is not None and last_ns != FOREVER:
+        steps.append((last_ns, CpuSet()))
+    left = CpuSet() if claim.isolation is Isolation.HOST else (claim.cpus or CpuSet()) - CpuSet.of(spans)
+    if left:  # its changes do not lead to what it is promised: that is judged all the same
+        steps.clear()
+        spans |= dict.fromkeys(left, possession.lives(claim, transitions))
+    return Ownership(spans={cpu: tuple(mine) for cpu, mine in spans.items() if mine}, steps=tuple(steps))
+
+
+def _pieces(claims: ClaimSet, claim: Claim, transitions: tuple[Transition, ...]) -> Iterator[Piece]:
+    """Yield which set was the claim's own from when to when, in order."""
+    if all(one.claim.isolation is Isolation.HOST for one in versions(claims, claim)):
+        return  # most of hundreds
+    mine = tuple(change for change in transitions if change.claim == claim.name)
+    for life in possession.lives(claim, mine):
+        changes = _mask_changes(life[0], life[1], claim.name, mine)
+        for begin, end, promised in _promised(claims, claim, life):
+            if promised.isolation is Isolation.HOST or promised.cpus is None:
+                continue
+            sets = _by_changes(life, changes) if changes else [(begin, end, promised.cpus)]
+            for since, until, cpus in sets:
+                if max(since, begin) < min(until, end):
+                    yield max(since, begin), min(until, end), cpus
+
+
+def _promised(claims: ClaimSet, claim: Claim, life: Span) -> Iterator[tuple[int, int, Claim]]:
+    """Yield what was promised in one life; that of a new life is written down just after it began, as every change."""
+    born, died = life
+    every = versions(claims, claim)
+    here = [one for one in every if born <= one.at_ns < died]
+    if not here:
+        here = [one for one in every if one.at_ns < born][-1:] or list(every[:1])
+    begins = [born, *(one.at_ns for one in here[1:])]
+    for one, begin, end in zip(here, begins, [*begins[1:], died], strict=True):
+        yield begin, end, one.claim
+
+
+def _mask_changes(born: int, died: int, name: str, mine: tuple[Transition, ...]) -> list[Transition]:
+    """Return the changes of the set within one life.
+
+    Where a life has other CPUs than the one before, its begin is written down as a change of the set, too.
+    """
+    changes = sorted(
+        (change for change in view.mask_changes(name, mine) if born <= change.start_at_ns < died),
+        key=lambda change: (change.start_at_ns, change.end_at_ns),
+    )
+    first = next((one.cpus_after for one in mine if one.what == possession.ADDED and one.start_at_ns == born), None)
+    if changes and first is not None and changes[0].cpus_before != first == changes[0].cpus_after:
+        return changes[1:]
+    return changes
+
+
+def _by_changes(life: Span, changes: list[Transition]) -> Iterator[Piece]:
+    since = life[0]
+    for change in changes:
+        before, after = change.cpus_before or CpuSet(), change.cpus_after or CpuSet()
+        yield since, change.start_at_ns, before
+        yield change.start_at_ns, change.end_at_ns, before & after
+        since = change.end_at_ns
+    yield since, life[1], changes[-1].cpus_after or CpuSet()
