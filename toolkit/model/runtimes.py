@@ -53,11 +53,18 @@ INIT_NAMES = frozenset(
 """How threads of runtimes are called in a container that does not run yet: unpinned there is normal. Whole names, for a
 workload may call itself by the beginning of one. docs/facts.md "Normal on a healthy node".
 """
+MONITOR_PREFIX = "crio-conmon-"
+"""How the cgroups of CRI-O's monitors begin; with ``conmon_cgroup = "pod"`` they are in the pods, unpinned."""
 PINNED_NS = 12_000_000_000
 """The longest time that a runtime was seen to sit there before it had pinned itself, waiting for a CPU included."""
 
 SETUP_NS = 2_000_000_000
 """Within this a runtime has written the files of a cgroup that it made: two readings of them."""
+
+
+def is_monitor(cgroup: str) -> bool:
+    """Whether a cgroup is called as that of a container's monitor: by its place, because any task can have any name."""
+    return cgroup.rpartition("/")[2].startswith(MONITOR_PREFIX)
 
 
 def find_runtime(name: str) -> RuntimeKind:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
-from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
+from toolkit.model.runtimes import INIT_NAMES, PINNED_NS, is_monitor
 from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.intruders import next_life
 from validators.queries import view
@@ -83,7 +83,8 @@ class Starts:
         if later is not None:
             return later.name, ""
         spent = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}"
-        if intruder.comm not in INIT_NAMES:
+        # A monitor comes and goes with its container, which no reading knows that did not live for that long.
+        if intruder.comm not in INIT_NAMES and not is_monitor(intruder.cgroup):
             # It has the name of its program already: the last that it had, not the one that it ran there under.
             if not self._after_last_reading(intruder.first_at_ns):
                 return "", ""

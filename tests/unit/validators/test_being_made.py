@@ -103,6 +103,15 @@ def test_a_start_whose_container_was_not_seen_is_undecided() -> None:
     assert starting(init(9.9, cgroup="/kubepods/podx/c")) == ("undecided",) * 3
 
 
+@pytest.mark.parametrize(
+    ("name", "ms", "outcome"),
+    [(f"crio-conmon-{'c' * 64}.scope", 8, "undecided"), ("crio-conmon-c", 1_700, "failed"), ("c", 8, "failed")],
+)
+def test_a_monitor_whose_container_was_not_seen_is_undecided(name: str, ms: float, outcome: str) -> None:
+    """CRI-O's runs unpinned in the pod; its container came and went between two readings. By its place, for so long."""
+    assert starting(init(1, ms, f"/kubepods/podx/{name}", comm="conmon")) == (outcome,) * 3
+
+
 def test_a_container_that_the_runtime_is_making_is_known_before_it_is_watched() -> None:
     """The runtime lists it as created when the window ends: that excuses its runtime, and nobody else there."""
     making = (Making(cgroup="/kubepods/podx/c", since_ns=9 * SECOND, until_ns=9 * SECOND),)

@@ -121,7 +121,7 @@ class KubeletSource:
         self._begun = True
         found = self._claims_of(reading)
         if self._followed is None or self._followed.reading is not reading or self._followed.found is not found:
-            self._followed = Followed(reading, found)
+            self._followed = Followed(reading, found, _ended(self._parsed))
         now = self._followed
         freed = self._freed(now)
         claims, giving_back = [], {}
@@ -285,6 +285,11 @@ def _unmeasured(problem: str) -> tuple[MissingPart, ...]:
 def _present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContainer, ...] | None:
     """Leave out lives that have ended: the next life of a container is the same subject, by the same name."""
     return None if listed is None else tuple(entry for entry in listed if entry.state != "exited")
+
+
+def _ended(parsed: NodeReading | None) -> frozenset[str]:
+    listed = parsed.containers if parsed is not None else None
+    return frozenset(entry.id for entry in listed or () if entry.state == "exited")
 
 
 def _key(promise: Promise) -> tuple[str, str]:

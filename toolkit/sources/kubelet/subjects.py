@@ -47,6 +47,8 @@ class Subject:
     """Control files of every hierarchy."""
     gone: bool = False
     """The runtime lists it, the cgroup tree was read, and its cgroup is not there."""
+    monitored: str = ""
+    """Id of the container of which it is the monitor; empty: it is none."""
     life: str = ""
     """What distinguishes it from the subject of the same pod and container that lives; empty: it is that one."""
 
@@ -134,7 +136,7 @@ def subjects(reading: NodeReading) -> tuple[Subject, ...]:
             key,
             path,
             place,
-            runtime.get(key),
+            runtime.get(place.id),
             documents.get(place.pod_uid),
             reading,
             threads.get(key, []),
@@ -161,22 +163,25 @@ def _subject(
     key: str,
     path: str,
     place: Place,
-    entry: RuntimeContainer | None,
+    listed: RuntimeContainer | None,
     document: dict[str, Any] | None,
     reading: NodeReading,
     threads: list[ThreadReading],
     tree: dict[str, dict[str, str]],
     allocated: frozenset[str] | None,
 ) -> Subject:
+    entry = None if place.monitors else listed  # A monitor has its container's id, and is none itself.
     metadata = mapping((document or {}).get("metadata"))
     log = (reading.log_names or {}).get(key, ("", "", "", ""))
     named = statuses(document).get(key, "") if document else ""
     container = (entry.name if entry else "") or named or log[3]
-    pod = (entry.pod_name if entry else "") or text(metadata.get("name")) or log[2] or place.pod_uid
-    namespace = (entry.pod_namespace if entry else "") or text(metadata.get("namespace")) or log[1]
+    pod = (listed.pod_name if listed else "") or text(metadata.get("name")) or log[2] or place.pod_uid
+    namespace = (listed.pod_namespace if listed else "") or text(metadata.get("namespace")) or log[1]
     kind = _kind(place, entry, document, container, reading, threads, allocated)
     if kind is SubjectKind.SANDBOX:
         container = SANDBOX
+    if place.monitors and listed is not None:
+        container = f"({kind} of {SANDBOX if listed.sandbox else listed.name or place.id[:12]})"
     return Subject(
         id=printable(key),
         kind=kind,
@@ -190,6 +195,7 @@ def _subject(
         threads=tuple(threads),
         files=tree.get(path, {}),
         gone=reading.cgroups is not None and path not in tree,
+        monitored=place.id if place.monitors else "",
     )
 
 
@@ -202,7 +208,7 @@ def _kind(
     threads: list[ThreadReading],
     allocated: frozenset[str] | None,
 ) -> SubjectKind:
-    if "conmon" in place.prefix:
+    if place.monitors:
         return SubjectKind.HELPER
     if entry is not None and entry.sandbox:
         return SubjectKind.SANDBOX
