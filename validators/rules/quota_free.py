@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.model.claim_changes import quota_promised_anew
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
+from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
 from validators.quota import bandwidth
@@ -85,8 +86,9 @@ def _has_quota(quota_us: int | None) -> bool:
 
 
 def _may_have(claim: Claim, claims: ClaimSet, level: int, quota_us: int | None) -> bool:
-    """Return whether a quota is the pod's own, just above the container, and breaks no promise there."""
-    return level == 1 and (quota_us == claim.pod_quota_us or _pod_shares(claim, claims))
+    """Return whether a quota is the pod's own, just above the container as a whole, and breaks no promise there."""
+    pods = 1 if whole_of(claim.cgroup) == claim.cgroup else 2
+    return level == pods and (quota_us == claim.pod_quota_us or _pod_shares(claim, claims))
 
 
 def _pod_shares(claim: Claim, claims: ClaimSet) -> bool:

@@ -67,6 +67,14 @@ def test_a_name_alone_excuses_nobody() -> None:
     assert starting(*many) == ("failed",) * 3
 
 
+def test_a_runtime_is_in_the_scope_before_it_is_in_the_cgroup_inside() -> None:
+    """crun's: systemd puts it into the scope; the claim is about the cgroup inside that has the limits."""
+    new = replace(NEW, cgroup="/kubepods/podn/c.scope/container")
+    row = init(1, cgroup="/kubepods/podn/c.scope", comm="crun")
+    found = evidence(cpu_use=(use("db", 2),), intruders=(row,), transitions=(began(3),), **FOLLOWED)
+    assert exclusive_cpus.RULE.check(claim_set(claim_db(), new), found)[0].outcome is Outcome.PASSED
+
+
 def test_cgroups_below_a_container_are_one_start() -> None:
     """1.5 s in each of two cgroups that its tasks made: no start needs so much."""
     below = [init(1, 1_500, f"/kubepods/podn/c/{name}", tid=77 + name) for name in (0, 1)]

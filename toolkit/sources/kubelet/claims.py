@@ -58,7 +58,7 @@ def bare_claim(subject: Subject) -> Claim:
     """Return who a subject is, with nothing promised."""
     return Claim(
         name=subject.name,
-        cgroup=subject.cgroup,
+        cgroup=subject.limited or subject.cgroup,
         pod=subject.pod,
         pod_uid=printable(subject.pod_uid),
         container=subject.container,
@@ -249,7 +249,7 @@ class _Maker:
         """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
         if not self.pods or self.known.problem:
             return ()
-        return parent_claims(self.reading, [p.claim.cgroup for p in promises if p.claim is not None], self.node)
+        return parent_claims(self.reading, [p.subject.cgroup for p in promises if p.claim is not None], self.node)
 
     def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of pods' own cgroups, of pods whose resources are known."""

@@ -15,6 +15,7 @@ from typing import Any
 from toolkit.model.claims import SubjectKind
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
+from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.pod_paths import CONMON, Place, expand, place_of
@@ -47,6 +48,8 @@ class Subject:
     """Control files of every hierarchy."""
     gone: bool = False
     """The runtime lists it, the cgroup tree was read, and its cgroup is not there."""
+    limited: str = ""
+    """The cgroup below that has its limits, where it is not itself: crun's inner one."""
     monitored: str = ""
     """Id of the container of which it is the monitor; empty: it is none."""
     life: str = ""
@@ -182,6 +185,7 @@ def _subject(
         container = SANDBOX
     if place.monitors and listed is not None:
         container = f"({kind} of {SANDBOX if listed.sandbox else listed.name or place.id[:12]})"
+    inner = _inner(path, tree)
     return Subject(
         id=printable(key),
         kind=kind,
@@ -193,10 +197,28 @@ def _subject(
         active=None if reading.pods is None else document is not None and not is_over(document),
         runtime=entry,
         threads=tuple(threads),
-        files=tree.get(path, {}),
+        files=tree.get(inner or path, {}),
         gone=reading.cgroups is not None and path not in tree,
+        limited=from_text(inner),
         monitored=place.id if place.monitors else "",
     )
+
+
+def _inner(path: str, tree: dict[str, dict[str, str]]) -> str:
+    """Return the cgroup in a scope that has the limits which the scope lacks; empty: none has.
+
+    A container that may make cgroups can make one of this name, too: what the runtime has limited is the container's.
+    """
+    inner = f"{path}/{CRUN_INNER}"
+    if not path.endswith(".scope") or inner not in tree:
+        return ""
+    own = tree.get(path, {})
+    lacks = not _limits(own) and not own.get("cgroup.procs", "").strip()
+    return inner if lacks and _limits(tree[inner]) else ""
+
+
+def _limits(files: dict[str, str]) -> bool:
+    return bool(files.get("cpuset.cpus", "").strip()) or not files.get("cpu.max", "max").startswith("max")
 
 
 def _kind(
