@@ -34,12 +34,13 @@ from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
-from toolkit.sources.kubelet.subjects import Subject, merged_tree, subjects
+from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
     "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
     "memory_state": "which memory nodes were promised is not known",
+    "names": "nothing is promised about their CPUs",
     "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
     "pods": "ended pods are not known; requests are what the kubelet has allocated or a static pod's manifest says, "
     "else quotas and weights are what the runtime was asked for",
@@ -52,18 +53,6 @@ COSTS = {
     "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
     "parents": "nothing is promised about the cgroups of pods and QoS classes",
 }
-
-
-def bare_claim(subject: Subject) -> Claim:
-    """Return who a subject is, with nothing promised."""
-    return Claim(
-        name=subject.name,
-        cgroup=subject.limited or subject.cgroup,
-        pod=subject.pod,
-        pod_uid=printable(subject.pod_uid),
-        container=subject.container,
-        kind=subject.kind,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +109,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
         ("reserved_cpus", known.reserved_problem),
         ("alignments", maker.unaligned or maker.unasked(promises)),
         ("parents", "" if maker.pods or known.problem or not own else "no request of a pod is known"),
+        ("names", maker.owners.unknown(found)),
         ("cpu_state", _problem(cpu)),
         ("memory_state", _problem(memory)),
     ):
@@ -172,7 +162,7 @@ class _Maker:
         return f"the requests of {count} containers with CPUs of their own are not known" if count else ""
 
     def promise(self, subject: Subject) -> Promise:
-        workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
+        workload = subject.is_workload and not self.owners.may_own_unknown(subject)
         key = (subject.pod_uid, subject.container)
         if subject.kind is SubjectKind.EPHEMERAL and (
             key in self.owners.entries or self.owners.requested(*key)[1] is not None

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
@@ -24,7 +23,7 @@ from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import COSTS, NodeClaims, Promise, node_claims, parsed
-from toolkit.sources.kubelet.followed_claims import Followed, Held
+from toolkit.sources.kubelet.followed_claims import Followed
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
@@ -33,6 +32,7 @@ from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.places import SYS, Places
+from toolkit.sources.kubelet.reconciles import Reconciles
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.kubelet.static_pods import StaticPods
@@ -50,15 +50,6 @@ TURNS = 10
 """Readings in which every container's status is asked for once, whatever it says."""
 GAUGES_EVERY_NS = 10_000_000_000
 """An answer has thousands of lines, and costs the kubelet time to make."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Late:
-    """A container that the kubelet has not asked a new set for yet. :param since_ns: CLOCK_MONOTONIC."""
-
-    state: CpuSet
-    asked: CpuSet
-    since_ns: int
 
 
 class KubeletSource:
@@ -88,7 +79,7 @@ class KubeletSource:
         self._gauges_due_ns = 0
         self._held = HeldState()
         self._static = StaticPods()
-        self._late: dict[str, _Late] = {}
+        self._reconciles = Reconciles()
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run."""
         self._signs = Signs(places)
@@ -125,13 +116,14 @@ class KubeletSource:
         now = self._followed
         freed = self._freed(now)
         claims, giving_back = [], {}
+        within_ns = (found.settings.reconcile_s + SLACK_S) * 1e9
         for held in now.held:
-            claim, back = self._in_force(held, freed, found, now_ns)
+            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns)
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
         self._remember(now)
-        self._late = {claim.name: self._late[claim.name] for claim in claims if claim.name in self._late}
+        self._reconciles.keep(claim.name for claim in claims)
         read = due and self._places.metrics is not None
         return SourceReading(
             claims=replace(found.claims, claims=(*claims, *now.beside)),
@@ -227,22 +219,6 @@ class KubeletSource:
     def signs(self) -> Sequence[Path]:
         """State files, the tree of pods, and the control files of the containers' CPUs."""
         return self._watched
-
-    def _in_force(self, held: Held, freed: CpuSet, found: NodeClaims, now_ns: int) -> tuple[Claim, CpuSet]:
-        """Return what holds now, and what of it must be given back."""
-        claim, state, asked = held.claim, held.state, held.asked
-        if state is None:
-            return claim, CpuSet()
-        if asked is None or asked == state:
-            self._late.pop(claim.name, None)
-            return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
-        late = self._late.get(claim.name)
-        if late is None or (late.state, late.asked) != (state, asked):
-            since_ns = now_ns if late is None else late.since_ns
-            late = self._late[claim.name] = _Late(state=state, asked=asked, since_ns=since_ns)
-        if now_ns - late.since_ns > (found.settings.reconcile_s + SLACK_S) * 1e9:
-            return replace(claim, cpus=state | freed), CpuSet()
-        return replace(claim, cpus=state | asked | freed), asked - state - freed
 
     def _remember(self, now: Followed) -> None:
         """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up."""

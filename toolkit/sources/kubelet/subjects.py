@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolkit.model.claims import SubjectKind
+from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
 from toolkit.model.runtimes import CRUN_INNER
@@ -55,6 +55,14 @@ class Subject:
     life: str = ""
     """What distinguishes it from the subject of the same pod and container that lives; empty: it is that one."""
 
+    nameless: bool = False
+    """Nobody says which container it is: not runtime, pods or log. Without tasks it may be a pod sandbox."""
+
+    @property
+    def is_workload(self) -> bool:
+        """Whether it is a pod's workload."""
+        return self.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
+
     @property
     def plain_name(self) -> str:
         """Pod and container, whichever life of them."""
@@ -64,6 +72,18 @@ class Subject:
     def name(self) -> str:
         """Pod and container, for people, and what distinguishes it from its other lives."""
         return f"{self.plain_name}@{self.life}" if self.life else self.plain_name
+
+
+def bare_claim(subject: Subject) -> Claim:
+    """Return who a subject is, with nothing promised."""
+    return Claim(
+        name=subject.name,
+        cgroup=subject.limited or subject.cgroup,
+        pod=subject.pod,
+        pod_uid=printable(subject.pod_uid),
+        container=subject.container,
+        kind=subject.kind,
+    )
 
 
 def merged_tree(reading: NodeReading) -> dict[str, dict[str, str]]:
@@ -201,6 +221,7 @@ def _subject(
         gone=reading.cgroups is not None and path not in tree,
         limited=from_text(inner),
         monitored=place.id if place.monitors else "",
+        nameless=kind is SubjectKind.CONTAINER and not container,
     )
 
 

@@ -181,3 +181,17 @@ def test_cpus_that_must_be_given_back_bind_as_a_transition(node: Node) -> None:
     (done,) = node.follower._said._back
     assert done.until_ns is not None
     assert node.watched == set()
+
+
+def test_a_source_that_could_not_ask_knows_the_shared_pool(node: Node) -> None:
+    """Its CPUs, which a file says; of all else it says less, and what was said before holds."""
+    mine = Claim(name="own", cgroup="/own", cpus=CpuSet.parse("2"), isolation=Isolation.CONTAINER, quota_us=-1)
+    (node.tree / "own").mkdir()
+    node.say(node.claim("a", quota_us=1_000), mine)
+    node.say(node.claim("a", "0-1"), replace(mine, cpus=CpuSet.parse("3")), complete=False)
+    now = {claim.name: claim for claim in node.follower.claims().claims}
+
+    assert (str(now["a"].cpus), now["a"].quota_us, str(now["own"].cpus)) == ("0-1", 1_000, "2")
+    assert str(node.observer.subjects["a"].cpus) == "0-1"
+    (granted,) = node.follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+    assert (granted.claim, str(granted.cpus)) == ("a", "1")
