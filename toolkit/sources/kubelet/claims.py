@@ -25,6 +25,7 @@ from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.asked import agreed, asked_of, taken
+from toolkit.sources.kubelet.kept_quota import may_be_older, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
@@ -138,6 +139,7 @@ class _Maker:
         asked_for = requested(reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES])
         self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
+        self.older = may_be_older(reading, known)
         self.node: Node | None = None
         self.unaligned = ""
         if self.pods and self.owners.static and not known.problem:
@@ -200,7 +202,7 @@ class _Maker:
             # Whoever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
             pod_quota_us = self._pod_values(subject.pod_uid, pod).quota_us
         aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
-        return replace(
+        claim = replace(
             bare_claim(subject),
             cpus=state or None,
             isolation=isolation if state else Isolation.HOST,
@@ -215,6 +217,7 @@ class _Maker:
             preferences=aligned.preferences,
             max_numa_nodes=aligned.max_numa_nodes,
         )
+        return with_kept(claim, subject) if self.older else claim
 
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
@@ -261,7 +264,7 @@ class _Maker:
             name = pod_claim_name(plain)
             if name in found or all(one.life for one in mine):
                 name = f"{name}@{printable(place.pod_uid)[:12]}"
-            found[name] = Claim(
+            claim = Claim(
                 name=name,
                 cgroup=from_text(path),
                 pod=plain,
@@ -273,6 +276,8 @@ class _Maker:
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
             )
+            own = (p.claim for p in promises if p.subject.pod_uid == place.pod_uid)
+            found[name] = of_pod(claim, pod, self.known, own) if self.older else claim
         return tuple(found.values())
 
     def _pod_values(self, uid: str, pod: Pod) -> CpuValues:
