@@ -142,6 +142,8 @@ class Claim:
     devices: tuple[str, ...] = ()
     pod_quota_us: int | None = None
     """Quota of the pod's cgroup just above, where the plan says it (:data:`NO_QUOTA`: none); ``None`` if unknown."""
+    kept_quota_us: int | None = None
+    """Quota that it may have although none was promised: the kubelet may be one before v1.33. ``None``: no other."""
     demand_cpus: float | None = None
     """CPUs' worth of user-mode work that the workload offers, where pinproof started it; ``None`` if unknown."""
     contended: bool = True

@@ -13,6 +13,11 @@ from toolkit.errors import InputError
 CGROUPFS = "cgroupfs"
 """Pinproof's own: plain processes in cgroups that it writes itself."""
 CRUN = "crun"
+CRUN_INNER = "container"
+"""The cgroup that crun makes in a scope (newer versions: where they are told to) and writes all limits to; 1.8.1 writes
+CPUs and quota to no other. All tasks are in it: a v2 cgroup that gives controllers to those inside has none of its own.
+Source: crun(1), ``run.oci.systemd.subgroup``; crun src/libcrun/cgroup.c (``update_cgroup_resources``).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +58,24 @@ INIT_NAMES = frozenset(
 """How threads of runtimes are called in a container that does not run yet: unpinned there is normal. Whole names, for a
 workload may call itself by the beginning of one. docs/facts.md "Normal on a healthy node".
 """
+MONITOR_PREFIX = "crio-conmon-"
+"""How the cgroups of CRI-O's monitors begin; with ``conmon_cgroup = "pod"`` they are in the pods, unpinned."""
 PINNED_NS = 12_000_000_000
 """The longest time that a runtime was seen to sit there before it had pinned itself, waiting for a CPU included."""
 
 SETUP_NS = 2_000_000_000
 """Within this a runtime has written the files of a cgroup that it made: two readings of them."""
+
+
+def whole_of(cgroup: str) -> str:
+    """Return the cgroup of a container as a whole: of crun's inner one the scope, of all others itself."""
+    above, _, name = cgroup.rstrip("/").rpartition("/")
+    return above if name == CRUN_INNER and above.endswith(".scope") else cgroup
+
+
+def is_monitor(cgroup: str) -> bool:
+    """Whether a cgroup is called as that of a container's monitor: by its place, because any task can have any name."""
+    return cgroup.rpartition("/")[2].startswith(MONITOR_PREFIX)
 
 
 def find_runtime(name: str) -> RuntimeKind:

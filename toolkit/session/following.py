@@ -16,7 +16,7 @@ from types import TracebackType
 from probes.cgroups.bandwidth import lineage
 from probes.readings import Frame
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Granted
 from toolkit.model.node_word import NodeWord
@@ -57,6 +57,8 @@ class Follower:
         self._reader = SourceReader(source, self._said)
         self._applied_ns = 0
         """When the last reading began that was applied and said who runs (CLOCK_MONOTONIC)."""
+        self._read_ns = 0
+        """When the last one began that was applied, whatever it said."""
         self._cgroups: frozenset[str] = frozenset()
         """All that the last reading that was applied named."""
         self._lock = threading.Lock()
@@ -71,8 +73,9 @@ class Follower:
         self._base, self._present = replace(reading.claims, claims=()), named
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._publish()
+        self._read_ns = self._reader.latest()[1]
         if reading.complete:  # what the next one gives beyond it was given since
-            self._applied_ns = self._reader.latest()[1]
+            self._applied_ns = self._read_ns
         return replace(self._base, claims=tuple(named.values()))
 
     def __enter__(self) -> Follower:
@@ -148,10 +151,12 @@ class Follower:
             del self._present[name]  # its cgroup was gone before it could be watched
         # Those that lose CPUs come first: nobody may be promised what another still has.
         # While the runtime does not answer the rest says less: no word is not the word that a promise has changed.
-        held = self._present if reading.complete else {}
-        changed = [name for name in held if name in wanted and wanted[name] != self._present[name]]
-        for name in sorted(changed, key=lambda one: len(wanted[one].cpus or ()) - len(self._present[one].cpus or ())):
-            self._change(opened, wanted[name])
+        now = {name: claim for name, claim in wanted.items() if name in self._present}
+        if not reading.complete:
+            now = {name: _pooled(self._present[name], claim) for name, claim in now.items()}
+        changed = [name for name in now if now[name] != self._present[name]]
+        for name in sorted(changed, key=lambda one: len(now[one].cpus or ()) - len(self._present[one].cpus or ())):
+            self._change(opened, now[name], self._applied_ns if reading.complete else self._read_ns)
         refused = {name: self._begin(opened, wanted[name]) for name in wanted if name not in self._present}
         why = {part.part: part.reason for part in reading.left_out}
         self._not_read.are(reading.missing, why)
@@ -162,6 +167,7 @@ class Follower:
         self._give_back(opened, reading)
         self._reader.applied(reading)
         with self._lock:
+            self._read_ns = began_ns
             self._applied_ns = began_ns if reading.complete else self._applied_ns
             self._cgroups = frozenset(claim.cgroup for claim in reading.claims.claims)
 
@@ -201,7 +207,7 @@ class Follower:
             return f"{error.found}; expected {error.expected}" if is_there(opened.observer.hierarchy, claim) else ""
         return None
 
-    def _change(self, opened: Observation, claim: Claim) -> None:
+    def _change(self, opened: Observation, claim: Claim, since_ns: int) -> None:
         before = self._present[claim.name]
         if claim.cpus is None or before.cpus is None or claim.isolation is not before.isolation:
             if (claim.cpus, claim.isolation) != (before.cpus, before.isolation):
@@ -216,7 +222,7 @@ class Follower:
             with opened.observer.changing(claim.name, claim.cpus, BY):
                 pass  # whoever changed it has written it
             if more := _more(before, claim):
-                self._said.granted(claim.name, more, self._applied_ns, time.monotonic_ns())
+                self._said.granted(claim.name, more, since_ns, time.monotonic_ns())
             self._giving_back.pop(claim.name, None)
         self._present[claim.name] = claim
         opened.promise(claim)
@@ -250,6 +256,13 @@ class Follower:
                     name, number = f"{claim.name}#{number}", number + 1
             found[name] = claim if claim.name == name else replace(claim, name=name)
         return found
+
+
+def _pooled(before: Claim, now: Claim) -> Claim:
+    """Return a claim as it was, with the CPUs of the shared pool as they are: its source knows these by itself."""
+    shared = before.isolation is now.isolation is Isolation.HOST
+    known = before.cpus is not None and now.cpus is not None
+    return replace(before, cpus=now.cpus) if shared and known else before
 
 
 def _more(before: Claim | None, now: Claim) -> CpuSet:

@@ -21,9 +21,14 @@ from toolkit.sources.grpc_socket import DEADLINE_S, Connection, NotFoundError, U
 from toolkit.sources.kubelet.json_parts import load, mapping, text
 from toolkit.sources.messages import Enums, Table, build
 
-ENDPOINTS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock")
-"""Where the runtimes listen unless they are configured otherwise (the kubelet's own list of defaults)."""
-SERVICE = "runtime.v1.RuntimeService"
+ENDPOINTS = (
+    *("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"),
+    "/run/k3s/containerd/containerd.sock",
+)
+"""Where the runtimes listen unless they are configured otherwise (the kubelet's own list of defaults), and that of k3s,
+whose kubelet is no process of its own and names none."""
+SERVICE, BEFORE = "runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService"
+"""containerd up to 1.5 has the older one alone. The fields below have the same numbers and types in it."""
 
 TABLE: Table = {
     "VersionRequest": {"version": (1, "string")},
@@ -125,8 +130,13 @@ class Cri:
         self._connection.__exit__(kind, error, trace)
 
     def version(self) -> Answer:
-        """Ask which runtime this is."""
-        return self._connection.call("Version", "VersionRequest", "VersionResponse", version="v1")
+        """Ask which runtime this is. One that does not know the service is asked by its older name from then on."""
+        words = "Version", "VersionRequest", "VersionResponse"
+        try:
+            return self._connection.call(*words, version="v1")
+        except UnimplementedError:
+            self._connection.ask_for(BEFORE)
+            return self._connection.call(*words, version="v1alpha2")
 
     def config(self) -> Answer | None:
         """Ask for the cgroup driver; ``None``: the runtime is too old to know the call (containerd before 2.0).

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.model.names import from_text
+from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources import engine_socket
 from toolkit.sources.engine_inspect import Inspected, containers, gather, inspected, of_process
-from toolkit.sources.gathered import CRUN_INNER, Gathering, hierarchy_of, is_there, slice_path
+from toolkit.sources.gathered import Gathering, hierarchy_of, is_there, slice_path
 from toolkit.sources.kubelet import json_parts as part
 from toolkit.sources.kubelet.live_files import bytes_of, read_bytes
 from toolkit.sources.kubelet.places import PROC, Places

@@ -19,8 +19,6 @@ from toolkit.sources.claims_file import MAX_CLAIMS, MAX_NUMBER, check_claims
 from toolkit.sources.live_source import SourceReading
 
 MAX_NAME = 200
-CRUN_INNER = "container"
-"""The cgroup that crun makes in a scope, and that has the limits. Source: crun(1), ``run.oci.systemd.subgroup``."""
 MIN_QUOTA_US, MIN_PERIOD_US, MAX_PERIOD_US = 1000, 1000, 1_000_000
 """What the kernel takes (kernel/sched/core.c: ``min_cfs_quota_period``, ``max_cfs_quota_period``)."""
 

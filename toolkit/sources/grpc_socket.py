@@ -77,6 +77,10 @@ class Connection:
     ) -> None:
         self._channel.close()
 
+    def ask_for(self, service: str) -> None:
+        """Make the next calls to another service behind the same socket; its messages are the same."""
+        self._service, self._stubs = service, {}
+
     def call(self, method: str, request: str, response: str, **fields: object) -> dict[str, Any]:
         """Make one call; errors as :meth:`message`.
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.model.names import from_text
-from toolkit.model.runtimes import CRUN
+from toolkit.model.runtimes import CRUN, CRUN_INNER
 from toolkit.sources import docker
 from toolkit.sources.engine_inspect import Inspected, gather, inspected
-from toolkit.sources.gathered import CRUN_INNER, Gathering, hierarchy_of, is_there, slice_path
+from toolkit.sources.gathered import Gathering, hierarchy_of, is_there, slice_path
 from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading

@@ -7,10 +7,13 @@ can call itself so. Source: docs/facts.md, "Normal on a healthy node".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
-from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
+from toolkit.model.runtimes import INIT_NAMES, PINNED_NS, is_monitor, whole_of
 from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.intruders import next_life
 from validators.queries import view
@@ -29,7 +32,12 @@ read again. A node that is read more seldom leaves everything undecided."""
 def _lives(claims: ClaimSet) -> ClaimSet:
     """Return what each life of a container claimed: the cgroup of one that came and went is no claim's at the end."""
     lives = {one.claim.cgroup: one.claim for claim in claims.claims for one in versions(claims, claim)}
-    return ClaimSet(claims=tuple(lives.values()))
+    return _whole(lives.values())
+
+
+def _whole(claims: Iterable[Claim]) -> ClaimSet:
+    """Return claims about containers as a whole: a runtime at work is in a scope before it is in the cgroup inside."""
+    return ClaimSet(claims=tuple(replace(claim, cgroup=whole_of(claim.cgroup)) for claim in claims))
 
 
 class Starts:
@@ -38,7 +46,7 @@ class Starts:
     def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
         self._claims, self._evidence = claims, evidence
         self._lives = _lives(claims)
-        self._known = ClaimSet(claims=(*self._lives.claims, *evidence.later))
+        self._known = _whole((*self._lives.claims, *evidence.later))
         self._spent_ns: dict[tuple[str, int], int] = {}
         """By container and CPU: time of all foreign pods' tasks together; one start has that much."""
         if evidence.following is not None:
@@ -83,7 +91,8 @@ class Starts:
         if later is not None:
             return later.name, ""
         spent = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}"
-        if intruder.comm not in INIT_NAMES:
+        # A monitor comes and goes with its container, which no reading knows that did not live for that long.
+        if intruder.comm not in INIT_NAMES and not is_monitor(intruder.cgroup):
             # It has the name of its program already: the last that it had, not the one that it ran there under.
             if not self._after_last_reading(intruder.first_at_ns):
                 return "", ""
@@ -102,7 +111,7 @@ class Starts:
         end_ns = self._evidence.duration_ns
         if end_ns - intruder.first_at_ns > PATIENCE_NS:
             return None
-        found = view.claim_of_cgroup(ClaimSet(claims=self._evidence.later), intruder.cgroup)
+        found = view.claim_of_cgroup(_whole(self._evidence.later), intruder.cgroup)
         return found if found is not None and found.kind.carries_tasks else None
 
     def _after_last_reading(self, at_ns: int) -> bool:

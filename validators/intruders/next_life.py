@@ -16,7 +16,7 @@ from collections.abc import Callable
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
-from toolkit.model.runtimes import PINNED_NS
+from toolkit.model.runtimes import PINNED_NS, whole_of
 from validators.intruders.possession import ADDED, REMOVED
 from validators.queries import view
 from validators.wording import milliseconds
@@ -64,7 +64,7 @@ def _container_of_pod(cgroup: str, owner: Claim | None) -> str:
     """Return the container's cgroup in which a task of the owner's pod is; empty: it is of none."""
     if owner is None or not owner.pod_uid or not owner.kind.carries_tasks:
         return ""
-    pod = owner.cgroup.rpartition("/")[0]
+    pod = whole_of(owner.cgroup).rpartition("/")[0]
     if not pod or not cgroup.startswith(f"{pod}/"):
         return ""
     return f"{pod}/{cgroup.removeprefix(f'{pod}/').split('/')[0]}"

@@ -15,6 +15,7 @@ from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import count
 from validators.queries import file_history, hotplug, in_time, view, writers
 from validators.quota import bandwidth
+from validators.quota.kept import kept, unread
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -163,7 +164,7 @@ def _compare(reading: _Reading, good: tuple[Claim, ...], files: CgroupFiles, cpu
     for name, problem in _problems(reading, good, files, cpus):
         reading.compared += 1
         if problem is None:
-            reading.unread.append(f"{name} of {files.cgroup} was not read {when} the window")
+            reading.unread.append(unread(name, good[-1], files, when))
         elif problem:
             reading.wrong.append(f"{when} the window {name} was {problem}")
             reading.names.append(name)
@@ -223,7 +224,7 @@ def _shown(value: object) -> str:
 
 def _quota_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str | None:
     promised = claim.quota_us if claim.quota_us is not None else -1
-    if files.quota_us is None or (promised >= 0 and files.period_us is None):
+    if files.quota_us is None or (promised >= 0 and files.period_us is None) or kept(claim, files):
         return None
     by_systemd = systemd_wrote(files.cgroup, files.manager)
     if not bandwidth.same_limit(promised, claim.period_us, files.quota_us, files.period_us, by_systemd=by_systemd):

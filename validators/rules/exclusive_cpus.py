@@ -110,9 +110,10 @@ RULE = Rule(
             Every switch on the claim's CPUs is attributed to its owner.
 
             Policy `k8s`: a task of another pod, of a pod without a claim (a cgroup below the pods' root), or of another
-            container of the same pod that does not own the CPU is a violation. System tasks, kernel threads and pause
-            sandboxes are measured as noise, because the kubelet's exclusivity covers pods only. Policy
-            `strict-isolation`: every task is a violation but per-CPU kernel threads and pinproof's own tasks.
+            container of the same pod that does not own the CPU is a violation. System tasks, kernel threads, pause
+            sandboxes and runtime helpers (CRI-O's conmon in the pod of a container that the runtime lists) are measured
+            as noise, because the kubelet's exclusivity covers pods only. Policy `strict-isolation`: every task is a
+            violation but per-CPU kernel threads and pinproof's own tasks.
 
             A task whose owner is unknown makes the verdict undecided. Ephemeral containers may not use exclusive CPUs
             of others. A claim about a descendant cgroup is an owner too. A verdict that passed names the owners that
@@ -128,9 +129,10 @@ RULE = Rule(
             nothing where the container is watched within 27 s (12 s, the longest that `runc init` was seen to sit
             there, and 15 s, the longest that the node may go unread), and no more than 1.6 s of one CPU was used in the
             cgroup (the longest that it sat there without load). More than that is a violation, whatever it calls
-            itself. Less of it under a runtime's name, where no container began yet, is excused if the runtime listed
-            that container as created, and undecided if not; so is what came first after the node was last read. The
-            node is read once more when the window has ended: a container that this reading shows began in the window.
+            itself. Less of it under a runtime's name or in a monitor's cgroup, where no container began yet, is excused
+            if the runtime listed that container as created, and undecided if not; so is what came first after the node
+            was last read. The node is read once more when the window has ended: a container that this reading shows
+            began in the window.
 
             An owner's next life on the owner's CPUs is the owner from its first moment on, whether a reading of the
             window shows it or the one after it. A container of the owner's pod that no reading can know yet (the latest

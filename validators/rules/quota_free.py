@@ -5,9 +5,11 @@ from __future__ import annotations
 from toolkit.model.claim_changes import quota_promised_anew
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
+from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
 from validators.quota import bandwidth
+from validators.quota.kept import UNKNOWN, may_keep
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import plural
@@ -36,11 +38,14 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
     measures["levels_count"] = len(rows)
     measures["nr_throttled"] = sum(row.nr_throttled or 0 for row in rows)
     measures["throttled_ns"] = sum(row.throttled_ns or 0 for row in rows)
-    broken = next((text for row in rows if (text := _broken(claim, claims, row))), "") or next(
+    kept = [row for row in rows if _keeps(claim, claims, evidence, row.cgroup, row.level, row)]
+    broken = next((text for row in rows if row not in kept and (text := _broken(claim, claims, row))), "") or next(
         (text for row in rows if (text := _had_quota(claim, claims, evidence, row))), ""
     )
     if broken:
         return verdict(Outcome.FAILED, broken)
+    if kept:
+        return verdict(Outcome.UNDECIDED, UNKNOWN)
     pod = next((row for row in rows if row.quota_us is not None and row.quota_us >= 0), None)
     if pod is not None:
         measures["pod_quota_us"] = pod.quota_us or 0
@@ -74,6 +79,8 @@ def _had_quota(claim: Claim, claims: ClaimSet, evidence: Evidence, row: Bandwidt
     def problem(files: CgroupFiles, _: object) -> str:
         if not _has_quota(files.quota_us) or _may_have(claim, claims, row.level, files.quota_us):
             return ""
+        if _keeps(claim, claims, evidence, row.cgroup, row.level, files):
+            return ""
         return f"a quota of {bandwidth.shown(files.quota_us, files.period_us)}"
 
     drifts = file_history.deviations(claim, evidence, problem, row.cgroup, ends=True)
@@ -84,9 +91,33 @@ def _has_quota(quota_us: int | None) -> bool:
     return quota_us is not None and quota_us >= 0
 
 
+def _keeps(
+    claim: Claim, claims: ClaimSet, evidence: Evidence, cgroup: str, level: int, read: BandwidthUse | CgroupFiles
+) -> bool:
+    """Return whether a level's quota is what a kubelet of another version leaves to owners of CPUs, and to their pods.
+
+    The pod's is at least its owner's; where the pod's own claim says which, it is that one.
+    """
+    quota_us, period_us = read.quota_us, read.period_us
+    if claim.kept_quota_us is None or quota_us is None or quota_us < 0:
+        return False
+    by_systemd = view.by_systemd(evidence, cgroup)
+    if level == 0:
+        return may_keep(claim, quota_us, period_us, by_systemd=by_systemd)
+    pod = next((one for one in claims.claims if one.cgroup == cgroup), None)
+    if pod is not None:
+        return may_keep(pod, quota_us, period_us, by_systemd=by_systemd)
+    return level == _pods_level(claim) and quota_us * claim.period_us >= claim.kept_quota_us * (period_us or 1)
+
+
+def _pods_level(claim: Claim) -> int:
+    """Return at which level above the claim its pod is: just above the container as a whole."""
+    return 1 if whole_of(claim.cgroup) == claim.cgroup else 2
+
+
 def _may_have(claim: Claim, claims: ClaimSet, level: int, quota_us: int | None) -> bool:
-    """Return whether a quota is the pod's own, just above the container, and breaks no promise there."""
-    return level == 1 and (quota_us == claim.pod_quota_us or _pod_shares(claim, claims))
+    """Return whether a quota is the pod's own, and breaks no promise there."""
+    return level == _pods_level(claim) and (quota_us == claim.pod_quota_us or _pod_shares(claim, claims))
 
 
 def _pod_shares(claim: Claim, claims: ClaimSet) -> bool:
@@ -112,7 +143,10 @@ RULE = Rule(
             the pod's pool (in container scope: the node's pool, where the plan says so); then only throttling fails.
             That holds for the cgroup just above the container, not for its QoS class.
         """),
-        tolerance="None.",
+        tolerance=prose("""
+            None, but on a node whose kubelet runs and could not be asked for its version: the quota that an owner's
+            limit gives, which kubelets before v1.33 leave it, is undecided, and so is that of its pod.
+        """),
         source=prose("""
             Kubernetes documentation, CPU management policies (DisableCPUQuotaWithExclusiveCPUs); KEP-5526;
             docs/failures.md F56, F57, docs/facts.md K19, K-pod, "Normal on a healthy node"

@@ -10,6 +10,7 @@ from validators.queries import file_history, view
 from validators.quota import bandwidth
 from validators.quota.broken import broken
 from validators.quota.case import Case, Finding, make_case, passed, undecided
+from validators.quota.kept import UNKNOWN
 from validators.quota.slots import slots_of
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
@@ -33,6 +34,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         if anew_ns is not None:
             # The counters are of the whole window.
             finding = undecided(f"its quota was promised anew at {anew_ns / 1e9:.1f} s")
+        elif claim.kept_quota_us is not None:
+            finding = undecided(UNKNOWN)
         elif claim.quota_us is None or claim.quota_us < 0:
             finding = Finding(Outcome.SKIPPED, "no quota was promised")
         else:

@@ -67,6 +67,14 @@ def test_a_name_alone_excuses_nobody() -> None:
     assert starting(*many) == ("failed",) * 3
 
 
+def test_a_runtime_is_in_the_scope_before_it_is_in_the_cgroup_inside() -> None:
+    """crun's: systemd puts it into the scope; the claim is about the cgroup inside that has the limits."""
+    new = replace(NEW, cgroup="/kubepods/podn/c.scope/container")
+    row = init(1, cgroup="/kubepods/podn/c.scope", comm="crun")
+    found = evidence(cpu_use=(use("db", 2),), intruders=(row,), transitions=(began(3),), **FOLLOWED)
+    assert exclusive_cpus.RULE.check(claim_set(claim_db(), new), found)[0].outcome is Outcome.PASSED
+
+
 def test_cgroups_below_a_container_are_one_start() -> None:
     """1.5 s in each of two cgroups that its tasks made: no start needs so much."""
     below = [init(1, 1_500, f"/kubepods/podn/c/{name}", tid=77 + name) for name in (0, 1)]
@@ -101,6 +109,15 @@ def test_a_start_that_takes_too_long_is_none() -> None:
 def test_a_start_whose_container_was_not_seen_is_undecided() -> None:
     """The window ended too early, or the container ended before it was watched; or it was no runtime."""
     assert starting(init(9.9, cgroup="/kubepods/podx/c")) == ("undecided",) * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "ms", "outcome"),
+    [(f"crio-conmon-{'c' * 64}.scope", 8, "undecided"), ("crio-conmon-c", 1_700, "failed"), ("c", 8, "failed")],
+)
+def test_a_monitor_whose_container_was_not_seen_is_undecided(name: str, ms: float, outcome: str) -> None:
+    """CRI-O's runs unpinned in the pod; its container came and went between two readings. By its place, for so long."""
+    assert starting(init(1, ms, f"/kubepods/podx/{name}", comm="conmon")) == (outcome,) * 3
 
 
 def test_a_container_that_the_runtime_is_making_is_known_before_it_is_watched() -> None:

@@ -139,6 +139,19 @@ def test_a_pod_quota_that_the_plan_states_is_healthy() -> None:
     assert free(kept, pod={"quota_us": 200_000, "nr_periods": 9, "nr_throttled": 1}).outcome is Outcome.FAILED
 
 
+def test_crun_has_a_cgroup_between_the_pod_and_its_limits() -> None:
+    """The pod may have the quota that the plan states, the scope between them none."""
+    cgroup = "/kubepods/poda/db.scope/container"
+    kept = claim_db(cgroup=cgroup, pod_quota_us=200_000)
+    places = [cgroup, "/kubepods/poda/db.scope", "/kubepods/poda", "/kubepods"]
+    for limited, outcome in ((2, Outcome.PASSED), (1, Outcome.FAILED), (3, Outcome.FAILED)):
+        rows = (
+            bandwidth("db", place, level, **({"quota_us": 200_000} if level == limited else {}))
+            for level, place in enumerate(places)
+        )
+        assert quota_free.RULE(claim_set(kept), evidence(bandwidth=tuple(rows)))[0].outcome is outcome
+
+
 def test_shared_containers_may_inherit_a_quota() -> None:
     """A container that was promised no quota and shares CPUs is judged at its own level only."""
     shared = claim_db(isolation=Isolation.HOST)

@@ -25,6 +25,7 @@ from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet.asked import agreed, asked_of, taken
+from toolkit.sources.kubelet.kept_quota import may_be_older, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
@@ -34,12 +35,13 @@ from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
-from toolkit.sources.kubelet.subjects import Subject, merged_tree, subjects
+from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
     "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
     "memory_state": "which memory nodes were promised is not known",
+    "names": "nothing is promised about their CPUs",
     "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
     "pods": "ended pods are not known; requests are what the kubelet has allocated or a static pod's manifest says, "
     "else quotas and weights are what the runtime was asked for",
@@ -52,18 +54,6 @@ COSTS = {
     "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
     "parents": "nothing is promised about the cgroups of pods and QoS classes",
 }
-
-
-def bare_claim(subject: Subject) -> Claim:
-    """Return who a subject is, with nothing promised."""
-    return Claim(
-        name=subject.name,
-        cgroup=subject.cgroup,
-        pod=subject.pod,
-        pod_uid=printable(subject.pod_uid),
-        container=subject.container,
-        kind=subject.kind,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +110,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
         ("reserved_cpus", known.reserved_problem),
         ("alignments", maker.unaligned or maker.unasked(promises)),
         ("parents", "" if maker.pods or known.problem or not own else "no request of a pod is known"),
+        ("names", maker.owners.unknown(found)),
         ("cpu_state", _problem(cpu)),
         ("memory_state", _problem(memory)),
     ):
@@ -148,6 +139,7 @@ class _Maker:
         asked_for = requested(reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES])
         self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
+        self.older = may_be_older(reading, known)
         self.node: Node | None = None
         self.unaligned = ""
         if self.pods and self.owners.static and not known.problem:
@@ -172,7 +164,7 @@ class _Maker:
         return f"the requests of {count} containers with CPUs of their own are not known" if count else ""
 
     def promise(self, subject: Subject) -> Promise:
-        workload = subject.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
+        workload = subject.is_workload and not self.owners.may_own_unknown(subject)
         key = (subject.pod_uid, subject.container)
         if subject.kind is SubjectKind.EPHEMERAL and (
             key in self.owners.entries or self.owners.requested(*key)[1] is not None
@@ -210,7 +202,7 @@ class _Maker:
             # Whoever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
             pod_quota_us = self._pod_values(subject.pod_uid, pod).quota_us
         aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
-        return replace(
+        claim = replace(
             bare_claim(subject),
             cpus=state or None,
             isolation=isolation if state else Isolation.HOST,
@@ -225,6 +217,7 @@ class _Maker:
             preferences=aligned.preferences,
             max_numa_nodes=aligned.max_numa_nodes,
         )
+        return with_kept(claim, subject) if self.older else claim
 
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
@@ -249,7 +242,7 @@ class _Maker:
         """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
         if not self.pods or self.known.problem:
             return ()
-        return parent_claims(self.reading, [p.claim.cgroup for p in promises if p.claim is not None], self.node)
+        return parent_claims(self.reading, [p.subject.cgroup for p in promises if p.claim is not None], self.node)
 
     def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of pods' own cgroups, of pods whose resources are known."""
@@ -271,7 +264,7 @@ class _Maker:
             name = pod_claim_name(plain)
             if name in found or all(one.life for one in mine):
                 name = f"{name}@{printable(place.pod_uid)[:12]}"
-            found[name] = Claim(
+            claim = Claim(
                 name=name,
                 cgroup=from_text(path),
                 pod=plain,
@@ -283,6 +276,8 @@ class _Maker:
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
             )
+            own = (p.claim for p in promises if p.subject.pod_uid == place.pod_uid)
+            found[name] = of_pod(claim, pod, self.known, own) if self.older else claim
         return tuple(found.values())
 
     def _pod_values(self, uid: str, pod: Pod) -> CpuValues:

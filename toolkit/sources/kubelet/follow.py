@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.grpc_socket import DEADLINE_S
@@ -26,8 +24,8 @@ from toolkit.sources.kubelet.asked import asked_of as asked_values
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, node_claims
 from toolkit.sources.kubelet.control_words import ControlWords
-from toolkit.sources.kubelet.followed_claims import Followed, Held
-from toolkit.sources.kubelet.followed_words import present, unmeasured
+from toolkit.sources.kubelet.followed_claims import Followed
+from toolkit.sources.kubelet.followed_words import ended, present, unmeasured
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
@@ -37,6 +35,7 @@ from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.owned import Owned
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
+from toolkit.sources.kubelet.reconciles import Reconciles
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.kubelet.stated import Stated, not_read
@@ -55,15 +54,6 @@ TURNS = 10
 """Readings in which every container's status is asked for once, whatever it says."""
 GAUGES_EVERY_NS = 10_000_000_000
 """An answer has thousands of lines, and costs the kubelet time to make."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Late:
-    """A container that the kubelet has not asked a new set for yet. :param since_ns: CLOCK_MONOTONIC."""
-
-    state: CpuSet
-    asked: CpuSet
-    since_ns: int
 
 
 class KubeletSource:
@@ -95,7 +85,7 @@ class KubeletSource:
         self._gauges_due_ns = 0
         self._held, self._stated = HeldState(), Stated()
         self._static = StaticPods()
-        self._late: dict[str, _Late] = {}
+        self._reconciles = Reconciles()
         self._owned = Owned()
         self._signs = Signs(places)
         self._watched: tuple[Path, ...] = ()
@@ -128,12 +118,13 @@ class KubeletSource:
         self._begun = True
         found = self._claims_of(reading)
         if self._followed is None or self._followed.reading is not reading or self._followed.found is not found:
-            self._followed = Followed(reading, found)
+            self._followed = Followed(reading, found, ended(self._parsed))
         now = self._followed
         freed, taken = self._owned.freed(now), self._owned.taken(now, words)
         claims, giving_back = [], {}
+        within_ns = _wait_ns(found.settings)
         for held in now.held:
-            claim, back = self._in_force(held, freed, found, now_ns)
+            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns)
             if mine := taken.get(claim.name):
                 # Of an empty pool it has nothing else.
                 claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
@@ -141,7 +132,7 @@ class KubeletSource:
             if back:
                 giving_back[claim.name] = back
         self._remember(now)
-        self._late = {claim.name: self._late[claim.name] for claim in claims if claim.name in self._late}
+        self._reconciles.keep(claim.name for claim in claims)
         read = due and self._places.metrics is not None
         return SourceReading(
             claims=replace(found.claims, claims=(*claims, *now.beside)),
@@ -238,22 +229,6 @@ class KubeletSource:
     def signs(self) -> Sequence[Path]:
         """State files, the tree of pods, and the control files of the containers' CPUs."""
         return self._watched
-
-    def _in_force(self, held: Held, freed: CpuSet, found: NodeClaims, now_ns: int) -> tuple[Claim, CpuSet]:
-        """Return what holds now, and what of it must be given back."""
-        claim, state, asked = held.claim, held.state, held.asked
-        if state is None:
-            return claim, CpuSet()
-        if asked is None or asked == state:
-            self._late.pop(claim.name, None)
-            return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
-        late = self._late.get(claim.name)
-        if late is None or (late.state, late.asked) != (state, asked):
-            since_ns = now_ns if late is None else late.since_ns
-            late = self._late[claim.name] = _Late(state=state, asked=asked, since_ns=since_ns)
-        if now_ns - late.since_ns > _wait_ns(found.settings):
-            return replace(claim, cpus=state | freed), CpuSet()
-        return replace(claim, cpus=state | asked | freed), asked - state - freed
 
     def _remember(self, now: Followed) -> None:
         """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up."""

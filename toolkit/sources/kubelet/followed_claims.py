@@ -40,16 +40,20 @@ class Held:
 
 
 class Followed:
-    """:param reading, found: a reading and its claims. All below is made of these two and of nothing else."""
+    """:param reading, found: a reading and its claims. All below is made of these and of nothing else.
 
-    def __init__(self, reading: NodeReading, found: NodeClaims) -> None:
+    :param ended: ids of containers that the runtime lists as ended, which the reading leaves out.
+    """
+
+    def __init__(self, reading: NodeReading, found: NodeClaims, ended: frozenset[str] = frozenset()) -> None:
         self.reading, self.found = reading, found
         self.gone = lost(reading, [promise.subject for promise in found.promises])
         self.ids = frozenset(
             p.subject.id for p in found.promises if p.subject.runtime is not None and not p.subject.gone
         )
         """Ids of the runtime's containers whose cgroup is there."""
-        self.running = _plain_names([promise for promise in found.promises if _runs(promise, reading)])
+        listed = ended | {entry.id for entry in reading.containers or ()}
+        self.running = _plain_names([promise for promise in found.promises if _runs(promise, reading, listed)])
         self.held = tuple(_held(promise) for promise in self.running)
         self.beside = tuple(followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks)
         self.forgotten = forgotten(reading, found, self.running)
@@ -142,10 +146,16 @@ def _plain_names(running: Sequence[Promise]) -> tuple[Promise, ...]:
     )
 
 
-def _runs(promise: Promise, reading: NodeReading) -> bool:
-    """Whether a subject is watched: it runs. One that is being made has no set yet, one that ended keeps its entry."""
+def _runs(promise: Promise, reading: NodeReading, listed: frozenset[str]) -> bool:
+    """Whether a subject is watched: it runs. One that is being made has no set yet, one that ended keeps its entry.
+
+    :param listed: ids of all containers of the runtime. A monitor is there before its container runs, and a moment
+        after that has ended; one of a container that is in no list is a cgroup that is called so, and no more.
+    """
     if promise.claim is None:
         return False
+    if promise.subject.monitored and promise.subject.monitored in listed:
+        return True
     runtime = promise.subject.runtime
     if runtime is None:
         # Without the runtime's word a cgroup is all there is; with it, one that it does not list is being made.

@@ -70,3 +70,9 @@ def unmeasured(problem: str) -> tuple[MissingPart, ...]:
 def present(listed: tuple[RuntimeContainer, ...] | None) -> tuple[RuntimeContainer, ...] | None:
     """Leave out lives that have ended: the next life of a container is the same subject, by the same name."""
     return None if listed is None else tuple(entry for entry in listed if entry.state != "exited")
+
+
+def ended(parsed: NodeReading | None) -> frozenset[str]:
+    """Return the ids of containers that the runtime lists as ended."""
+    listed = parsed.containers if parsed is not None else None
+    return frozenset(entry.id for entry in listed or () if entry.state == "exited")

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from toolkit.errors import InputError
@@ -22,6 +23,7 @@ from toolkit.sources.kubelet.configuration import KubeletConfiguration, configur
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, read_flags
 from toolkit.sources.kubelet.memory import Memory
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
+from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
 from toolkit.sources.kubelet.version import version_of
 from toolkit.sources.pod_resources import SOCKET
@@ -111,12 +113,28 @@ class LiveNode:
         sys = places.sys or places.below(SYS)
         self.files["sysfs.txt"] = live_files.sysfs_lines(sys, only_online=self.memory is not None).encode()
         logs = live_files.log_names(places.logs or places.below(LOGS))
+        if self.memory is not None and "node.json" not in self.files:
+            self._nameless(root, cgroups, logs)
         self._at("end")
         about = {"schema": SCHEMA, "missing": self.missing, "paths": self.paths, "log_names": logs}
         if self.version:
             about["kubelet_version"] = self.version
         written = _json(about) if self.memory is None else self.memory.about(about)
         return self.files | {"capture.json": written, "times.json": _json(self.times)}
+
+    def _nameless(self, root: Path, cgroups: Iterable[str], named: Container[str]) -> None:
+        """Take the tasks of cgroups that no log names, where the runtime says nothing: pod sandboxes are among them.
+
+        :param cgroups: files of a capture. :param named: ids of containers.
+        """
+        found = {}
+        for folder in {name.rpartition("/")[0] for name in cgroups}:
+            place = place_of(folder)
+            if place is not None and place.id and not place.monitors and place.id not in named:
+                file = root / folder.removeprefix("cgroup/") / "cgroup.procs"
+                found[f"{folder}/cgroup.procs"] = live_files.small_file(str(file)) or b""
+        if tasks := live_files.threads(found, self.proc):
+            self.files["threads.json"] = _json(tasks)
 
     def _at(self, what: str) -> None:
         self.times[what] = time.time()

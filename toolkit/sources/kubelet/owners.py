@@ -5,7 +5,7 @@ Source: docs/facts.md K-quota, K-pod, K-kubelet-4; KEP-5526 "ResourceIsolationLe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.model.claims import Isolation
@@ -13,6 +13,7 @@ from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, FeatureGat
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile
+from toolkit.sources.kubelet.subjects import Subject
 
 
 class Owners:
@@ -33,6 +34,16 @@ class Owners:
         says nothing is that of a manager that has not started yet."""
         self.entries = {(entry.pod_uid, entry.container): entry.cpus for entry in (cpu.entries if cpu else ())}
         self.pod_sets = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
+
+    def may_own_unknown(self, subject: Subject) -> bool:
+        """Whether it is not known if a container shares or owns CPUs, or is one at all."""
+        owns = any(uid == subject.pod_uid for uid, _ in self.entries)
+        return subject.nameless and (owns or not subject.threads)
+
+    def unknown(self, subjects: Iterable[Subject]) -> str:
+        """Say of how many that is not known; empty: of none."""
+        count = sum(self.may_own_unknown(one) for one in subjects)
+        return f"which containers {count} cgroups of pods are is not known" if count else ""
 
     def requested(self, uid: str, name: str) -> tuple[Pod | None, Container | None]:
         """Return a pod and its container as they were asked for, as far as they are known."""

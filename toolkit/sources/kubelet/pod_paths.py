@@ -30,9 +30,14 @@ class Place:
     prefix: str = ""
 
     @property
+    def monitors(self) -> bool:
+        """Whether it is a container's monitor: CRI-O's carries its container's id."""
+        return CONMON in self.prefix
+
+    @property
     def key(self) -> str:
-        """The id, apart from that of a helper: CRI-O's monitor carries its container's id."""
-        return f"{CONMON}{self.id}" if "conmon" in self.prefix else self.id
+        """The id, apart from that of a monitor."""
+        return f"{CONMON}{self.id}" if self.monitors else self.id
 
 
 @lru_cache(4096)

@@ -16,9 +16,12 @@ from pathlib import Path
 
 from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED
+from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources.kubelet.live_files import FILES, MAX_DEPTH, hierarchies, inside, is_of_pods, small_file
 
 _CPUS = FILES[0]
+_WHOSE = ("cpu.max", "cgroup.procs")
+"""Files that say, beside that of the CPUs, which of a scope and crun's cgroup in it has a container's limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,4 +148,8 @@ def _files(folder: _Folder) -> dict[str, bytes]:
             if data is not None:
                 found[f"{one.prefix}{name}"] = data
                 break
+        inner = next((each for each in one.below if each.path.endswith(f".scope/{CRUN_INNER}")), None)
+        for each in (one, inner) if inner is not None else ():
+            files = ((name, small_file(f"{each.path}/{name}")) for name in _WHOSE)
+            found |= {f"{each.prefix}{name}": data for name, data in files if data is not None}
     return found

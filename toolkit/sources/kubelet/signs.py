@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from toolkit.model.node_reading import UNIFIED, CgroupHierarchies
+from toolkit.model.runtimes import whole_of
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.places import CGROUP_ROOT, Places
 from toolkit.sources.kubelet.pod_paths import place_of
@@ -50,7 +51,7 @@ def _names(groups: CgroupHierarchies | None) -> list[_Name]:
 def _paths(kubelet_root: Path, root: Path, tops: dict[str, Path], names: list[_Name]) -> tuple[Path, ...]:
     found = [kubelet_root]
     for name, path, pinned in names:
-        top, place = tops.get(name, root), place_of(path)
+        top, place = tops.get(name, root), place_of(whole_of(path))
         if place is None or not place.id:
             found.append(top / path.lstrip("/"))
         elif pinned:

@@ -12,9 +12,10 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolkit.model.claims import SubjectKind
+from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
+from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.pod_paths import CONMON, Place, expand, place_of
@@ -47,8 +48,20 @@ class Subject:
     """Control files of every hierarchy."""
     gone: bool = False
     """The runtime lists it, the cgroup tree was read, and its cgroup is not there."""
+    limited: str = ""
+    """The cgroup below that has its limits, where it is not itself: crun's inner one."""
+    monitored: str = ""
+    """Id of the container of which it is the monitor; empty: it is none."""
     life: str = ""
     """What distinguishes it from the subject of the same pod and container that lives; empty: it is that one."""
+
+    nameless: bool = False
+    """Nobody says which container it is: not runtime, pods or log. Without tasks it may be a pod sandbox."""
+
+    @property
+    def is_workload(self) -> bool:
+        """Whether it is a pod's workload."""
+        return self.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
 
     @property
     def plain_name(self) -> str:
@@ -59,6 +72,18 @@ class Subject:
     def name(self) -> str:
         """Pod and container, for people, and what distinguishes it from its other lives."""
         return f"{self.plain_name}@{self.life}" if self.life else self.plain_name
+
+
+def bare_claim(subject: Subject) -> Claim:
+    """Return who a subject is, with nothing promised."""
+    return Claim(
+        name=subject.name,
+        cgroup=subject.limited or subject.cgroup,
+        pod=subject.pod,
+        pod_uid=printable(subject.pod_uid),
+        container=subject.container,
+        kind=subject.kind,
+    )
 
 
 def merged_tree(reading: NodeReading) -> dict[str, dict[str, str]]:
@@ -134,7 +159,7 @@ def subjects(reading: NodeReading) -> tuple[Subject, ...]:
             key,
             path,
             place,
-            runtime.get(key),
+            runtime.get(place.id),
             documents.get(place.pod_uid),
             reading,
             threads.get(key, []),
@@ -161,22 +186,26 @@ def _subject(
     key: str,
     path: str,
     place: Place,
-    entry: RuntimeContainer | None,
+    listed: RuntimeContainer | None,
     document: dict[str, Any] | None,
     reading: NodeReading,
     threads: list[ThreadReading],
     tree: dict[str, dict[str, str]],
     allocated: frozenset[str] | None,
 ) -> Subject:
+    entry = None if place.monitors else listed  # A monitor has its container's id, and is none itself.
     metadata = mapping((document or {}).get("metadata"))
     log = (reading.log_names or {}).get(key, ("", "", "", ""))
     named = statuses(document).get(key, "") if document else ""
     container = (entry.name if entry else "") or named or log[3]
-    pod = (entry.pod_name if entry else "") or text(metadata.get("name")) or log[2] or place.pod_uid
-    namespace = (entry.pod_namespace if entry else "") or text(metadata.get("namespace")) or log[1]
+    pod = (listed.pod_name if listed else "") or text(metadata.get("name")) or log[2] or place.pod_uid
+    namespace = (listed.pod_namespace if listed else "") or text(metadata.get("namespace")) or log[1]
     kind = _kind(place, entry, document, container, reading, threads, allocated)
     if kind is SubjectKind.SANDBOX:
         container = SANDBOX
+    if place.monitors and listed is not None:
+        container = f"({kind} of {SANDBOX if listed.sandbox else listed.name or place.id[:12]})"
+    inner = _inner(path, tree)
     return Subject(
         id=printable(key),
         kind=kind,
@@ -188,9 +217,29 @@ def _subject(
         active=None if reading.pods is None else document is not None and not is_over(document),
         runtime=entry,
         threads=tuple(threads),
-        files=tree.get(path, {}),
+        files=tree.get(inner or path, {}),
         gone=reading.cgroups is not None and path not in tree,
+        limited=from_text(inner),
+        monitored=place.id if place.monitors else "",
+        nameless=kind is SubjectKind.CONTAINER and not container,
     )
+
+
+def _inner(path: str, tree: dict[str, dict[str, str]]) -> str:
+    """Return the cgroup in a scope that has the limits which the scope lacks; empty: none has.
+
+    A container that may make cgroups can make one of this name, too: what the runtime has limited is the container's.
+    """
+    inner = f"{path}/{CRUN_INNER}"
+    if not path.endswith(".scope") or inner not in tree:
+        return ""
+    own = tree.get(path, {})
+    lacks = not _limits(own) and not own.get("cgroup.procs", "").strip()
+    return inner if lacks and _limits(tree[inner]) else ""
+
+
+def _limits(files: dict[str, str]) -> bool:
+    return bool(files.get("cpuset.cpus", "").strip()) or not files.get("cpu.max", "max").startswith("max")
 
 
 def _kind(
@@ -202,7 +251,7 @@ def _kind(
     threads: list[ThreadReading],
     allocated: frozenset[str] | None,
 ) -> SubjectKind:
-    if "conmon" in place.prefix:
+    if place.monitors:
         return SubjectKind.HELPER
     if entry is not None and entry.sandbox:
         return SubjectKind.SANDBOX

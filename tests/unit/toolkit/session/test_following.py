@@ -197,3 +197,17 @@ def test_cpus_that_another_owns_by_now_have_no_time(node: Node) -> None:
     assert late.limit_ns - late.since_ns == 60 * 10**9
     assert late.since_ns < twice.since_ns == twice.limit_ns
     assert (more.since_ns, more.limit_ns) == (twice.since_ns, twice.limit_ns)
+
+
+def test_a_source_that_could_not_ask_knows_the_shared_pool(node: Node) -> None:
+    """Its CPUs, which a file says; of all else it says less, and what was said before holds."""
+    mine = Claim(name="own", cgroup="/own", cpus=CpuSet.parse("2"), isolation=Isolation.CONTAINER, quota_us=-1)
+    (node.tree / "own").mkdir()
+    node.say(node.claim("a", quota_us=1_000), mine)
+    node.say(node.claim("a", "0-1"), replace(mine, cpus=CpuSet.parse("3")), complete=False)
+    now = {claim.name: claim for claim in node.follower.claims().claims}
+
+    assert (str(now["a"].cpus), now["a"].quota_us, str(now["own"].cpus)) == ("0-1", 1_000, "2")
+    assert str(node.observer.subjects["a"].cpus) == "0-1"
+    (granted,) = node.follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+    assert (granted.claim, str(granted.cpus)) == ("a", "1")

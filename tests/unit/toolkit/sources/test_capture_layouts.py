@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.sources.edited import DATA, STATE, Files, capture, document, failed, judged, part, rows
-from tests.unit.toolkit.sources.relaid import cgroup_root, systemd
+from tests.unit.toolkit.sources.relaid import cgroup_root, crun, systemd
 from toolkit.allocation.checkpoint.format import fnv32a
 from toolkit.model.names import from_text
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
@@ -39,6 +39,21 @@ def test_systemd_lays_the_same_node_out(path: Path, prefix: str) -> None:
     """Slices of classes and pods, scopes of containers, ``SLICE:PREFIX:ID`` of the runtime; v1, v2 and hybrid."""
     files = dict(read_bundle_files(path))
     relaid = systemd(files, prefix)
+    assert document(relaid)["pods_root"] == "/kubepods.slice"
+    assert without_paths(relaid) == without_paths(files)
+    assert outcomes(relaid) == outcomes(files)
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.split(".")[0])
+def test_crun_limits_a_cgroup_below_the_scope(path: Path) -> None:
+    """The scope has neither CPUs nor a quota. Each claim is about the cgroup that has them, and all tasks."""
+    files = systemd(dict(read_bundle_files(path)), "crio-")
+    relaid = crun(files)
+    if relaid.keys() == files.keys():
+        pytest.skip("not a capture of a v2 host")
+    cgroups = {row["cgroup"] for row in rows(relaid).values() if row["cpus"]}
+    assert cgroups
+    assert all(cgroup.endswith(".scope/container") for cgroup in cgroups)
     assert document(relaid)["pods_root"] == "/kubepods.slice"
     assert without_paths(relaid) == without_paths(files)
     assert outcomes(relaid) == outcomes(files)

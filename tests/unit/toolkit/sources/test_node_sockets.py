@@ -23,7 +23,7 @@ from tests.unit.toolkit.sources.socket_server import (
     varint,
 )
 from toolkit.errors import InputError
-from toolkit.sources.cri import Cri
+from toolkit.sources.cri import ENDPOINTS, Cri
 from toolkit.sources.kubelet import runtime_json
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import node_claims
@@ -89,6 +89,24 @@ def test_an_old_runtime_has_no_configuration(tmp_path: Path) -> None:
     for answer, driver in ((field(1, field(1, 1)), "CGROUPFS"), (field(1, b""), "SYSTEMD")):
         with served(tmp_path / f"{driver}.sock", CRI, RuntimeConfig=answer) as endpoint, Cri(endpoint) as client:
             assert client.config() == {"linux": {"cgroupDriver": driver}}
+
+
+def test_a_runtime_of_the_older_service_is_asked_by_its_name(tmp_path: Path) -> None:
+    """containerd 1.5 knows runtime.v1alpha2 alone; the fields are the same."""
+    words = {"Version": field(2, "containerd"), "ListContainers": field(1, ENTRY), "ListPodSandbox": b""}
+    answers = {**words, "ContainerStatus": status("c1", "/kubepods/podu-1/c1", "2-3")}
+    with served(tmp_path / "x.sock", "runtime.v1alpha2.RuntimeService", **answers):
+        files, problem = runtime_files([str(tmp_path / "x.sock")])
+    (found,) = runtime_json.from_cri(json.loads(files["node.json"]))
+    assert problem == ""
+    assert found.asked is not None
+    assert (found.name, found.asked.cpus) == ("db", "2-3")
+
+
+def test_the_socket_of_k3s_is_looked_for() -> None:
+    """Its kubelet is no process of its own, whose arguments would say so; the kubelet's own defaults come first."""
+    assert ENDPOINTS[0] == "/run/containerd/containerd.sock"
+    assert {"/run/k3s/containerd/containerd.sock", "/run/crio/crio.sock"} < set(ENDPOINTS)
 
 
 @pytest.mark.parametrize(

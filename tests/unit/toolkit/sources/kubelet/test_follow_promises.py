@@ -173,3 +173,37 @@ def test_the_version_is_remembered_between_two_readings_of_the_metrics(node: Nod
     places = Places(root=node.root, cri=f"unix://{node.root}/c.sock", metrics=str(node.root / "metrics.txt"))
     node.source = KubeletSource(places)
     assert [claim(node.read(), "db/main").quota_us for _ in range(2)] == [200_000, 200_000]
+
+
+@pytest.mark.parametrize(
+    ("asked", "config", "version", "kept"),
+    [
+        (200_000, "", "", 200_000),
+        (100_000, "", "", None),
+        (-1, "", "", None),
+        (200_000, "featureGates: {DisableCPUQuotaWithExclusiveCPUs: true}\n", "", None),
+        (200_000, "cpuCFSQuota: false\n", "", None),
+        (200_000, "", "v1.36.2", None),
+    ],
+    ids=["its limit's", "another", "none", "the gate is set", "no quotas", "the version is known"],
+)
+def test_a_kubelet_of_unknown_version_may_leave_owners_their_quota(
+    node: Node, asked: int, config: str, version: str, kept: int | None
+) -> None:
+    """Where the runtime was asked for what the limit gives; their pods the sum. Promised is none all the same."""
+    node.configure(f"staticPodPath: /etc/manifests\n{config}")
+    containers = f"containers:\n  - {{name: main, resources: {json.dumps(OWNER)}}}\n"
+    write(node.root, "etc/manifests/api.yaml", MANIFEST.split("containers:")[0] + containers)
+    node.state("0-1", **{"api-node1": "2-3"})
+    node.runs(API, "api-node1", "main", "2-3")
+    node.asks(API, "api-node1", quota_us=asked)
+    if version:
+        write(node.root, "metrics.txt", f'kubernetes_build_info{{git_version="{version}"}} 1\n')
+        places = Places(root=node.root, cri=f"unix://{node.root}/c.sock", metrics=str(node.root / "metrics.txt"))
+        node.source = KubeletSource(places)
+    reading = node.read()
+
+    for name in ("api-node1/main", "api-node1/(pod)"):
+        found = claim(reading, name)
+        assert (found.quota_us, found.kept_quota_us) == (-1, kept)
+    assert claim(reading, "web/app").kept_quota_us is None

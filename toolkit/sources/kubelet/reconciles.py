@@ -1,0 +1,63 @@
+"""What containers of the shared pool hold between a change of the state file and the kubelet's reconcile.
+
+What the kubelet asked for last holds; the state file is ahead of that by a reconcile period. While the runtime does not
+say what it was asked for, that is what it was when somebody knew, or what the state file said then: the kubelet brings
+it up to date whether anybody asks or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+from toolkit.sources.kubelet.followed_claims import Held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """A container that the kubelet has not asked a new set for yet. :param since_ns: CLOCK_MONOTONIC."""
+
+    state: CpuSet
+    asked: CpuSet
+    since_ns: int
+
+
+class Reconciles:
+    """Of one node, from reading to reading."""
+
+    def __init__(self) -> None:
+        self.late: dict[str, Late] = {}
+        """By claim."""
+        self._asked: dict[str, CpuSet] = {}
+        """What each claim's container was asked to have, as far as anybody knows."""
+
+    def in_force(self, held: Held, freed: CpuSet, within_ns: float, now_ns: int) -> tuple[Claim, CpuSet]:
+        """Return what holds now, and what of it must be given back.
+
+        :param freed: CPUs that the pool may have at any moment. :param within_ns: how long a reconcile may take.
+        """
+        claim, state = held.claim, held.state
+        if state is None:
+            return claim, CpuSet()
+        asked = self._asked.get(claim.name, state) if held.asked is None else held.asked
+        self._asked[claim.name] = asked
+        if asked == state:
+            self.late.pop(claim.name, None)
+            return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
+        late = self.late.get(claim.name)
+        if late is None or (late.state, late.asked) != (state, asked):
+            since_ns = now_ns if late is None else late.since_ns
+            late = self.late[claim.name] = Late(state=state, asked=asked, since_ns=since_ns)
+        if now_ns - late.since_ns > within_ns:
+            if held.asked is None:
+                self._asked[claim.name] = state  # Nobody says so, and nobody says that it has not.
+            return replace(claim, cpus=state | freed), CpuSet()
+        return replace(claim, cpus=state | asked | freed), asked - state - freed
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget all claims but these."""
+        kept = frozenset(names)
+        self.late = {name: late for name, late in self.late.items() if name in kept}
+        self._asked = {name: asked for name, asked in self._asked.items() if name in kept}
