@@ -265,15 +265,13 @@ RULE = Rule(
             The control files are read when the window opens, about once a second while it is open, and when it closes:
             cpuset.cpus and cpuset.mems (what was requested and what the kernel grants), the CFS quota, period and
             burst, the weight or shares, and the memory limit. Of hundreds of claims those that are written to are read
-            at once, and all of them every 10 s at least.
+            at once, and all of them every 10 s at least. On what was put back between two readings no verdict rests.
 
             A value that a reading shows to differ is a failure, even if it was changed back later; the verdict gives
-            the time of the readings that differed, and the last writer before each, if the kernel reports it. What was
-            changed and changed back between two readings no verdict of this rule rests on: the evidence names the
-            writes, and what tasks did meanwhile is judged by the rules about switches. A value that could not be read
-            is undecided. More than 3 s in which files were neither read nor known to be unwritten leave the rule
-            undecided; so do control files that are written to each time while they are read, and another cpuset.cpus
-            from when on one of the CPUs went offline (dated up to 0.5 s late), not before.
+            the time of the readings that differed, and the last writer before each, if the kernel reports it. A value
+            that could not be read is undecided. More than 3 s in which files were neither read nor known to be
+            unwritten leave the rule undecided; so do control files that are written to each time while they are read,
+            and another cpuset.cpus from when on one of the CPUs went offline (dated up to 0.5 s late), not before.
 
             CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
             kubelet asked for and when.

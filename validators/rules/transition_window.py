@@ -6,7 +6,7 @@ from statistics import median
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence, ThreadMask, Transition
+from toolkit.model.evidence import CpuUse, Evidence, ThreadMask, Transition
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count
 from validators.queries import view
@@ -68,20 +68,8 @@ def _judge(
     late = {change: _late_masks(change, epoch, masks) for epoch, change in enumerate(planned, start=1)}
     windows = [(_window_ms(change, late.get(change, [])), change) for change in changes]
     windows.sort(key=lambda entry: (-entry[0], entry[1].start_at_ns, entry[1].what))
-    lengths = [length for length, _ in windows]
     rows = [row for row in evidence.cpu_use if row.claim == claim.name]
-    measures: dict[str, Measure] = {
-        "transitions_count": len(changes),
-        "longest_ms": lengths[0],
-        "median_ms": median(lengths),
-        "transition_ns": sum(row.transition_ns for row in rows),
-        "transition_switches": sum(row.transition_switches for row in rows),
-    }
-    if limit_ms is not None:
-        measures["limit_ms"] = limit_ms
-    for length, change in windows:
-        key = f"{change.what}_longest_ms"
-        measures[key] = max(length, float(measures.get(key, 0.0)))
+    measures = _measures(windows, rows, limit_ms)
     offenders: list[Offender] = []
     verdict = Judgement(ID, claim.name, measures, offenders)
     longest, slowest = windows[0]
@@ -118,16 +106,41 @@ def _judge(
         return verdict(
             Outcome.UNDECIDED, "it ran outside its set in a window with a change: when that held is not known"
         )
+    text = _held(windows, unread)
+    if limit_ms is None:
+        return verdict(Outcome.PASSED, f"{text} (measured only: no limit was set)")
+    return verdict(Outcome.PASSED, f"{text}, the limit is {limit_ms:g} ms")
+
+
+def _held(windows: list[tuple[float, Transition]], unread: list[Transition]) -> str:
+    """Return how long changes took that held, and those after which no thread was read, for people."""
     held = [length for length, change in windows if change not in unread]
     parts = [f"{count(len(held), 'change')} held after at most {max(held):.3f} ms"] if held else []
     if unread:
         was, them = ("was", "it") if len(unread) == 1 else ("were", "them")
         written = f"{count(len(unread), 'change')} {was} written in at most {max(map(_written_ms, unread)):.3f} ms"
         parts.append(f"{written}, and no thread was read after {them}")
-    text = "; ".join(parts)
-    if limit_ms is None:
-        return verdict(Outcome.PASSED, f"{text} (measured only: no limit was set)")
-    return verdict(Outcome.PASSED, f"{text}, the limit is {limit_ms:g} ms")
+    return "; ".join(parts)
+
+
+def _measures(
+    windows: list[tuple[float, Transition]], rows: list[CpuUse], limit_ms: float | None
+) -> dict[str, Measure]:
+    """:param windows: how long each change took, the longest first."""
+    lengths = [length for length, _ in windows]
+    measures: dict[str, Measure] = {
+        "transitions_count": len(windows),
+        "longest_ms": lengths[0],
+        "median_ms": median(lengths),
+        "transition_ns": sum(row.transition_ns for row in rows),
+        "transition_switches": sum(row.transition_switches for row in rows),
+    }
+    if limit_ms is not None:
+        measures["limit_ms"] = limit_ms
+    for length, change in windows:
+        key = f"{change.what}_longest_ms"
+        measures[key] = max(length, float(measures.get(key, 0.0)))
+    return measures
 
 
 def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask]) -> list[ThreadMask]:

@@ -10,7 +10,7 @@ from tests.unit.validators.evidence_builder import SECOND, claim_set, control_wr
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
-from toolkit.model.evidence.following import Following, Forgotten, GivingBack
+from toolkit.model.evidence.following import Following
 from toolkit.model.evidence.node import HotplugEvent
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Outcome, Verdict
@@ -120,42 +120,6 @@ def test_growing_late_is_no_fault() -> None:
 
     assert verdict.outcome is Outcome.PASSED
     assert "growing late is no fault" in verdict.reason
-
-
-@pytest.mark.parametrize(("for_s", "outcome"), [(14, Outcome.PASSED), (16, Outcome.FAILED)])
-def test_overlap_with_new_owners_is_measured_and_bounded(for_s: int, outcome: Outcome) -> None:
-    """CPU 3 was given back after that time."""
-    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=0, limit_ns=15 * SECOND, until_ns=for_s * SECOND)
-    verdict = judged(node(SAME, SAME, SAME, giving_back=(back,)))
-
-    assert verdict.outcome is outcome
-    assert (verdict.measures["overlap_cpus"], verdict.measures["overlap_ms"]) == ("3", for_s * 1000)
-
-
-def test_cpus_of_two_owners_are_failed_without_a_bound() -> None:
-    """For 3 s, and it is said why: no reconcile repairs it."""
-    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=SECOND, limit_ns=SECOND, until_ns=4 * SECOND)
-    verdict = judged(node(SAME, SAME, SAME, giving_back=(back,)))
-
-    assert verdict.outcome is Outcome.FAILED
-    assert "its own pod has ended for the kubelet, and it still runs" in verdict.reason
-
-
-@pytest.mark.parametrize(
-    ("given_s", "unread_s", "outcome"),
-    [(9, 5, Outcome.PASSED), (16, 0.5, Outcome.FAILED), (16, 1.5, Outcome.UNDECIDED), (40, 5, Outcome.FAILED)],
-    ids=["in time", "late", "read too seldom", "not at all"],
-)
-def test_the_cgroup_says_when_cpus_were_given_back(given_s: float, unread_s: float, outcome: Outcome) -> None:
-    """The runtime was asked again after 20 s, the bound is 15 s: what it says then may have been so for long."""
-    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=0, limit_ns=15 * SECOND, until_ns=20 * SECOND)
-    read = [(at_s, cpus) for at_s, cpus in ((0.0, "0-3"), (given_s, "0-2")) if at_s < 30]
-    asked: list[Word] = [(0, "0-3"), (19, "0-3"), (20, "0-2"), (29, "0-2")] if given_s > 15 else [(19.5, "0-2")]
-    seen = node([(0, "0-2"), (29, "0-2")], asked[-2:] if given_s < 30 else [(0, "0-3")], read, giving_back=(back,))
-    verdict = judged(replace(seen, coverage=replace(seen.coverage, file_gap_ns=round(unread_s * SECOND))))
-
-    said = "it has CPUs 3, which were promised away, for 20.0 s (bound 15.0 s)"
-    assert (verdict.outcome, said in verdict.reason) == (outcome, outcome is not Outcome.PASSED), verdict.reason
 
 
 def test_drift_is_failed_at_once() -> None:
@@ -276,35 +240,3 @@ def test_drift_names_its_writer() -> None:
     assert verdict.outcome is Outcome.FAILED
     assert verdict.reason.endswith("drift, no bound; cpuset.cpus of be/main was written at 11.000 s by echo[7]: '0-1'")
     assert verdict.measures["writer_pid"] == 7
-
-
-@pytest.mark.parametrize(
-    ("since_s", "until_s", "certain", "outcome"),
-    [
-        (16, None, True, Outcome.PASSED),
-        (14, None, True, Outcome.UNDECIDED),
-        (-14, None, True, Outcome.UNDECIDED),
-        (-16, None, True, Outcome.FAILED),
-        (-300, None, False, Outcome.UNDECIDED),
-        (-300, 1, True, Outcome.FAILED),
-    ],
-    ids=["lag", "may be ending", "as long as it may", "beyond", "nobody says", "until a moment ago"],
-)
-def test_an_owner_without_an_entry_does_not_grow_late(
-    since_s: float, until_s: float | None, outcome: Outcome, *, certain: bool
-) -> None:
-    """It asks for two CPUs, has CPUs 2-3, and the file lost it (F31). The bound is 15 s, a pod ends within 30 s."""
-    row = Forgotten(
-        claim=BE.name,
-        count=2,
-        cpus=CpuSet.parse("2-3"),
-        certain=certain,
-        since_ns=round(since_s * SECOND),
-        until_ns=None if until_s is None else round(until_s * SECOND),
-    )
-    own: list[Word] = [(-320, "2-3"), (29, "2-3")]
-    verdict = judged(node([(-300, "0-3"), (29, "0-3")], own, [(0, "2-3")], "2-3", forgotten=(row,)))
-
-    assert verdict.outcome is outcome, verdict.reason
-    assert "model and checkpoint differ since" in verdict.reason
-    assert "2 CPUs of its own requested, none assigned; it has CPUs 2-3" in verdict.reason
