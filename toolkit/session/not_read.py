@@ -46,8 +46,8 @@ class NotRead:
             lines[SHOWN:] = [f"{len(lines) - SHOWN} more parts are not read, or are read again"]
         for line in lines:
             text = line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]} ..."
-            for part in textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False):
-                self._report(part)
+            for piece in textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+                self._report(piece)
 
     def _begins(self, part: str, reasons: list[str]) -> str:
         """Return the line; empty: it had enough of them."""
