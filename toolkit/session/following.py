@@ -55,8 +55,8 @@ class Follower:
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
         self._reader = SourceReader(source, self._said)
-        self._applied_ns = 0
-        """When the last reading began that was applied and said who runs (CLOCK_MONOTONIC)."""
+        self._before_ns = self._applied_ns = 0
+        """When the last two readings began that were applied and said who runs (CLOCK_MONOTONIC)."""
         self._read_ns = 0
         """When the last one began that was applied, whatever it said."""
         self._cgroups: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class Follower:
         self._publish()
         self._read_ns = self._reader.latest()[1]
         if reading.complete:  # what the next one gives beyond it was given since
-            self._applied_ns = self._read_ns
+            self._before_ns = self._applied_ns = self._read_ns
         return replace(self._base, claims=tuple(named.values()))
 
     def __enter__(self) -> Follower:
@@ -168,7 +168,8 @@ class Follower:
         self._reader.applied(reading)
         with self._lock:
             self._read_ns = began_ns
-            self._applied_ns = began_ns if reading.complete else self._applied_ns
+            if reading.complete and began_ns != self._applied_ns:
+                self._before_ns, self._applied_ns = self._applied_ns, began_ns
             self._cgroups = frozenset(claim.cgroup for claim in reading.claims.claims)
 
     def _root(self, opened: Observation, reading: SourceReading) -> str | None:
@@ -222,10 +223,17 @@ class Follower:
             with opened.observer.changing(claim.name, claim.cpus, BY):
                 pass  # whoever changed it has written it
             if more := _more(before, claim):
-                self._said.granted(claim.name, more, since_ns, time.monotonic_ns())
+                self._said.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())
             self._giving_back.pop(claim.name, None)
         self._present[claim.name] = claim
         opened.promise(claim)
+
+    def _had_not(self, name: str, cpus: CpuSet, since_ns: int) -> int:
+        """Return when it is known last that a claim had not got these CPUs yet: at the reading before this one, or at
+        the one before that if the runtime was not asked about it there, because its layers had agreed until then.
+        """
+        asked_ns = self._said.asked_without(name, cpus)
+        return since_ns if asked_ns is None or asked_ns >= since_ns else min(since_ns, max(asked_ns, self._before_ns))
 
     def _give_back(self, opened: Observation, reading: SourceReading) -> None:
         now_ns = time.monotonic_ns()

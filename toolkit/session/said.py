@@ -127,6 +127,12 @@ class Said:
                 for one in self._back
             ]
 
+    def asked_without(self, claim: str, cpus: CpuSet) -> int | None:
+        """Return when the runtime said last that a claim's container was not asked to have all of these CPUs."""
+        with self._lock:
+            words = self._words.get((claim, Layer.RUNTIME), ())
+            return next((one.last_ns for one in reversed(words) if not cpus <= (one.value.cpus or cpus)), None)
+
     def granted(self, claim: str, cpus: CpuSet, since_ns: int, until_ns: int) -> None:
         """Note CPUs that are watched as a claim's from now on, and may have been its own since the reading before."""
         with self._lock:

@@ -15,6 +15,7 @@ from tests.unit.probes.readings import FRAME
 from tests.unit.toolkit.session.followed import FOR_EVER, ROOM, Node
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.session.observe import Observation
 from toolkit.sources.live_source import SourceReading
@@ -63,6 +64,27 @@ def test_what_came_before_the_first_look_was_granted_since_the_first_reading(nod
     (granted,) = follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
 
     assert before_ns <= granted.since_ns <= after_ns
+
+
+@pytest.mark.parametrize("asked_again", [True, False])
+def test_what_the_runtime_was_not_asked_for_was_granted_since_it_was_asked(node: Node, *, asked_again: bool) -> None:
+    """At the second reading its word was of the first: layers had agreed until then, and nobody asked."""
+    follower = node.follower
+
+    def say(cpus: str, asked_ns: int) -> None:
+        view = LayerView(claim="a", layer=Layer.RUNTIME, at_ns=asked_ns, cpus=CpuSet.parse(cpus))
+        node.say(node.claim("a", cpus), layers=(view,))
+
+    first_ns = time.monotonic_ns()
+    say("0", first_ns)
+    applied_ns = follower._applied_ns
+    say("0", time.monotonic_ns() + 10**9 if asked_again else first_ns)
+    again_ns = follower._applied_ns
+    say("0-1", time.monotonic_ns())
+    (granted,) = follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+
+    assert first_ns < applied_ns < again_ns
+    assert granted.since_ns == (again_ns if asked_again else applied_ns)
 
 
 def test_a_cpu_is_known_to_be_a_claims_by_a_reading_after_it_was_used(node: Node) -> None:
