@@ -97,11 +97,15 @@ class MemoryStateFile:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownContainer:
-    """A container that the node knows. :param running: it has a process now."""
+    """A container that the node knows.
+
+    :param running: it has a process now. :param ended: its pod has ended, and the runtime lists it still.
+    """
 
     pod_uid: str
     container: str
     running: bool
+    ended: bool = False
 
 
 @stage_value

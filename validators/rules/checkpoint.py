@@ -101,7 +101,10 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
     count = f"{measures['entries_count']} assignments"
     shared = f", shared pool {file.default}" if file.default else ""
     unread = "; the configured policy is not known" if last.cpu_policy is None else ""
-    return verdict(Outcome.PASSED, f"version {file.version}, policy {file.policy}: {count}{shared}{unread}")
+    ended = sum(one.ended for one in last.containers or ())
+    measures |= {"ended_entries_count": ended} if ended else {}
+    of_ended = f", {ended} of a pod that has ended and is still listed" if ended else ""
+    return verdict(Outcome.PASSED, f"version {file.version}, policy {file.policy}: {count}{of_ended}{shared}{unread}")
 
 
 def _by_itself(reading: StateReading) -> list[str]:
@@ -193,8 +196,9 @@ RULE = Rule(
             No CPU has two owners (two containers of one pod: only if both run and do not share the pod's pool). Pool
             and assignments together are the online CPUs, without the reserved ones under strict reservation; reserved
             CPUs are never assigned. An entry without a container is leaked once it outlives two reconciles; until then
-            it is no doubt where the node is followed, because a later window has the whole time. A container that ended
-            in a pod whose sandbox has ended counts as none, as a finished job's that is still listed.
+            it is no doubt where the node is followed, because a later window has the whole time. One whose
+            pod has ended, and which the runtime of a followed node lists still, is counted and named; of a capture it
+            counts as none.
 
             memory_manager_state: checksum, version and policy are checked as there, then the sums of every table;
             blocks against what is allocated, in total, and per NUMA node; nodes that share a block are summed; the

@@ -29,8 +29,9 @@ def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
 def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[StateReading, ...]:
     """A pod whose sandbox is ready owns what it was given, although its containers do not run yet, or wait.
 
-    Whose sandbox runs no more has ended, and the kubelet takes what it has at the next reconcile: it is a leak beyond
-    that. A sandbox of before the machine's start ended with that: its pod waits for its next one.
+    Whose sandbox runs no more has ended. When the kubelet takes what it has depends on what the kubelet still knows of
+    it: v1.20 was seen to wait for the next admission. It is said, and is a leak when the runtime lists it no more. A
+    sandbox of before the machine's start ended with that: its pod waits for its next one.
 
     :param lost: that there is no CPU manager's file is a word, too, where its configuration says that one is due.
     """
@@ -38,9 +39,12 @@ def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[Stat
     if found.cpu is None and found.memory is None and not due:
         return ()
     online = parsed(reading.online or "") or CpuSet()
-    pods = {entry.pod_uid for entry in reading.containers or () if entry.sandbox and (entry.ready or _older(entry))}
+    listed = [entry for entry in reading.containers or () if entry.sandbox]
+    pods, waits = {entry.pod_uid for entry in listed}, {e.pod_uid for e in listed if e.ready or _older(e)}
     waiting = tuple(
-        KnownContainer(pod_uid=entry.pod_uid, container=entry.container, running=False)
+        KnownContainer(
+            pod_uid=entry.pod_uid, container=entry.container, running=False, ended=entry.pod_uid not in waits
+        )
         for entry in (found.cpu.entries if found.cpu else ())
         if entry.pod_uid in pods
     )

@@ -10,7 +10,10 @@ import pytest
 from tests.unit.toolkit.sources.kubelet.followed_node import BOX, DB, EXITED, Node, back, cpus, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import field, sandbox
+from tests.unit.validators.evidence_builder import evidence
+from toolkit.model.verdict import Outcome
 from toolkit.sources.live_source import SourceReading
+from validators.rules import checkpoint
 from validators.state_files.cpu_state import unowned
 
 PROCS = f"{KUBEPODS}/podu-db/{DB}/cgroup.procs"
@@ -99,21 +102,26 @@ def test_a_pool_that_has_lost_cpus_has_its_time(node: Node) -> None:
     assert (back(reading), reading.doubly_owned) == ({"web/app": "1"}, frozenset())
 
 
-def entries_of_nobody(reading: SourceReading) -> set[str] | None:
-    """Return the entries of the CPU state file that are a leak once they stay."""
+def ended(reading: SourceReading) -> list[bool]:
+    """Say of each entry without a running container whether its pod has ended; none is a leak."""
     (state,) = reading.state_files
     assert state.cpu is not None
-    return unowned(state.cpu, state)
+    assert unowned(state.cpu, state) == set()
+    return [one.ended for one in state.containers or () if not one.running]
 
 
-def test_what_a_pod_has_that_ended_is_a_leak_when_it_stays(node: Node) -> None:
-    """A job that is done stays listed until it is deleted; one that waits for its next start owns what it has."""
+def test_what_a_pod_has_that_ended_is_said_as_long_as_it_is_listed(node: Node) -> None:
+    """A kubelet of v1.20 was seen to keep it until the next admission; one that waits for its next start owns it."""
     node.runs(DB, "db", "main", "2-3", state=EXITED)
-    waits = entries_of_nobody(node.read())
+    waits = node.read()
     node.pod_ends()
+    over = node.read()
+    (verdict,) = checkpoint.RULE.check(over.claims, evidence(state_files=over.state_files))
 
-    assert waits == set()
-    assert entries_of_nobody(node.read()) == {"u-db/main"}
+    assert (ended(waits), ended(over)) == ([False], [True])
+    assert verdict.outcome is Outcome.PASSED
+    assert "1 assignments, 1 of a pod that has ended and is still listed" in verdict.reason
+    assert verdict.measures["ended_entries_count"] == 1
 
 
 @pytest.mark.parametrize("before_s", [10, -10], ids=["before", "since"])
@@ -124,4 +132,4 @@ def test_a_sandbox_of_before_the_machines_start_waits_for_its_next_one(node: Nod
     node.runs(DB, "db", "main", "2-3", state=EXITED)
     node.boxes = field(1, sandbox(BOX, "u-db", "db") + field(3, 1) + field(4, made_ns))
 
-    assert entries_of_nobody(node.read()) == (set() if before_s > 0 else {"u-db/main"})
+    assert ended(node.read()) == [before_s < 0]
