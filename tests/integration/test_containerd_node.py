@@ -178,8 +178,12 @@ def test_a_containerd_that_does_not_answer_costs_one_line(made: Made, *, hangs: 
         made.node.restart()
     assert result.exit_code == 0, result.output
     rows = mine(json.loads(result.stdout))["claims"]
-    lines = [line for line in result.stderr.splitlines() if "containers" in line]
+    lines = [line for line in result.stderr.splitlines() if "not read: containers" in line]
     assert len(lines) == 1
+    # The sandboxes have no log: what nobody names is said, and promised no CPUs.
+    unnamed = [line for line in result.stderr.splitlines() if "not read: names" in line]
+    assert len(unnamed) == 1, result.stderr
+    assert "nothing is promised about their CPUs" in unnamed[0]
     assert "drift cannot be distinguished from lag" in lines[0]
     assert ("no answer within" if hangs else "c.sock: ") in lines[0]
     for name in ("g1/main", "be/main"):

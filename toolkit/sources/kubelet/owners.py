@@ -13,6 +13,7 @@ from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, FeatureGat
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile
+from toolkit.model.wording import count
 from toolkit.sources.kubelet.subjects import Subject
 
 
@@ -42,8 +43,9 @@ class Owners:
 
     def unknown(self, subjects: Iterable[Subject]) -> str:
         """Say of how many that is not known; empty: of none."""
-        count = sum(self.may_own_unknown(one) for one in subjects)
-        return f"which containers {count} cgroups of pods are is not known" if count else ""
+        number = sum(self.may_own_unknown(one) for one in subjects)
+        cgroups = count(number, "cgroup of a pod", "cgroups of pods")
+        return f"{cgroups}: not known which container {'it is' if number == 1 else 'each is'}" if number else ""
 
     def requested(self, uid: str, name: str) -> tuple[Pod | None, Container | None]:
         """Return a pod and its container as they were asked for, as far as they are known."""
