@@ -45,7 +45,16 @@ def text(verdict: Verdict, name: str) -> str:
 
 def facts(result: Result) -> list[str]:
     """Return a phrase for each promise about CPUs that was kept in every window that judged it."""
-    return [*_contained(result), *_reserved(result), *_exclusive(result)]
+    found = []
+    for rule, phrases in (
+        ("cpuset-containment", _contained),
+        ("reserved-cpus", _reserved),
+        ("exclusive-cpus", _exclusive),
+    ):
+        verdicts = _named(result, rule)
+        known = all(_SET in verdict.measures for verdict in verdicts)
+        found += phrases(result, verdicts) if known else [_only_passed(rule, verdicts)]
+    return found
 
 
 def throttled(result: Result) -> list[str]:
@@ -63,11 +72,7 @@ def _named(result: Result, rule: str) -> list[Verdict]:
     return [verdict for verdict in passed(result, rule) if "subjects_count" not in verdict.measures]
 
 
-def _contained(result: Result) -> list[str]:
-    rule = "cpuset-containment"
-    verdicts = _named(result, rule)
-    if not all(_SET in verdict.measures for verdict in verdicts):
-        return [_only_passed(rule, verdicts)]
+def _contained(result: Result, verdicts: list[Verdict]) -> list[str]:
     if len(verdicts) > MAX_NAMES:
         but = _but(sum(number(verdict, "windows_transition_ns") for verdict in verdicts), "in transition")
         return [f"no task of {len(verdicts)} claims ran outside its CPUs{but}{_where(result, *verdicts)}"]
@@ -78,11 +83,7 @@ def _contained(result: Result) -> list[str]:
     ]
 
 
-def _reserved(result: Result) -> list[str]:
-    rule = "reserved-cpus"
-    verdicts = _named(result, rule)
-    if not all(_SET in verdict.measures for verdict in verdicts):
-        return [_only_passed(rule, verdicts)]
+def _reserved(result: Result, verdicts: list[Verdict]) -> list[str]:
     return [
         f"no workload ran on {_cpus(verdict, 'reserved CPUs', 'reserved ')}"
         f"{_but(number(verdict, 'windows_excused_ns'), 'before present sets held')}{_where(result, verdict)}"
@@ -90,11 +91,7 @@ def _reserved(result: Result) -> list[str]:
     ]
 
 
-def _exclusive(result: Result) -> list[str]:
-    rule = "exclusive-cpus"
-    verdicts = _named(result, rule)
-    if not all(_SET in verdict.measures for verdict in verdicts):
-        return [_only_passed(rule, verdicts)]
+def _exclusive(result: Result, verdicts: list[Verdict]) -> list[str]:
     if len(verdicts) > MAX_NAMES:
         excused = sum(number(verdict, "windows_excused_ns") for verdict in verdicts)
         but = _but(excused, "before their present sets held")

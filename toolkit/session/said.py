@@ -29,6 +29,7 @@ MAX_TIMES = 4096
 
 
 Value = TypeVar("Value", LayerView, StateReading)
+Span = TypeVar("Span", Gauges, Granted, Making)
 
 
 @dataclass(slots=True)
@@ -181,16 +182,8 @@ class Said:
                     for one in self._back
                     if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
-                gauges=tuple(
-                    replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
-                    for one in self._gauges
-                    if one.since_ns <= end_ns and one.until_ns >= start_ns
-                ),
-                granted=tuple(
-                    replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
-                    for one in self._granted
-                    if one.since_ns <= end_ns and one.until_ns >= start_ns
-                ),
+                gauges=_spans(self._gauges, start_ns, end_ns),
+                granted=_spans(self._granted, start_ns, end_ns),
                 forgotten=tuple(
                     replace(
                         one,
@@ -200,11 +193,7 @@ class Said:
                     for one in self._forgotten
                     if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
-                making=tuple(
-                    replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
-                    for one in self._making.values()
-                    if one.since_ns <= end_ns and one.until_ns >= start_ns
-                ),
+                making=_spans(self._making.values(), start_ns, end_ns),
             )
 
     def _following(self, start_ns: int, end_ns: int) -> Following:
@@ -267,6 +256,15 @@ class Said:
         self._granted = [one for one in self._granted if one.until_ns >= now_ns - KEPT_NS]
         self._forgotten = [one for one in self._forgotten if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
+
+
+def _spans(spans: Iterable[Span], start_ns: int, end_ns: int) -> tuple[Span, ...]:
+    """Return those that reach into a window, up to its end; times since it opened."""
+    return tuple(
+        replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
+        for one in spans
+        if one.since_ns <= end_ns and one.until_ns >= start_ns
+    )
 
 
 def _of_window(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from toolkit.host.cgroup_paths import directories
 from toolkit.model.claims import NO_QUOTA
+from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.node_reading import UNIFIED, Asked
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.json_parts import number
@@ -42,8 +43,8 @@ class ControlWords:
         quota_us, period_us = found
         if wanted <= 0 or quota_us == NO_QUOTA:
             return wanted <= 0 and quota_us == NO_QUOTA
-        step = max(1, (asked.period_us or PERIOD_US) // 100)
-        return quota_us in (wanted, -(-wanted // step) * step) and period_us == (asked.period_us or PERIOD_US)
+        asked_period_us = asked.period_us or PERIOD_US
+        return quota_us in (wanted, systemd_quota(wanted, asked_period_us)) and period_us == asked_period_us
 
 
 def _has_tasks(folder: str, depth: int) -> bool:

@@ -142,7 +142,7 @@ class KubeletSource:
             forgotten=now.forgotten if self._held.speaks else (),
             give_back_s=found.settings.reconcile_s + SLACK_S,
             layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks),
-            state_files=self._stated.of(now, self._held, now_ns, _wait_ns(found.settings)),
+            state_files=self._stated.of(now, self._held, now_ns, within_ns),
             gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
             missing=(*not_read(now.missing, self._held), *unmeasured(node.no_metrics)),
             left_out=self._lost_twice(now, now_ns),
