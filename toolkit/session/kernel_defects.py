@@ -84,9 +84,9 @@ DEFECTS = (
         until=(7, 1),
         mended=(((6, 18), 45),),
         commit="101f3498b4bd",
-        breaks="A cgroup that runs on several CPUs is put before all others each time its share of one of them changes: "
-        "on a CPU that it keeps busy, tasks outside of it (system services, kernel threads, the observer) may get no "
-        "time for minutes (6d71a9c61604, K34).",
+        breaks="A cgroup that runs on several CPUs is put before all others each time its share of one changes: on a "
+        "CPU that it keeps busy, tasks outside of it (system services, kernel threads, the observer) may get no time "
+        "for minutes (6d71a9c61604, K34).",
         remedy="leave CPUs that system tasks need out of busy cpusets (strict-cpu-reservation)",
     ),
 )
