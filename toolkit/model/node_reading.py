@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from toolkit.model.serde import stage_value
 
+STATE_WRITTEN = "state_written"
+"""In :attr:`NodeReading.read_at_s`: no part, but when the kubelet wrote its CPU manager's file last."""
 UNIFIED = "unified"
 """The name of the cgroup v2 hierarchy in :attr:`NodeReading.cgroups`; the others are named by their controller."""
 

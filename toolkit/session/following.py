@@ -240,7 +240,8 @@ class Follower:
         for name, cpus in reading.giving_back.items():
             within_s = 0.0 if name in reading.doubly_owned else reading.give_back_s
             if name in self._present and self._giving_back.get(name) != (cpus, within_s):
-                limit_ns = self._said.gives_back(name, cpus, now_ns, within_s)
+                since_ns = min(now_ns, reading.owed_since_ns.get(name, now_ns)) if within_s else now_ns
+                limit_ns = self._said.gives_back(name, cpus, since_ns, within_s)
                 opened.observer.give_back(name, cpus, limit_ns)
                 self._giving_back[name] = cpus, within_s
                 self._late.add(name)

@@ -16,7 +16,8 @@ class GivingBack:
 
     Time there is a transition's. Times are since the window opened, negative before it.
 
-    :param since_ns: when it was seen first. :param limit_ns: from when on it breaks the claim; at once, where the
+    :param since_ns: when the state file that says so was written, where that is known; else when it was read first.
+    :param limit_ns: from when on it breaks the claim; at once, where the
         CPUs were its own and are another pod's, which no reconcile repairs.
     :param until_ns: when they had been given back; ``None``: not by the end of the window.
     """

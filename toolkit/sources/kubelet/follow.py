@@ -35,19 +35,18 @@ from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.owned import Owned
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
-from toolkit.sources.kubelet.reconciles import Reconciles
+from toolkit.sources.kubelet.reconciles import PoolChanges, Reconciles
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.kubelet.stated import Stated, not_read
 from toolkit.sources.kubelet.static_pods import StaticPods
+from toolkit.sources.kubelet.still import SLACK_S
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0
 SHARE, EVERY_MAX_S = 0.005, 6.0
 """Of a CPU: a sixth of what a watch of 500 containers may cost in all. And the longest time between two readings
 without a sign. What a node writes has one: state files, CPUs of containers, cgroups that come and go."""
-SLACK_S = 5.0
-"""Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
 ENDING_NS = 5_000_000_000
 """So long a runtime may list a container as running whose cgroup is gone: a busy machine's shims wait for a CPU."""
 TURNS = 10
@@ -85,7 +84,7 @@ class KubeletSource:
         self._gauges_due_ns = 0
         self._held, self._stated = HeldState(), Stated()
         self._static = StaticPods()
-        self._reconciles = Reconciles()
+        self._reconciles, self._pool = Reconciles(), PoolChanges()
         self._owned = Owned()
         self._signs = Signs(places)
         self._watched: tuple[Path, ...] = ()
@@ -123,8 +122,10 @@ class KubeletSource:
         freed, taken = self._owned.freed(now), self._owned.taken(now, words)
         claims, giving_back = [], {}
         within_ns = _wait_ns(found.settings)
+        pool = found.cpu.default if found.cpu is not None and self._held.speaks else None
+        lost_ns = self._pool.at(pool, node.written_ago_s(), now_ns)
         for held in now.held:
-            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns)
+            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns, lost_ns)
             if mine := taken.get(claim.name):
                 # Of an empty pool it has nothing else.
                 claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
@@ -137,6 +138,7 @@ class KubeletSource:
         return SourceReading(
             claims=replace(found.claims, claims=(*claims, *now.beside)),
             giving_back=giving_back,
+            owed_since_ns={name: ns for name in giving_back if (ns := self._reconciles.since_ns(name)) is not None},
             doubly_owned=frozenset(taken.keys() & giving_back.keys()),
             making=now.making,
             forgotten=now.forgotten if self._held.speaks else (),

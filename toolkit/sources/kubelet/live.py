@@ -14,7 +14,7 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
-from toolkit.model.node_reading import NodeReading
+from toolkit.model.node_reading import STATE_WRITTEN, NodeReading
 from toolkit.sources.cri import ENDPOINTS
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import allocated, kept, live_files
@@ -90,6 +90,8 @@ class LiveNode:
         for part in ("cpu", "memory"):
             name = f"{part}_manager_state"
             self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
+            if part == "cpu":
+                self._written(self.kubelet_root / name)
         self._metrics()
         self._allocated()
         self._at("cgroup_read")
@@ -136,6 +138,11 @@ class LiveNode:
         if tasks := live_files.threads(found, self.proc):
             self.files["threads.json"] = _json(tasks)
 
+    def written_ago_s(self) -> float | None:
+        """Return how long before it was read the CPU manager's file had been written; ``None``: it does not exist."""
+        at_s = self.times.get(STATE_WRITTEN)
+        return None if at_s is None else max(0.0, self.times["state_read"] - at_s)
+
     def _at(self, what: str) -> None:
         self.times[what] = time.time()
 
@@ -149,6 +156,11 @@ class LiveNode:
         else:
             self.files[name], self.paths[name] = data, self.places.of_node(path)
         return data
+
+    def _written(self, path: Path) -> None:
+        """Take when a file was written last; asked after it was read, so that what was read is no younger."""
+        with contextlib.suppress(OSError):
+            self.times[STATE_WRITTEN] = self.places.target(path).lstat().st_mtime
 
     def _allocated(self) -> None:
         """Take what the kubelet has allocated to containers, and what of it is in force; older ones have no such files.
