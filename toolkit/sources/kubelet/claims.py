@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.allocation.node import Node
-from toolkit.allocation.planner import hugepage_limits
 from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
@@ -24,7 +23,9 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet import huge_pages
 from toolkit.sources.kubelet.asked import agreed, asked_of, taken
+from toolkit.sources.kubelet.costs import COSTS
 from toolkit.sources.kubelet.kept_quota import may_be_older, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
@@ -36,24 +37,6 @@ from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
-
-COSTS = {
-    "config": "reserved CPUs, strictness, driver and reconcile period are not known",
-    "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
-    "memory_state": "which memory nodes were promised is not known",
-    "names": "nothing is promised about their CPUs",
-    "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
-    "pods": "ended pods are not known; requests are what the kubelet has allocated or a static pod's manifest says, "
-    "else quotas and weights are what the runtime was asked for",
-    "pod_resources": "the pod-resources API is not compared",
-    "cgroups": "what is in force is not known; paths are those that the runtime was given",
-    "metrics": "the kubelet's own metrics are not compared",
-    "threads": "thread masks are not known",
-    "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
-    "alignments": "what the options promise about cores and NUMA nodes is not known",
-    "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
-    "parents": "nothing is promised about the cgroups of pods and QoS classes",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +63,11 @@ class NodeClaims:
     missing: tuple[MissingPart, ...]
 
 
-def node_claims(reading: NodeReading) -> NodeClaims:
-    """Derive the claims. Never raises for what is in the reading: what cannot be used is missing."""
+def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> NodeClaims:
+    """Derive the claims. Never raises for what is in the reading: what cannot be used is missing.
+
+    :param has: which limits of huge pages cgroups have; ``None``: those whose control files were read.
+    """
     known = with_reserved(settings(reading), reading)
     cpu = None if reading.cpu_state is None else named(cpu_state_file(reading.cpu_state), reading)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
@@ -90,10 +76,13 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory, lesser)
     promises = tuple(maker.promise(subject) for subject in found)
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
+    every = own + maker.pod_claims(promises) + maker.parent_claims(promises)
+    limited, unlimited = huge_pages.enforced(every, has or huge_pages.in_tree(reading))
+    promises = _with_claims(promises, limited)
     tree = merged_tree(reading)
     root = root_in_use(tree, found, "" if known.problem else known.config.cgroup_driver)
     claims = ClaimSet(
-        claims=own + maker.pod_claims(promises) + maker.parent_claims(promises),
+        claims=limited,
         reserved_cpus=known.reserved,
         strict_reservation=known.strict and bool(known.reserved),
         pods_root=None if root is None else from_text(root),
@@ -103,6 +92,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
         MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
         for part in reading.missing
     ]
+    missing += (*huge_pages.left_to_pods(maker.untold), *unlimited)
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
@@ -117,6 +107,12 @@ def node_claims(reading: NodeReading) -> NodeClaims:
         if problem:
             missing.append(MissingPart(part=part, reason=f"{problem}: {COSTS[part]}"))
     return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=tuple(missing))
+
+
+def _with_claims(promises: tuple[Promise, ...], claims: tuple[Claim, ...]) -> tuple[Promise, ...]:
+    """Return promises with these claims, which begin with theirs, in their order."""
+    rest = iter(claims)
+    return tuple(one if one.claim is None else replace(one, claim=next(rest)) for one in promises)
 
 
 def _problem(file: CpuStateFile | MemoryStateFile | None) -> str:
@@ -140,6 +136,8 @@ class _Maker:
         self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.older = may_be_older(reading, known)
+        self.untold: list[str] = []
+        """Containers that request huge pages of which their runtime limits them none."""
         self.node: Node | None = None
         self.unaligned = ""
         if self.pods and self.owners.static and not known.problem:
@@ -201,6 +199,8 @@ class _Maker:
         if pod is not None and pod.pod_level and isolation is Isolation.CONTAINER and not self.known.problem:
             # Whoever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
             pod_quota_us = self._pod_values(subject.pod_uid, pod).quota_us
+        if container is not None and huge_pages.untold(subject, container):
+            self.untold.append(subject.name)
         aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
         claim = replace(
             bare_claim(subject),
@@ -212,7 +212,7 @@ class _Maker:
             pod_quota_us=pod_quota_us,
             shares=values.shares,
             memory_bytes=values.memory_bytes,
-            hugepages=hugepage_limits(container) if container is not None else (),
+            hugepages=huge_pages.of_container(subject, container) if container is not None else (),
             alignments=aligned.alignments,
             preferences=aligned.preferences,
             max_numa_nodes=aligned.max_numa_nodes,
@@ -275,6 +275,7 @@ class _Maker:
                 period_us=values.period_us or 100_000,
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
+                hugepages=huge_pages.of_pod(pod),
             )
             own = (p.claim for p in promises if p.subject.pod_uid == place.pod_uid)
             found[name] = of_pod(claim, pod, self.known, own) if self.older else claim

@@ -19,7 +19,7 @@ from toolkit.errors import InputError
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.grpc_socket import DEADLINE_S
-from toolkit.sources.kubelet import live_files
+from toolkit.sources.kubelet import huge_pages, live_files
 from toolkit.sources.kubelet.asked import asked_of as asked_values
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, node_claims
@@ -132,11 +132,12 @@ class KubeletSource:
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
+        limited, unlimited = huge_pages.enforced((*claims, *now.beside), words.limits_huge_pages)
         self._remember(now)
         self._reconciles.keep(claim.name for claim in claims)
         read = due and self._places.metrics is not None
         return SourceReading(
-            claims=replace(found.claims, claims=(*claims, *now.beside)),
+            claims=replace(found.claims, claims=limited),
             giving_back=giving_back,
             owed_since_ns={name: ns for name in giving_back if (ns := self._reconciles.since_ns(name)) is not None},
             doubly_owned=frozenset(taken.keys() & giving_back.keys()),
@@ -146,7 +147,7 @@ class KubeletSource:
             layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks),
             state_files=self._stated.of(now, self._held, now_ns, within_ns),
             gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
-            missing=(*not_read(now.missing, self._held), *unmeasured(node.no_metrics)),
+            missing=(*not_read(now.missing, self._held), *unlimited, *unmeasured(node.no_metrics)),
             left_out=self._lost_twice(now, now_ns),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
@@ -195,7 +196,7 @@ class KubeletSource:
     def _claims_of(self, reading: NodeReading) -> NodeClaims:
         """Return the claims; those of the last reading where nothing else is said in this one."""
         if self._found is None or self._found[0] != reading:
-            self._found = (reading, node_claims(reading))
+            self._found = (reading, node_claims(reading, lambda _cgroup, _page_bytes: True))
         return self._found[1]
 
     def _lost_twice(self, now: Followed, now_ns: int) -> tuple[MissingPart, ...]:
@@ -238,7 +239,7 @@ class KubeletSource:
         self._spared = tuple(one for index, one in now.agree if (index + self._turn) % TURNS)
 
     def _ask_again(self, words: ControlWords) -> None:
-        """Ask for those, too, whose quota is not the one that was asked for: it was resized, or it drifts.
+        """Ask for those, too, whose quota or limit of memory is not what was asked for: it was resized, or it drifts.
 
         A kubelet that writes down what it has allocated promises by that, and need not be asked.
         """
@@ -248,7 +249,7 @@ class KubeletSource:
             spared = tuple(
                 one
                 for one in spared
-                if one in known and words.quota_as_asked(known[one].cgroup, asked_values(known[one]))
+                if one in known and words.as_asked(known[one].limited or known[one].cgroup, asked_values(known[one]))
             )
         self._memory.answers.need_not_ask(spared)
 
