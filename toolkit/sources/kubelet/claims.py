@@ -1,6 +1,4 @@
-"""Claims of a kubelet's node: from state files, configuration, pods and runtime.
-
-A source that is missing is reported, with what cannot be known then.
+"""Claims of a kubelet's node: from state files, configuration, pods and runtime. What is missing is reported.
 
 Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceIsolationLevel".
 """
@@ -9,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
+from toolkit.allocation.cgroup_values import CpuValues, container_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.allocation.node import Node
 from toolkit.allocation.promised import Promised, promised
@@ -26,7 +24,7 @@ from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet import huge_pages
 from toolkit.sources.kubelet.asked import agreed, asked_of, taken
 from toolkit.sources.kubelet.costs import COSTS
-from toolkit.sources.kubelet.kept_quota import may_be_older, of_pod, with_kept
+from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
@@ -37,6 +35,7 @@ from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
+from toolkit.sources.kubelet.versions import Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +131,13 @@ class _Maker:
         lesser: frozenset[str],
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
-        asked_for = requested(reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES])
+        versions = Versions(reading, known.given)
+        asked_for = requested(
+            reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES], ignored=versions.may_ignore_budget
+        )
         self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
-        self.older = may_be_older(reading, known)
+        self.versions = versions
         self.untold: list[str] = []
         """Containers that request huge pages of which their runtime limits them none."""
         self.node: Node | None = None
@@ -217,7 +219,7 @@ class _Maker:
             preferences=aligned.preferences,
             max_numa_nodes=aligned.max_numa_nodes,
         )
-        return with_kept(claim, subject) if self.older else claim
+        return with_kept(claim, subject) if may_keep(self.versions, self.known, subject.pod_uid) else claim
 
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
@@ -227,10 +229,9 @@ class _Maker:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
             before = self.in_force.get(subject.pod_uid)
             old = before.container(container.name) if before is not None else None
-            values = agreed(
-                container_values(pod, container, self.known.config, quota_disabled=disabled),
-                container_values(before, old, self.known.config, quota_disabled=disabled) if before and old else None,
-            )
+            ways = [(pod, container), *([(before, old)] if before and old else [])]
+            found = (container_values(*way, self.known.config, quota_disabled=disabled) for way in ways)
+            values = agreed(*found)
             known = self.owners.quota_known(subject.pod_uid, pod, container)
             return values if known else replace(values, quota_us=None)
         asked = taken(asked_of(subject))
@@ -256,9 +257,7 @@ class _Maker:
             mine = inside.get(path)
             if not mine:
                 continue
-            before = self.in_force.get(place.pod_uid)
-            old = None if before is None else self._pod_values(place.pod_uid, before)
-            values = agreed(self._pod_values(place.pod_uid, pod), old)
+            values = self._pod_values(place.pod_uid, pod)
             known = all(self.owners.quota_known(place.pod_uid, pod, one) for one in pod.containers)
             plain = mine[0].pod
             name = pod_claim_name(plain)
@@ -278,14 +277,18 @@ class _Maker:
                 hugepages=huge_pages.of_pod(pod),
             )
             own = (p.claim for p in promises if p.subject.pod_uid == place.pod_uid)
-            found[name] = of_pod(claim, pod, self.known, own) if self.older else claim
+            kept = may_keep(self.versions, self.known, place.pod_uid)
+            found[name] = of_pod(claim, pod, self.known, own) if kept else claim
         return tuple(found.values())
 
-    def _pod_values(self, uid: str, pod: Pod) -> CpuValues:
+    def _pod_values(self, uid: str, pod: Pod) -> Asked:
         """Of all its containers, those too that do not run now: what they own they keep."""
-        isolations = [self.owners.isolation(uid, container.name) for container in pod.containers]
-        disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
-        return pod_values(pod, self.known.config, quota_disabled=disabled)
+        found: list[CpuValues] = []
+        for way in (pod, self.in_force.get(uid, pod)):
+            isolations = [self.owners.isolation(uid, container.name) for container in way.containers]
+            disabled = pod_quota_disabled(way, isolations, self.known.config.feature_gates)
+            found += self.versions.pod_values(uid, way, self.known.config, quota_disabled=disabled)
+        return agreed(*found)
 
 
 def parsed(cpus: str) -> CpuSet | None:

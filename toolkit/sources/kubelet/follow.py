@@ -183,6 +183,7 @@ class KubeletSource:
                 sysfs=self._sysfs or parsed.sysfs,
                 cpu_state=state,
                 static_of=static,
+                missing=tuple(one for one in parsed.missing if one.part != "version" or not self._version),
                 containers=present(parsed.containers),
             )
             self._whole = parts, reading
