@@ -17,6 +17,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.evidence.following import Gauges
+from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import huge_pages, live_files
@@ -144,7 +145,7 @@ class KubeletSource:
             making=now.making,
             forgotten=now.forgotten if self._held.speaks else (),
             give_back_s=found.settings.reconcile_s + SLACK_S,
-            layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks),
+            layers=self._layers(now, now_ns, lost_ns),
             state_files=self._stated.of(now, self._held, now_ns, within_ns),
             gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
             missing=(*not_read(now.missing, self._held), *unlimited, *unmeasured(node.no_metrics)),
@@ -152,6 +153,13 @@ class KubeletSource:
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
         )
+
+    def _layers(self, now: Followed, now_ns: int, stated_ns: int | None) -> tuple[LayerView, ...]:
+        """Return what each layer says. :param stated_ns: since when the state file's word is another one, if it is."""
+        views = now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks)
+        if stated_ns is None:
+            return views
+        return (*(replace(one, at_ns=stated_ns) for one in views if one.layer is Layer.CHECKPOINT), *views)
 
     def _reading_of(self, files: dict[str, bytes]) -> NodeReading:
         """Make a reading of files; those that say the same as the last time were made one of then.

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.toolkit.session.followed import Node as FollowedNode
 from tests.unit.toolkit.sources.kubelet.followed_node import Node, back, cpus, made_node
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import Layer
 from toolkit.sources.kubelet.reconciles import PoolChanges
 from toolkit.sources.live_source import SourceReading
 
@@ -68,6 +69,18 @@ def test_a_clock_that_was_set_does_not_date_a_change_before_the_last_reading(nod
     reading = node.read()
 
     assert before_ns <= reading.owed_since_ns["web/app"] <= time.monotonic_ns()
+
+
+def test_the_state_files_word_is_of_when_it_was_written(node: Node) -> None:
+    """`layers-agree` measures a lag by it; at a reading in which nothing is new it is of the reading."""
+    node.state("0", db="2-3", new="1")
+    written_ago(node, 9.0)
+    times = [
+        sorted(view.at_ns for view in reading.layers if (view.claim, view.layer) == ("web/app", Layer.CHECKPOINT))
+        for reading in (node.read(), node.read())
+    ]
+    assert [len(one) for one in times] == [2, 1]
+    assert 9.0 <= (times[0][1] - times[0][0]) / SECOND < 12.0
 
 
 def test_a_pool_that_says_nothing_is_no_change() -> None:
