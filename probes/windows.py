@@ -19,7 +19,7 @@ from probes.switches.ledger import Ledger
 from probes.switches.records import PODS_IDENT
 from probes.window import Window
 from probes.witness import Witness
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claims import Claim, ClaimSet
 
 Kind = TypeVar("Kind", bound=Witness[Any])
 
@@ -40,6 +40,8 @@ class Windows(State):
         self.window: Window | None = None
         self.closing: Window | None = None
         """The window before, until its evidence has been put together."""
+        self.beside: tuple[Claim, ...] = ()
+        """Claims of cgroups of which the files alone are read: nothing of theirs is in the ledger."""
         self._on_violation = on_violation
         self._found: deque[Violation] = deque()
         self._news = threading.Condition()

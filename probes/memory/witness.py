@@ -25,7 +25,7 @@ class MemoryWatch(Watch[None]):
         claims = [subject.claim for subject in self._window.present()]
         return MemoryReading(
             pages=self._pages.latest(windows.hierarchy, claims, windows.root, now=self._window.closed),
-            hugetlb=sample_hugetlb(windows.hierarchy, claims),
+            hugetlb=sample_hugetlb(windows.hierarchy, (*claims, *windows.beside)),
             devices=read_devices((device for claim in claims for device in claim.devices), windows.root),
         )
 

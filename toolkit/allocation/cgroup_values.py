@@ -57,14 +57,17 @@ def container_values(pod: Pod, container: Container, config: NodeConfig, *, quot
     )
 
 
-def pod_values(pod: Pod, config: NodeConfig, *, quota_disabled: bool) -> CpuValues:
+def pod_values(pod: Pod, config: NodeConfig, *, quota_disabled: bool, init_counts: bool = True) -> CpuValues:
     """Return the values of the pod's cgroup.
 
     A Burstable pod is limited only if every container is, or its budget says so. A RuntimeClass's overhead comes on top
     of what is requested, and of a limit, but is none by itself.
+
+    :param init_counts: whether an init container must be limited, too; with kubelets before v1.27 it need not.
     """
     requests, limits = effective_requests(pod), aggregate(pod, limits=True)
-    declared = {name: all(c.limit(name) for c in pod.containers) for name in (CPU, MEMORY)}
+    count = pod.containers if init_counts else pod.app_containers
+    declared = {name: all(c.limit(name) for c in count) for name in (CPU, MEMORY)}
     if pod.pod_level and pod.resources is not None:
         limits = {**limits, **pod.resources.limits}
         declared = {name: declared[name] or bool(pod.resources.limits.get(name)) for name in declared}

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from toolkit.model.serde import stage_value
 
+STATE_WRITTEN = "state_written"
+"""In :attr:`NodeReading.read_at_s`: no part, but when the kubelet wrote its CPU manager's file last."""
 UNIFIED = "unified"
 """The name of the cgroup v2 hierarchy in :attr:`NodeReading.cgroups`; the others are named by their controller."""
 
@@ -55,6 +57,7 @@ class RuntimeContainer:
     :param state: ``created``, ``running``, ``exited``, ``unknown``; empty: the source does not say.
     :param cgroups_path: as the runtime was given it: a path, or systemd's ``slice:prefix:name``; empty: not said.
     :param asked: ``None``: the source does not say.
+    :param huge_sizes: sizes of huge pages (``2MB``) that its specification limits; ``None``: the source does not say.
     :param log_path: of ``ContainerStatus``.
     """
 
@@ -73,6 +76,7 @@ class RuntimeContainer:
     asked: Asked | None = None
     asked_is_kubelet_word: bool = True
     """``False``: the value is that of the runtime's own specification at creation; updates may be missing in it."""
+    huge_sizes: tuple[str, ...] | None = None
     log_path: str = ""
     created_at_ns: int | None = None
     started_at_ns: int | None = None

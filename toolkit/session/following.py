@@ -48,6 +48,8 @@ class Follower:
         self._present: dict[str, Claim] = {}
         self._beside: tuple[Claim, ...] = ()
         """Claims of cgroups that run no tasks: their files are read as their children's ancestors."""
+        self._beside_ns: dict[str, int] = {}
+        """Since when each of these is among the claims, by name (CLOCK_MONOTONIC)."""
         self._now = ClaimSet(claims=())
         """What :meth:`claims` says: replaced as a whole, because metrics ask from threads of their own."""
         self._giving_back: dict[str, tuple[CpuSet, float]] = {}
@@ -95,7 +97,9 @@ class Follower:
 
     def _publish(self) -> None:
         above = {level for claim in self._present.values() for level in lineage(claim.cgroup)}  # all that is read
-        beside = (claim for claim in self._beside if claim.cgroup in above)
+        beside = [claim for claim in self._beside if claim.cgroup in above]
+        now_ns = time.monotonic_ns()
+        self._beside_ns = {claim.name: self._beside_ns.get(claim.name, now_ns) for claim in beside}
         self._now = replace(self._base, claims=(*self._present.values(), *beside))
 
     def word(self, frame: Frame) -> NodeWord:
@@ -163,7 +167,9 @@ class Follower:
         self._unwatched.are(why | {name: reason for name, reason in refused.items() if reason}, opened.observer)
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._base = replace(reading.claims, claims=(), pods_root=self._root(opened, reading))
+        before = {claim.name: claim for claim in self._now.claims if not claim.kind.carries_tasks}
         self._publish()
+        self._promise_beside(opened, before)
         self._give_back(opened, reading)
         self._reader.applied(reading)
         with self._lock:
@@ -171,6 +177,19 @@ class Follower:
             if reading.complete and began_ns != self._applied_ns:
                 self._before_ns, self._applied_ns = self._applied_ns, began_ns
             self._cgroups = frozenset(claim.cgroup for claim in reading.claims.claims)
+
+    def _promise_beside(self, opened: Observation, before: dict[str, Claim]) -> None:
+        """Write down what is promised anew to a pod's own cgroup, or a class's, of which the window knows.
+
+        :param before: what was promised to them. One that came in this window is judged in the next one.
+        """
+        opened.observer.beside = tuple(claim for claim in self._now.claims if not claim.kind.carries_tasks)
+        window = opened.observer.window
+        for claim in opened.observer.beside if window is not None else ():
+            old = before.get(claim.name)
+            known = old is not None and old != claim and old.cgroup == claim.cgroup
+            if known and window is not None and self._beside_ns[claim.name] < window.start_ns:
+                opened.promise(claim)
 
     def _root(self, opened: Observation, reading: SourceReading) -> str | None:
         """Return where all pods are: published when it is known first, and kept while nothing says it."""
@@ -240,7 +259,8 @@ class Follower:
         for name, cpus in reading.giving_back.items():
             within_s = 0.0 if name in reading.doubly_owned else reading.give_back_s
             if name in self._present and self._giving_back.get(name) != (cpus, within_s):
-                limit_ns = self._said.gives_back(name, cpus, now_ns, within_s)
+                since_ns = min(now_ns, reading.owed_since_ns.get(name, now_ns)) if within_s else now_ns
+                limit_ns = self._said.gives_back(name, cpus, since_ns, within_s)
                 opened.observer.give_back(name, cpus, limit_ns)
                 self._giving_back[name] = cpus, within_s
                 self._late.add(name)

@@ -210,5 +210,5 @@ def _info(info: Mapping[str, Any]) -> Answer:
     return {
         "pid": said.get("pid"),
         "cgroupsPath": linux.get("cgroupsPath"),
-        "resources": {key: resources[key] for key in ("cpu", "memory") if key in resources},
+        "resources": {key: resources[key] for key in ("cpu", "memory", "hugepageLimits") if key in resources},
     }

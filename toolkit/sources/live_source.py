@@ -29,10 +29,11 @@ class SourceReading:
         after a restart in another cgroup. Two claims of one name: the follower distinguishes them.
     :param giving_back: by claim name: CPUs of its set that it was promised until a moment ago and must give back; the
         set holds them until then.
+    :param owed_since_ns: since when, by claim name, as far as that is known better than by when it was read.
     :param doubly_owned: names in it that have no time for it: another owns the CPUs by now, nobody repairs that.
     :param making: cgroups of containers that the runtime has created and that do not run yet.
     :param forgotten: who asks for CPUs of its own and has none by the source's word; their times mean nothing yet.
-    :param give_back_s: how long that may take, from the reading in which it was seen first.
+    :param give_back_s: how long that may take, from then on; else from the reading in which it was seen first.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
     :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
     :param runtime: what made the containers; ``None``: not known.
@@ -44,6 +45,7 @@ class SourceReading:
 
     claims: ClaimSet
     giving_back: dict[str, CpuSet] = field(default_factory=dict)
+    owed_since_ns: dict[str, int] = field(default_factory=dict)
     doubly_owned: frozenset[str] = frozenset()
     making: tuple[str, ...] = ()
     forgotten: tuple[Forgotten, ...] = ()

@@ -45,13 +45,19 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
         return verdict(Outcome.FAILED, "; ".join(wrong[:3]))
     if missing:
         unread = all(row.limit_bytes is None and row.usage_bytes is None for row in rows.values())
-        if unread and evidence.hugetlb is not None and view.passing(claim, evidence):
+        if unread and evidence.hugetlb is not None and _passing(claim, evidence):
             reason = "it came or went in this window, between two readings of its huge pages"
             return verdict(Outcome.SKIPPED, reason)
         return verdict(Outcome.UNDECIDED, missing[0])
     used = sum(row.usage_bytes or 0 for row in rows.values())
     where = f" on nodes {claim.mems}" if claim.mems is not None else ""
     return verdict(Outcome.PASSED, f"{len(claim.hugepages)} limits stand, {used} bytes are in use{where}")
+
+
+def _passing(claim: Claim, evidence: Evidence) -> bool:
+    """Whether it came or went in this window. A followed pod's own cgroup had the file when it was promised a limit."""
+    followed_pod = evidence.following is not None and not claim.kind.carries_tasks
+    return followed_pod or view.passing(claim, evidence)
 
 
 def _compare(limit: HugepageLimit, row: HugetlbUse, measures: dict[str, Measure], wrong: list[str]) -> None:
@@ -107,8 +113,9 @@ RULE = Rule(
             The hugetlb controller's limit and usage of the claim's cgroup are read when the window has closed. A limit
             other than the promised one, or usage above it, is a failure. Where NUMA nodes were promised, huge pages on
             another node are a failure, as the controller counts them (numa_stat) or as a process maps them (numa_maps).
-            Missing files, or a kernel without hugetlb, leave it undecided; of a container of a followed node that came
-            or went in the window they are no doubt.
+            Missing files, or a kernel without hugetlb, leave it undecided; of a container or a pod of a followed node
+            that came or went in the window they are no doubt. On a kubelet's node a pod's own cgroup has a limit, where
+            the controller is, and a container only if its runtime was told one (containerd tells none by default).
         """),
         tolerance=prose("""
             None. The kernel rounds a limit down to a multiple of the page size.

@@ -242,8 +242,10 @@ RULE = Rule(
             With its reconcile period: a difference must last for two of them, between readings that far apart, because
             the kubelet writes cgroups at the end of a period and the layers are read one after the other. A cgroup that
             was right and became wrong while the promise stayed is not late, so it gets no tolerance. A node that is
-            followed has one period and 5 s; a container that still runs on CPUs which were its own, and are another
-            pod's by now, has none, since no reconcile repairs that. A shared pool that grows late is not a failure.
+            followed has one period and 5 s, counted from when the kubelet wrote its state file, however much later that
+            was read (by the file's time, between the two readings around it); a container that still runs on CPUs which
+            were its own, and are another pod's by now, has none, since no reconcile repairs that. A shared pool that
+            grows late is not a failure.
             Where layers differ and one of them was read last before a change of the claim's set was complete the
             verdict is undecided. From when on a CPU of the claim went or came (dated up to 0.5 s late) the cgroup's
             CPUs in between are not compared.

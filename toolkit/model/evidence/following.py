@@ -16,7 +16,8 @@ class GivingBack:
 
     Time there is a transition's. Times are since the window opened, negative before it.
 
-    :param since_ns: when it was seen first. :param limit_ns: from when on it breaks the claim; at once, where the
+    :param since_ns: when the state file that says so was written, where that is known; else when it was read first.
+    :param limit_ns: from when on it breaks the claim; at once, where the
         CPUs were its own and are another pod's, which no reconcile repairs.
     :param until_ns: when they had been given back; ``None``: not by the end of the window.
     """
@@ -81,7 +82,7 @@ ALLOCATION_ERRORS = "resource_manager_allocation_errors_total"
 """How the counters of allocations that failed begin, among the kubelet's metrics."""
 
 LIMITS = "limits"
-"""The part of :attr:`Following.missing` that names limits which nobody promises while a node is followed."""
+"""The part of :attr:`Following.missing` that names limits of huge pages which were asked for and are not promised."""
 
 
 @stage_value

@@ -16,16 +16,17 @@ def asked_of(subject: Subject) -> Asked:
     return (subject.runtime.asked if subject.runtime else None) or Asked()
 
 
-def agreed(values: CpuValues, before: CpuValues | None) -> Asked:
-    """Return the values of a request. :param before: those in force before a resize that is under way: what differs is
-    not promised, since the one or the other may be in the cgroup.
+def agreed(values: CpuValues, *others: CpuValues) -> Asked:
+    """Return the values of a request.
+
+    :param others: those in force before a resize that is under way, or of a kubelet of another version: what differs is
+        not promised, since the one or the other may be in the cgroup.
     """
-    other = values if before is None else before
     return Asked(
-        quota_us=values.quota_us if values.quota_us == other.quota_us else None,
+        quota_us=values.quota_us if all(one.quota_us == values.quota_us for one in others) else None,
         period_us=values.period_us,
-        shares=values.shares if values.shares == other.shares else None,
-        memory_bytes=values.memory_bytes if values.memory_bytes == other.memory_bytes else None,
+        shares=values.shares if all(one.shares == values.shares for one in others) else None,
+        memory_bytes=values.memory_bytes if all(one.memory_bytes == values.memory_bytes for one in others) else None,
     )
 
 

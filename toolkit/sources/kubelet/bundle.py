@@ -1,7 +1,7 @@
 """A capture, in both of its layouts, as a :class:`~toolkit.model.node_reading.NodeReading`: docs/capture-bundle.md."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from toolkit.model.node_reading import (
     MissingPart,
     NamedText,
     NodeReading,
+    RuntimeContainer,
     ThreadReading,
 )
 from toolkit.sources.kubelet import runtime_json
@@ -78,6 +79,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         runtime, problem = runtime_json.listed(containers), ""
     if problem:
         missing.append(MissingPart(part="containers", reason=problem))
+    known = _pods(pods, runtime, missing)
     metrics = _text(files, "metrics_managers.txt")
     reading = NodeReading(
         config=_config(files, texts(about.get("paths"))),
@@ -85,7 +87,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         cpu_state=_text(files, "kubelet/cpu_manager_state"),
         memory_state=_text(files, "kubelet/memory_manager_state"),
         containers=runtime,
-        pods=None if pods is None else tuple(mapping(item) for item in items(mapping(pods).get("items"))),
+        pods=known,
         static_pods=_texts_below(files, ("kubelet/pods/", "kubelet/manifests/")),
         allocated_pods=_text(files, "kubelet/allocated_pods_state"),
         actuated_pods=_text(files, "kubelet/actuated_pods_state"),
@@ -104,6 +106,17 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         read_at_s={k: float(v) for k, v in mapping(times).items() if isinstance(v, int | float)},
     )
     return _with_missing(reading, missing)
+
+
+def _pods(
+    answer: object, runtime: Sequence[RuntimeContainer] | None, missing: list[MissingPart]
+) -> tuple[dict[str, object], ...] | None:
+    """Return the kubelet's pods. One that has just started lists none, and has not let go of those that run."""
+    found = tuple(mapping(item) for item in items(mapping(answer).get("items")))
+    if answer is not None and not found and any(one.pod_uid for one in runtime or ()):
+        missing.append(MissingPart(part="pods", reason="the kubelet lists none, while the runtime has some"))
+        return None
+    return None if answer is None else found
 
 
 def _with_missing(reading: NodeReading, missing: list[MissingPart]) -> NodeReading:

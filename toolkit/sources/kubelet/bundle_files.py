@@ -79,9 +79,16 @@ def _archive(path: Path) -> dict[str, bytes]:
             _check(str(path), member.name, member.size, total, seen)
             stream = archive.extractfile(member) if member.isreg() else None
             if stream is not None:
-                files[str(PurePosixPath(member.name))] = stream.read(MAX_FILE + 1)
+                _put(files, str(PurePosixPath(member.name)), stream.read(MAX_FILE + 1), str(path))
         _check_end(str(path), archive)
     return files
+
+
+def _put(files: dict[str, bytes], name: str, data: bytes, where: str) -> None:
+    """Take a member. Two of one name that say two things are no evidence: which of them was there, nobody knows."""
+    if files.setdefault(name, data) != data:
+        shown = printable(name.encode("utf-8", "replace").decode())[:120]
+        raise InputError(where, f"two members named {shown}, which differ", "one of each name")
 
 
 def _check_end(where: str, archive: tarfile.TarFile) -> None:

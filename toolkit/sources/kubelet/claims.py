@@ -1,6 +1,4 @@
-"""Claims of a kubelet's node: from state files, configuration, pods and runtime.
-
-A source that is missing is reported, with what cannot be known then.
+"""Claims of a kubelet's node: from state files, configuration, pods and runtime. What is missing is reported.
 
 Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceIsolationLevel".
 """
@@ -9,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolkit.allocation.cgroup_values import CpuValues, container_values, pod_values
+from toolkit.allocation.cgroup_values import CpuValues, container_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.allocation.node import Node
-from toolkit.allocation.planner import hugepage_limits
 from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
@@ -24,8 +21,10 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.kubelet import huge_pages
 from toolkit.sources.kubelet.asked import agreed, asked_of, taken
-from toolkit.sources.kubelet.kept_quota import may_be_older, of_pod, with_kept
+from toolkit.sources.kubelet.costs import COSTS
+from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
@@ -36,24 +35,7 @@ from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
-
-COSTS = {
-    "config": "reserved CPUs, strictness, driver and reconcile period are not known",
-    "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
-    "memory_state": "which memory nodes were promised is not known",
-    "names": "nothing is promised about their CPUs",
-    "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
-    "pods": "ended pods are not known; requests are what the kubelet has allocated or a static pod's manifest says, "
-    "else quotas and weights are what the runtime was asked for",
-    "pod_resources": "the pod-resources API is not compared",
-    "cgroups": "what is in force is not known; paths are those that the runtime was given",
-    "metrics": "the kubelet's own metrics are not compared",
-    "threads": "thread masks are not known",
-    "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
-    "alignments": "what the options promise about cores and NUMA nodes is not known",
-    "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
-    "parents": "nothing is promised about the cgroups of pods and QoS classes",
-}
+from toolkit.sources.kubelet.versions import Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +62,11 @@ class NodeClaims:
     missing: tuple[MissingPart, ...]
 
 
-def node_claims(reading: NodeReading) -> NodeClaims:
-    """Derive the claims. Never raises for what is in the reading: what cannot be used is missing."""
+def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> NodeClaims:
+    """Derive the claims. Never raises for what is in the reading: what cannot be used is missing.
+
+    :param has: which limits of huge pages cgroups have; ``None``: those whose control files were read.
+    """
     known = with_reserved(settings(reading), reading)
     cpu = None if reading.cpu_state is None else named(cpu_state_file(reading.cpu_state), reading)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
@@ -90,10 +75,13 @@ def node_claims(reading: NodeReading) -> NodeClaims:
     maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory, lesser)
     promises = tuple(maker.promise(subject) for subject in found)
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
+    every = own + maker.pod_claims(promises) + maker.parent_claims(promises)
+    limited, unlimited = huge_pages.enforced(every, has or huge_pages.in_tree(reading))
+    promises = _with_claims(promises, limited)
     tree = merged_tree(reading)
     root = root_in_use(tree, found, "" if known.problem else known.config.cgroup_driver)
     claims = ClaimSet(
-        claims=own + maker.pod_claims(promises) + maker.parent_claims(promises),
+        claims=limited,
         reserved_cpus=known.reserved,
         strict_reservation=known.strict and bool(known.reserved),
         pods_root=None if root is None else from_text(root),
@@ -103,6 +91,7 @@ def node_claims(reading: NodeReading) -> NodeClaims:
         MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
         for part in reading.missing
     ]
+    missing += (*huge_pages.left_to_pods(maker.untold), *unlimited)
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
@@ -117,6 +106,12 @@ def node_claims(reading: NodeReading) -> NodeClaims:
         if problem:
             missing.append(MissingPart(part=part, reason=f"{problem}: {COSTS[part]}"))
     return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=tuple(missing))
+
+
+def _with_claims(promises: tuple[Promise, ...], claims: tuple[Claim, ...]) -> tuple[Promise, ...]:
+    """Return promises with these claims, which begin with theirs, in their order."""
+    rest = iter(claims)
+    return tuple(one if one.claim is None else replace(one, claim=next(rest)) for one in promises)
 
 
 def _problem(file: CpuStateFile | MemoryStateFile | None) -> str:
@@ -136,10 +131,15 @@ class _Maker:
         lesser: frozenset[str],
     ) -> None:
         self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
-        asked_for = requested(reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES])
+        versions = Versions(reading, known.given)
+        asked_for = requested(
+            reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES], ignored=versions.may_ignore_budget
+        )
         self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
-        self.older = may_be_older(reading, known)
+        self.versions = versions
+        self.untold: list[str] = []
+        """Containers that request huge pages of which their runtime limits them none."""
         self.node: Node | None = None
         self.unaligned = ""
         if self.pods and self.owners.static and not known.problem:
@@ -201,6 +201,8 @@ class _Maker:
         if pod is not None and pod.pod_level and isolation is Isolation.CONTAINER and not self.known.problem:
             # Whoever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
             pod_quota_us = self._pod_values(subject.pod_uid, pod).quota_us
+        if container is not None and huge_pages.untold(subject, container):
+            self.untold.append(subject.name)
         aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
         claim = replace(
             bare_claim(subject),
@@ -212,12 +214,12 @@ class _Maker:
             pod_quota_us=pod_quota_us,
             shares=values.shares,
             memory_bytes=values.memory_bytes,
-            hugepages=hugepage_limits(container) if container is not None else (),
+            hugepages=huge_pages.of_container(subject, container) if container is not None else (),
             alignments=aligned.alignments,
             preferences=aligned.preferences,
             max_numa_nodes=aligned.max_numa_nodes,
         )
-        return with_kept(claim, subject) if self.older else claim
+        return with_kept(claim, subject) if may_keep(self.versions, self.known, subject.pod_uid) else claim
 
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
@@ -227,10 +229,9 @@ class _Maker:
             disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
             before = self.in_force.get(subject.pod_uid)
             old = before.container(container.name) if before is not None else None
-            values = agreed(
-                container_values(pod, container, self.known.config, quota_disabled=disabled),
-                container_values(before, old, self.known.config, quota_disabled=disabled) if before and old else None,
-            )
+            ways = [(pod, container), *([(before, old)] if before and old else [])]
+            found = (container_values(*way, self.known.config, quota_disabled=disabled) for way in ways)
+            values = agreed(*found)
             known = self.owners.quota_known(subject.pod_uid, pod, container)
             return values if known else replace(values, quota_us=None)
         asked = taken(asked_of(subject))
@@ -256,9 +257,7 @@ class _Maker:
             mine = inside.get(path)
             if not mine:
                 continue
-            before = self.in_force.get(place.pod_uid)
-            old = None if before is None else self._pod_values(place.pod_uid, before)
-            values = agreed(self._pod_values(place.pod_uid, pod), old)
+            values = self._pod_values(place.pod_uid, pod)
             known = all(self.owners.quota_known(place.pod_uid, pod, one) for one in pod.containers)
             plain = mine[0].pod
             name = pod_claim_name(plain)
@@ -275,16 +274,21 @@ class _Maker:
                 period_us=values.period_us or 100_000,
                 shares=values.shares,
                 memory_bytes=values.memory_bytes,
+                hugepages=huge_pages.of_pod(pod),
             )
             own = (p.claim for p in promises if p.subject.pod_uid == place.pod_uid)
-            found[name] = of_pod(claim, pod, self.known, own) if self.older else claim
+            kept = may_keep(self.versions, self.known, place.pod_uid)
+            found[name] = of_pod(claim, pod, self.known, own) if kept else claim
         return tuple(found.values())
 
-    def _pod_values(self, uid: str, pod: Pod) -> CpuValues:
+    def _pod_values(self, uid: str, pod: Pod) -> Asked:
         """Of all its containers, those too that do not run now: what they own they keep."""
-        isolations = [self.owners.isolation(uid, container.name) for container in pod.containers]
-        disabled = pod_quota_disabled(pod, isolations, self.known.config.feature_gates)
-        return pod_values(pod, self.known.config, quota_disabled=disabled)
+        found: list[CpuValues] = []
+        for way in (pod, self.in_force.get(uid, pod)):
+            isolations = [self.owners.isolation(uid, container.name) for container in way.containers]
+            disabled = pod_quota_disabled(way, isolations, self.known.config.feature_gates)
+            found += self.versions.pod_values(uid, way, self.known.config, quota_disabled=disabled)
+        return agreed(*found)
 
 
 def parsed(cpus: str) -> CpuSet | None:

@@ -12,9 +12,12 @@ from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.node_reading import UNIFIED, Asked
 from toolkit.sources.kubelet import live_files
+from toolkit.sources.kubelet.huge_pages import files_of
 from toolkit.sources.kubelet.json_parts import number
 
 PERIOD_US = 100_000
+PAGE_BYTES = 65_536
+"""The largest page size in use."""
 _DEPTH = 8
 """An init system in a container makes cgroups of its own."""
 
@@ -25,11 +28,26 @@ class ControlWords:
     def __init__(self, root: Path) -> None:
         tops = dict(live_files.hierarchies(root))
         self._members = [str(tops[name]) for name in ("cpuset", UNIFIED, "") if name in tops]
+        self._memory = [str(tops[name]) for name in ("memory", UNIFIED, "") if name in tops]
+        self._huge = [str(tops[name]) for name in ("hugetlb", UNIFIED, "") if name in tops]
         self._quotas = [str(tops[name]) for name in ("cpu", "cpu,cpuacct", UNIFIED, "") if name in tops]
 
     def has_tasks(self, cgroup: str) -> bool:
         """Whether any process is in a cgroup or below it. ``False``, too: it cannot be read, as one that is gone."""
         return any(_has_tasks(f"{top}{cgroup}", _DEPTH) for top in self._members)
+
+    def limits_huge_pages(self, cgroup: str, page_bytes: int) -> bool:
+        """Whether a cgroup has a limit of huge pages of this size."""
+        return any(Path(f"{top}{cgroup}/{name}").is_file() for top in self._huge for name in files_of(page_bytes))
+
+    def as_asked(self, cgroup: str, asked: Asked) -> bool:
+        """Whether what a resize changes is in force as the runtime was asked for, as far as both are known."""
+        return self.quota_as_asked(cgroup, asked) and self._memory_as_asked(cgroup, asked.memory_bytes)
+
+    def _memory_as_asked(self, cgroup: str, wanted: int | None) -> bool:
+        """The kernel rounds a limit down to whole pages."""
+        found = next((said for top in self._memory if (said := _memory(f"{top}{cgroup}")) is not None), None)
+        return not wanted or wanted < 0 or found is None or 0 <= wanted - found < PAGE_BYTES
 
     def quota_as_asked(self, cgroup: str, asked: Asked) -> bool:
         """Whether the quota in force is what the runtime was asked for, as far as both are known.
@@ -50,6 +68,15 @@ class ControlWords:
 def _has_tasks(folder: str, depth: int) -> bool:
     found = directories(folder, depth)
     return any((live_files.small_file(f"{path}/cgroup.procs") or b"").strip() for path, _ in found)
+
+
+def _memory(folder: str) -> int | None:
+    """Return the limit of memory in bytes, as a number that none reaches where there is none; ``None``: no file."""
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        words = (live_files.small_file(f"{folder}/{name}") or b"").decode("ascii", "replace").strip()
+        if words:
+            return 1 << 62 if words == "max" else number(words)
+    return None
 
 
 def _quota(folder: str) -> tuple[int, int] | None:

@@ -17,9 +17,10 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.evidence.following import Gauges
+from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.grpc_socket import DEADLINE_S
-from toolkit.sources.kubelet import live_files
+from toolkit.sources.kubelet import huge_pages, live_files
 from toolkit.sources.kubelet.asked import asked_of as asked_values
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, node_claims
@@ -35,19 +36,18 @@ from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.owned import Owned
 from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
-from toolkit.sources.kubelet.reconciles import Reconciles
+from toolkit.sources.kubelet.reconciles import PoolChanges, Reconciles
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.kubelet.stated import Stated, not_read
 from toolkit.sources.kubelet.static_pods import StaticPods
+from toolkit.sources.kubelet.still import SLACK_S
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0
 SHARE, EVERY_MAX_S = 0.005, 6.0
 """Of a CPU: a sixth of what a watch of 500 containers may cost in all. And the longest time between two readings
 without a sign. What a node writes has one: state files, CPUs of containers, cgroups that come and go."""
-SLACK_S = 5.0
-"""Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
 ENDING_NS = 5_000_000_000
 """So long a runtime may list a container as running whose cgroup is gone: a busy machine's shims wait for a CPU."""
 TURNS = 10
@@ -85,7 +85,7 @@ class KubeletSource:
         self._gauges_due_ns = 0
         self._held, self._stated = HeldState(), Stated()
         self._static = StaticPods()
-        self._reconciles = Reconciles()
+        self._reconciles, self._pool = Reconciles(), PoolChanges()
         self._owned = Owned()
         self._signs = Signs(places)
         self._watched: tuple[Path, ...] = ()
@@ -123,32 +123,43 @@ class KubeletSource:
         freed, taken = self._owned.freed(now), self._owned.taken(now, words)
         claims, giving_back = [], {}
         within_ns = _wait_ns(found.settings)
+        pool = found.cpu.default if found.cpu is not None and self._held.speaks else None
+        lost_ns = self._pool.at(pool, node.written_ago_s(), now_ns)
         for held in now.held:
-            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns)
+            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns, lost_ns)
             if mine := taken.get(claim.name):
                 # Of an empty pool it has nothing else.
                 claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
+        limited, unlimited = huge_pages.enforced((*claims, *now.beside), words.limits_huge_pages)
         self._remember(now)
         self._reconciles.keep(claim.name for claim in claims)
         read = due and self._places.metrics is not None
         return SourceReading(
-            claims=replace(found.claims, claims=(*claims, *now.beside)),
+            claims=replace(found.claims, claims=limited),
             giving_back=giving_back,
+            owed_since_ns={name: ns for name in giving_back if (ns := self._reconciles.since_ns(name)) is not None},
             doubly_owned=frozenset(taken.keys() & giving_back.keys()),
             making=now.making,
             forgotten=now.forgotten if self._held.speaks else (),
             give_back_s=found.settings.reconcile_s + SLACK_S,
-            layers=now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks),
+            layers=self._layers(now, now_ns, lost_ns),
             state_files=self._stated.of(now, self._held, now_ns, within_ns),
             gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
-            missing=(*not_read(now.missing, self._held), *unmeasured(node.no_metrics)),
+            missing=(*not_read(now.missing, self._held), *unlimited, *unmeasured(node.no_metrics)),
             left_out=self._lost_twice(now, now_ns),
             # A node on which nothing runs may have no cgroup for it.
             complete=reading.containers is not None and (reading.cgroups is not None or not reading.containers),
         )
+
+    def _layers(self, now: Followed, now_ns: int, stated_ns: int | None) -> tuple[LayerView, ...]:
+        """Return what each layer says. :param stated_ns: since when the state file's word is another one, if it is."""
+        views = now.layers(now_ns, self._memory.answers.asked_ns, silent=not self._held.speaks)
+        if stated_ns is None:
+            return views
+        return (*(replace(one, at_ns=stated_ns) for one in views if one.layer is Layer.CHECKPOINT), *views)
 
     def _reading_of(self, files: dict[str, bytes]) -> NodeReading:
         """Make a reading of files; those that say the same as the last time were made one of then.
@@ -180,6 +191,7 @@ class KubeletSource:
                 sysfs=self._sysfs or parsed.sysfs,
                 cpu_state=state,
                 static_of=static,
+                missing=tuple(one for one in parsed.missing if one.part != "version" or not self._version),
                 containers=present(parsed.containers),
             )
             self._whole = parts, reading
@@ -193,7 +205,7 @@ class KubeletSource:
     def _claims_of(self, reading: NodeReading) -> NodeClaims:
         """Return the claims; those of the last reading where nothing else is said in this one."""
         if self._found is None or self._found[0] != reading:
-            self._found = (reading, node_claims(reading))
+            self._found = (reading, node_claims(reading, lambda _cgroup, _page_bytes: True))
         return self._found[1]
 
     def _lost_twice(self, now: Followed, now_ns: int) -> tuple[MissingPart, ...]:
@@ -236,7 +248,7 @@ class KubeletSource:
         self._spared = tuple(one for index, one in now.agree if (index + self._turn) % TURNS)
 
     def _ask_again(self, words: ControlWords) -> None:
-        """Ask for those, too, whose quota is not the one that was asked for: it was resized, or it drifts.
+        """Ask for those, too, whose quota or limit of memory is not what was asked for: it was resized, or it drifts.
 
         A kubelet that writes down what it has allocated promises by that, and need not be asked.
         """
@@ -246,7 +258,7 @@ class KubeletSource:
             spared = tuple(
                 one
                 for one in spared
-                if one in known and words.quota_as_asked(known[one].cgroup, asked_values(known[one]))
+                if one in known and words.as_asked(known[one].limited or known[one].cgroup, asked_values(known[one]))
             )
         self._memory.answers.need_not_ask(spared)
 

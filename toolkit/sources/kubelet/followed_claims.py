@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import LIMITS
 from toolkit.model.layers import Layer, LayerView
-from toolkit.model.node_reading import MissingPart, NodeReading
+from toolkit.model.node_reading import NodeReading
 from toolkit.model.state_files import CpuStateFile, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.followed_words import states, views
@@ -59,10 +58,7 @@ class Followed:
         self.forgotten = forgotten(reading, found, self.running)
         self.making = tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise))
         lives = {one.name for one in self.gone}
-        self.missing = (
-            *(part for part in found.missing if part.part not in lives),
-            *_unpromised(found.claims.claims),
-        )
+        self.missing = tuple(part for part in found.missing if part.part not in lives)
         self.agree = tuple((index, p.subject.id) for index, p in enumerate(self.running) if _agrees(p))
         """Subjects whose layers all say the same, with their number among those that run."""
         self._views = tuple(views(self.running, reading))
@@ -99,25 +95,8 @@ class Followed:
 
 
 def followed(claim: Claim) -> Claim:
-    """Nobody says that the pods of a node compete all the time. Limits of memory that a resize changes are known too
-    late, and of huge pages a container has none where its runtime leaves them to the pod (containerd does by default:
-    ``disable_hugetlb_controller``).
-    """
-    return replace(claim, contended=False, memory_bytes=None, hugepages=())
-
-
-def _unpromised(claims: Sequence[Claim]) -> tuple[MissingPart, ...]:
-    """Name what :func:`followed` leaves out."""
-    kinds = [
-        kind
-        for kind, known in (
-            ("memory", any(claim.memory_bytes is not None for claim in claims)),
-            ("huge pages", any(claim.hugepages for claim in claims)),
-        )
-        if known
-    ]
-    reason = f"those of {' and '.join(kinds)} are not judged while the node is followed"
-    return (MissingPart(part=LIMITS, reason=reason),) if kinds else ()
+    """Nobody says that the pods of a node compete all the time."""
+    return replace(claim, contended=False)
 
 
 def _held(promise: Promise) -> Held:

@@ -62,6 +62,7 @@ def container_list(node: dict[str, Any]) -> dict[str, Any]:
         asked = {
             "cpu": {key: linux[name] for key, name in names.items() if name in linux},
             "memory": {"limit": linux["memoryLimitInBytes"]} if "memoryLimitInBytes" in linux else {},
+            "hugepageLimits": items(own.get("hugepageLimits")),
         }
         found[text(entry.get("id"))] = {
             "labels": mapping(entry.get("labels")),

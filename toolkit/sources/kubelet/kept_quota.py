@@ -14,19 +14,18 @@ from dataclasses import replace
 from toolkit.allocation.cgroup_values import pod_values
 from toolkit.model.claims import NO_QUOTA, Claim, Isolation
 from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS
-from toolkit.model.node_reading import NodeReading
 from toolkit.model.pod import Pod
 from toolkit.sources.kubelet.asked import asked_of
 from toolkit.sources.kubelet.settings import Settings
 from toolkit.sources.kubelet.subjects import Subject
+from toolkit.sources.kubelet.versions import ALLOCATES, Versions
 
 
-def may_be_older(reading: NodeReading, known: Settings) -> bool:
-    """Whether a kubelet runs that may be older than the gate: nobody knows its version, nor was the gate set."""
-    unasked = not reading.kubelet_version and any(part.part == "version" for part in reading.missing)
+def may_keep(versions: Versions, known: Settings, uid: str) -> bool:
+    """Whether a pod's kubelet may be older than the gate: nobody knows its version, nor was the gate set."""
     config = known.config
     return (
-        unasked
+        versions.may_be_before(ALLOCATES, uid)
         and not known.problem
         and config.cpu_cfs_quota
         and config.feature_gates[NO_QUOTA_WITH_EXCLUSIVE_CPUS]

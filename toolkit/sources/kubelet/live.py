@@ -14,7 +14,7 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
-from toolkit.model.node_reading import NodeReading
+from toolkit.model.node_reading import STATE_WRITTEN, NodeReading
 from toolkit.sources.cri import ENDPOINTS
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import allocated, kept, live_files
@@ -22,6 +22,8 @@ from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of, drop_ins
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, read_flags
 from toolkit.sources.kubelet.memory import Memory
+from toolkit.sources.kubelet.metrics_text import FILE as METRICS
+from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
@@ -71,8 +73,7 @@ class LiveNode:
         arguments = None if pid is None else live_files.process_arguments(self.proc, pid)
         arguments = arguments if memory is None else memory.kubelet.said(arguments)
         self.version = "" if pid is None else version_of(pid, self.proc)
-        if pid is not None and not self.version and not self.metrics:
-            self._miss("version", "the running kubelet's version could not be asked for")
+        self._seen = pid is not None
         self.told = bool(arguments)
         """Whether its command line says which file it reads: none that it does not name. One that ends has no words."""
         self.arguments = None if arguments is None else kept_arguments(arguments)
@@ -90,7 +91,10 @@ class LiveNode:
         for part in ("cpu", "memory"):
             name = f"{part}_manager_state"
             self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
+            if part == "cpu":
+                self._written(self.kubelet_root / name)
         self._metrics()
+        self._unversioned()
         self._allocated()
         self._at("cgroup_read")
         root = places.cgroup_root or places.below(CGROUP_ROOT)
@@ -136,6 +140,11 @@ class LiveNode:
         if tasks := live_files.threads(found, self.proc):
             self.files["threads.json"] = _json(tasks)
 
+    def written_ago_s(self) -> float | None:
+        """Return how long before it was read the CPU manager's file had been written; ``None``: it does not exist."""
+        at_s = self.times.get(STATE_WRITTEN)
+        return None if at_s is None else max(0.0, self.times["state_read"] - at_s)
+
     def _at(self, what: str) -> None:
         self.times[what] = time.time()
 
@@ -149,6 +158,11 @@ class LiveNode:
         else:
             self.files[name], self.paths[name] = data, self.places.of_node(path)
         return data
+
+    def _written(self, path: Path) -> None:
+        """Take when a file was written last; asked after it was read, so that what was read is no younger."""
+        with contextlib.suppress(OSError):
+            self.times[STATE_WRITTEN] = self.places.target(path).lstat().st_mtime
 
     def _allocated(self) -> None:
         """Take what the kubelet has allocated to containers, and what of it is in force; older ones have no such files.
@@ -166,7 +180,7 @@ class LiveNode:
         if not self.metrics:
             return
         # Not at the top: most nodes are read without, and need no HTTP client's modules.
-        from toolkit.sources.kubelet.metrics import FILE, read_metrics
+        from toolkit.sources.kubelet.metrics import read_metrics
 
         places = self.places
         try:
@@ -177,7 +191,13 @@ class LiveNode:
             if self.memory is None:
                 self._miss("metrics", self.no_metrics)
         else:
-            self.files[FILE] = text.encode()
+            self.files[METRICS] = text.encode()
+
+    def _unversioned(self) -> None:
+        """Say that neither the kubelet's program nor its metrics say which version it has."""
+        if not self.version and not kubelet_version(self.files.get(METRICS, b"").decode("utf-8", "replace")):
+            whose = "the running kubelet" if self._seen else "a kubelet whose process is not seen"
+            self._miss("version", f"the version of {whose} could not be asked for")
 
     def _configuration(self) -> None:
         """Take the file, its drop-ins and the command line; keep what they say together for what else is to be read."""

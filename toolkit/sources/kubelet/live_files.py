@@ -32,6 +32,7 @@ FILES = (
     *("memory.max", "memory.limit_in_bytes", "cgroup.procs"),
 )
 """Control files that a reading holds."""
+_HUGE = re.compile(r"hugetlb\.\d{1,6}[KMG]B\.(?:max|limit_in_bytes)", re.ASCII)
 _LOG = re.compile(rb"([^_]+)_([^_]+)_(.+)-([0-9a-f]{64})\.log")
 _MASK = re.compile(rb"^(Cpus|Mems)_allowed_list:\s*(\S*)$", re.MULTILINE)
 _TOTAL = re.compile(rb"^Node \d+ MemTotal:.*$", re.MULTILINE)
@@ -127,7 +128,7 @@ def inside(folder: str) -> list[str]:
             there = {entry.name for entry in entries}
     except OSError:
         return []
-    return [file for file in FILES if file in there]
+    return [file for file in FILES if file in there] + sorted(filter(_HUGE.fullmatch, there))
 
 
 def threads(cgroups: dict[str, bytes], proc: Path) -> dict[str, Any]:

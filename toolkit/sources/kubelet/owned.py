@@ -11,6 +11,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet.claims import Promise, parsed
 from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.followed_claims import Followed
+from toolkit.sources.kubelet.given_up import had_own
 from toolkit.sources.kubelet.still import asked_of
 
 
@@ -54,6 +55,9 @@ class Owned:
         running = {p.subject.id: p for p in now.running if p.subject.runtime is not None}
         self._own = {key: cpus for key, cpus in self._own.items() if key in running}
         self._own |= {key: p.state for key, p in running.items() if p.in_state and p.state}
+        # Who was given up before anybody followed the node was never seen to own anything.
+        unseen = {key: had_own(p, now.found) for key, p in running.items() if key not in self._own}
+        self._own |= {key: cpus for key, cpus in unseen.items() if cpus}
         own = [(p.subject.pod_uid, p.state) for p in running.values() if p.in_state and p.state]
         found = {key: cpus for key, p in running.items() if (cpus := self._lost(p, own))}
         self._doubly = frozenset(

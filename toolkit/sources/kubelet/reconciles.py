@@ -24,6 +24,32 @@ class Late:
     since_ns: int
 
 
+class PoolChanges:
+    """When the shared pool became what it is, by the time at which the kubelet wrote its file: the file is read later.
+
+    The change was that write or one before it, since a write says all. No time of before the last reading that said
+    something else is believed, nor one that is to come: the clock of the day may be set.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[str, int] | None = None
+        """The pool at the last reading, and when that began (CLOCK_MONOTONIC)."""
+
+    def at(self, pool: str | None, ago_s: float | None, now_ns: int) -> int | None:
+        """Return when it became so, if that was since the last reading or before the first; else ``None``.
+
+        :param pool: as the file says now; ``None``: it does not speak. :param ago_s: how long ago it was written.
+        """
+        before = self._last
+        if pool is None:
+            return None
+        self._last = pool, now_ns
+        if ago_s is None or (before is not None and before[0] == pool):
+            return None
+        at_ns = now_ns - max(0, int(ago_s * 1e9))
+        return at_ns if before is None else max(before[1], at_ns)
+
+
 class Reconciles:
     """Of one node, from reading to reading."""
 
@@ -33,10 +59,13 @@ class Reconciles:
         self._asked: dict[str, CpuSet] = {}
         """What each claim's container was asked to have, as far as anybody knows."""
 
-    def in_force(self, held: Held, freed: CpuSet, within_ns: float, now_ns: int) -> tuple[Claim, CpuSet]:
+    def in_force(
+        self, held: Held, freed: CpuSet, within_ns: float, now_ns: int, lost_ns: int | None = None
+    ) -> tuple[Claim, CpuSet]:
         """Return what holds now, and what of it must be given back.
 
         :param freed: CPUs that the pool may have at any moment. :param within_ns: how long a reconcile may take.
+        :param lost_ns: when a pool that is another one than at the last reading had become so; ``None``: now.
         """
         claim, state = held.claim, held.state
         if state is None:
@@ -47,14 +76,21 @@ class Reconciles:
             self.late.pop(claim.name, None)
             return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
         late = self.late.get(claim.name)
+        new = late is None
         if late is None or (late.state, late.asked) != (state, asked):
-            since_ns = now_ns if late is None else late.since_ns
+            since_ns = late.since_ns if late is not None else now_ns if lost_ns is None else lost_ns
             late = self.late[claim.name] = Late(state=state, asked=asked, since_ns=since_ns)
-        if now_ns - late.since_ns > within_ns:
+        # What is seen for the first time and is too late by then is said once: it was not given back in time.
+        if now_ns - late.since_ns > within_ns and not new:
             if held.asked is None:
                 self._asked[claim.name] = state  # Nobody says so, and nobody says that it has not.
             return replace(claim, cpus=state | freed), CpuSet()
         return replace(claim, cpus=state | asked | freed), asked - state - freed
+
+    def since_ns(self, name: str) -> int | None:
+        """Return since when a claim owes what it must give back; ``None``: it owes nothing."""
+        late = self.late.get(name)
+        return None if late is None else late.since_ns
 
     def keep(self, names: Iterable[str]) -> None:
         """Forget all claims but these."""

@@ -8,6 +8,7 @@ Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``).
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -37,10 +38,13 @@ class Requested:
     partial: frozenset[str] = frozenset()
 
 
-def requested(reading: NodeReading, *, budgets: bool = True) -> Requested:
+def requested(
+    reading: NodeReading, *, budgets: bool = True, ignored: Callable[[str], bool] = lambda _uid: False
+) -> Requested:
     """Return what is known of the pods' requests; a document that cannot be read is left out.
 
     :param budgets: feature gate ``PodLevelResources``. A kubelet without it does not look at a pod's own resources.
+    :param ignored: whether it is not known of a pod (by UID) if its kubelet looks at these.
     """
     allocated, now = allocations(reading), actuated(reading)
     listed, named = pod_documents(reading), {**reading.static_of, **manifests(reading)}
@@ -61,6 +65,8 @@ def requested(reading: NodeReading, *, budgets: bool = True) -> Requested:
         old = None if before is None else _pod(_with(manifest, before)) if manifest else _bare(uid, json.dumps(before))
         if old is not None:
             in_force[uid] = old
+    unsure = {uid: pod for uid, pod in pods.items() if budgets and pod.pod_level and ignored(uid)}
+    in_force |= {uid: replace(pod, resources=None) for uid, pod in unsure.items() if uid not in in_force}
     if not budgets:
         pods, in_force = _without_budgets(pods), _without_budgets(in_force)
     return Requested(pods=pods, in_force=in_force, partial=frozenset(partial))

@@ -30,6 +30,7 @@ def listed(data: object) -> tuple[RuntimeContainer, ...]:
                 sandbox="sandbox" in (entry.get("type"), labels.get("io.cri-containerd.kind")),
                 cgroups_path=text(entry.get("cgroupsPath")),
                 asked=_asked(cpu, memory) if cpu else None,
+                huge_sizes=_huge_sizes(entry.get("resources")),
                 labels=labels,
             )
         )
@@ -45,6 +46,15 @@ def _asked(cpu: dict[str, Any], memory: dict[str, Any]) -> Asked:
         shares=number(cpu.get("shares")),
         memory_bytes=number(memory.get("limit")),
     )
+
+
+def _huge_sizes(resources: object) -> tuple[str, ...] | None:
+    """Return of which sizes of huge pages a specification has limits. A runtime may leave them out of it: containerd's
+    ``disable_hugetlb_controller``, which is on by default.
+    """
+    if not isinstance(resources, dict):
+        return None
+    return tuple(text(mapping(one).get("pageSize")) for one in items(resources.get("hugepageLimits")))
 
 
 def from_cri(node: object) -> tuple[RuntimeContainer, ...]:
@@ -117,6 +127,7 @@ def _container(entry: dict[str, Any], verbose: dict[str, Any]) -> RuntimeContain
         pid=number(verbose.get("pid")),
         cgroups_path=text(verbose.get("cgroupsPath")),
         asked=asked,
+        huge_sizes=_huge_sizes(verbose.get("resources")),
         log_path=text(status.get("logPath")),
         created_at_ns=number(entry.get("createdAt")),
         started_at_ns=number(status.get("startedAt")) or None,

@@ -30,6 +30,8 @@ class Settings:
     reconcile_s: float = DEFAULT_RECONCILE_S
     problem: str = ""
     reserved_problem: str = ""
+    given: FeatureGates = field(default_factory=FeatureGates)
+    """The gates that are set, whatever those of the kubelet's version are by default."""
 
     @property
     def reserved_known(self) -> bool:
@@ -63,7 +65,8 @@ def settings(reading: NodeReading) -> Settings:
     except GoError:
         strict = False  # No kubelet starts with it.
     config = replace(found.node, feature_gates=_gates(found.node.feature_gates, reading.kubelet_version))
-    return Settings(config=config, reserved=reserved, strict=strict, reconcile_s=found.reconcile_period_s)
+    given = found.node.feature_gates
+    return Settings(config=config, reserved=reserved, strict=strict, reconcile_s=found.reconcile_period_s, given=given)
 
 
 def _gates(given: FeatureGates, version: str) -> FeatureGates:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
-from toolkit.sources.kubelet.claims import COSTS
+from toolkit.sources.kubelet.costs import COSTS
 from toolkit.sources.kubelet.followed_claims import Followed
 from toolkit.sources.kubelet.held_state import HeldState
 

@@ -9,17 +9,20 @@ from toolkit.errors import InputError
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import from_text, printable
-from toolkit.model.node_reading import NodeReading
+from toolkit.model.node_reading import STATE_WRITTEN, NodeReading
 from toolkit.model.picture import Picture, RejectedPod, Unlisted
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
 from toolkit.sources.kubelet.counted import miscounted
 from toolkit.sources.kubelet.gauges import manager_gauges
+from toolkit.sources.kubelet.given_up import had_own
 from toolkit.sources.kubelet.json_parts import mapping, text
 from toolkit.sources.kubelet.lost import lasting, lost
 from toolkit.sources.kubelet.pod_paths import CONMON, expand
 from toolkit.sources.kubelet.subjects import PAUSE, Subject, merged_tree, shown_pod
 
+SLACK_S = 5.0
+"""Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
 AT_ONCE_S = 1.0
 """Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
 _GRANTED = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
@@ -42,7 +45,7 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: Ite
     known, later_s = node.settings, _later_s(reading)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
     return Picture(
-        ended=tuple(name for name, p in names.items() if p.subject.active is False),
+        ended=tuple(name for name, p in names.items() if _has_ended(p, node)),
         being_made=tuple(sorted(making.made)),
         perhaps_made=tuple(sorted(making.perhaps)),
         behind=tuple(sorted(late)),
@@ -58,6 +61,12 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: Ite
         rejected=_rejected(reading),
         topology_policy=None if known.problem else known.config.topology_manager_policy,
     )
+
+
+def _has_ended(promise: Promise, node: NodeClaims) -> bool:
+    """Whether a subject's pod is none for the kubelet: by its list, or it has given up what was the container's own."""
+    active = promise.subject.active
+    return bool(had_own(promise, node)) if active is None else not active
 
 
 def asked_of(promise: Promise) -> CpuSet | None:
@@ -94,9 +103,10 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
     """Return the claims of shared containers whose cgroups may be of before a reconcile that the runtime's list, read
     later, is of after: nothing is promised about their CPUs.
 
-    Their threads, read in between, may say so. With cgroups that are as the state file says, they were read before an
-    allocation that the list is of after. With a list that is as the state file says, nobody has got yet what some were
-    asked for: another program's write hits one. A CPU that went offline is missing in the cgroups above, too.
+    Their threads, read in between, may say so. A cgroup that is as the state file says is none that another program
+    wrote. With a list that is as the state file says, nobody has got yet what some were asked for, or not all have,
+    where the state had just changed: another program's write hits one. A CPU that went offline is missing in the
+    cgroups above, too.
     """
     shared = [
         _Shared(
@@ -113,15 +123,34 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
         # No reconcile comes for a pod that has ended: it keeps what it had.
         and p.subject.active is not False
     ]
-    moved = frozenset(one.name for one in shared if one.moved)
+    sure = frozenset(one.name for one in shared if one.moved) | _as_stated(node)
     later_s = _later_s(reading)
     if later_s is not None and later_s <= AT_ONCE_S:
-        return moved
-    newer = frozenset(one.name for one in shared if one.state and one.state == one.found != one.asked)
-    alike = len(shared) > 1 and len({one.found for one in shared}) == 1
+        return sure
+    # In the middle of a reconcile some have the old set, and some the new one already.
+    old = [one for one in shared if one.differs or not _under_way(reading, node)]
+    alike = len(shared) > 1 and len({one.found for one in old}) == 1
     if not alike or not all(one.differs or one.asked == one.found for one in shared):
-        return moved | newer
-    return moved | newer | {one.name for one in shared if one.differs and _reconciled(node, one)}
+        return sure
+    return sure | {one.name for one in shared if one.differs and _reconciled(node, one)}
+
+
+def _as_stated(node: NodeClaims) -> frozenset[str]:
+    """Return the claims whose cgroup is as the state file says and not as the runtime's list does: the two are right.
+
+    A kubelet that takes a pod out of its state has written that and all cgroups within milliseconds.
+    """
+    return frozenset(
+        p.claim.name
+        for p in node.promises
+        if p.claim is not None and p.state and p.state == _granted(p.subject) != (asked_of(p) or p.state)
+    )
+
+
+def _under_way(reading: NodeReading, node: NodeClaims) -> bool:
+    """Whether a reconcile may have been under way when the cgroups were read: the state file had just been written."""
+    begun, written = reading.read_at_s.get("cgroup_read"), reading.read_at_s.get(STATE_WRITTEN)
+    return begun is not None and written is not None and 0 <= begun - written <= node.settings.reconcile_s + SLACK_S
 
 
 def _reconciled(node: NodeClaims, one: _Shared) -> bool:

@@ -92,14 +92,34 @@ def sandbox(id_: str, uid: str, pod: str) -> bytes:
     return field(1, id_) + field(2, field(1, pod) + field(2, uid) + field(3, "default")) + pairs(5, labels(uid, pod))
 
 
-def status(id_: str, path: str, cpus: str, *, quota: int = -1, secret: str = "secret", pid: int = 4711) -> bytes:
-    """The answer of ContainerStatus, verbose; its specification holds a secret in environment and arguments."""
-    asked = field(1, 100000) + field(2, quota) + field(3, 1024) + field(4, 1 << 26) + field(6, cpus) + field(7, "0")
+def status(
+    id_: str,
+    path: str,
+    cpus: str,
+    *,
+    quota: int = -1,
+    shares: int = 1024,
+    memory: int = 1 << 26,
+    huge: Mapping[str, int] | None = None,
+    secret: str = "secret",
+    pid: int = 4711,
+) -> bytes:
+    """The answer of ContainerStatus, verbose; its specification holds a secret in environment and arguments.
+
+    :param huge: the specification's limits of huge pages, by size.
+    """
+    asked = field(1, 100000) + field(2, quota) + field(3, shares) + field(4, memory) + field(6, cpus) + field(7, "0")
     spec = {
         "process": {"env": [f"PASSWORD={secret}"], "args": ["sh", secret]},
         "annotations": {"a": secret},
         "mounts": [{"source": f"/{secret}"}],
-        "linux": {"cgroupsPath": path, "resources": {"cpu": {"cpus": cpus, "quota": quota, "period": 100000}}},
+        "linux": {
+            "cgroupsPath": path,
+            "resources": {
+                "cpu": {"cpus": cpus, "quota": quota, "period": 100000},
+                "hugepageLimits": [{"pageSize": size, "limit": limit} for size, limit in (huge or {}).items()],
+            },
+        },
     }
     info = json.dumps({"pid": pid, "runtimeSpec": spec, "config": {"envs": [{"key": "P", "value": secret}]}})
     own = field(1, id_) + field(3, 1) + pairs(13, {"annotation": secret}) + field(16, field(1, asked))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.toolkit.sources.edited import capture, document, failed, judged, part
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
@@ -52,3 +53,14 @@ def test_what_a_pod_has_that_ended_is_a_leak_or_not_reconciled(
     verdicts = checkpoint.RULE.check(*evidence_of(reading, node_claims(reading)))
 
     assert {verdict.subject: verdict.outcome for verdict in verdicts}["cpu_manager_state"] is outcome
+
+
+def test_a_kubelet_that_lists_no_pod_has_just_started() -> None:
+    """It has let go of none: CPUs of others that a shared container still has are a reconcile's."""
+    files = capture("D-3")
+    with part(files, "pods.json") as pods:
+        pods["items"] = []
+    assert failed(files) == {}
+    assert judged(files)["layers-agree", "be-node1/main"].outcome is Outcome.UNDECIDED
+    assert judged(files)["checkpoint", "cpu_manager_state"].outcome is Outcome.PASSED
+    assert any(row["reason"].startswith("the kubelet lists none") for row in document(files)["missing"])

@@ -162,3 +162,12 @@ def test_kubelets_before_v1_33_give_owners_a_quota(version: str, *, exempt: bool
     assert {subject for rule, subject in failed(files) if rule == "applied"} == (set(names) if exempt else set())
     named = [row for row in document(files)["missing"] if row["part"] == "version"]
     assert bool(named) == (version != "v1.36.2")
+
+
+def test_cpus_of_two_owners_in_a_capture_without_the_list_of_pods() -> None:
+    """As `pinproof capture` writes it: that its pod has ended is known by what the runtime was asked to give it."""
+    files = capture("A2-4")
+    del files["pods.json"]
+    reason = failed(files)["layers-agree", "g1slow-node1/main"]
+    assert reason.endswith("it still runs, on CPU 1, exclusive to g1-node1/main")
+    assert ("layers-agree", "g1-node1/main") not in failed(files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.toolkit.sources.edited import asked, capture, failed, judged, part, place, rows
+from tests.unit.toolkit.sources.edited import Files, asked, capture, failed, judged, part, place, rows
 from tests.unit.toolkit.sources.relaid import cgroup_root
 
 SHARED = ("be-node1/main", "bu-node1/main", "gf-node1/main")
@@ -97,23 +97,64 @@ def test_drift_is_reported_however_late_the_list_is() -> None:
     assert "cri and cgroup differ" in failed(files)["layers-agree", "be-node1/main"]
 
 
-@pytest.mark.parametrize(
-    ("times", "outcome"),
-    [
-        pytest.param({}, "failed", id="at-once"),
-        pytest.param({"end": 60.0}, "undecided", id="later"),
-        pytest.param({"end": -60.0}, "undecided", id="a-clock-that-went-back"),
-        pytest.param({"sockets_read": -60.0}, "undecided", id="lists-first"),
-    ],
-)
-def test_only_what_was_read_at_once_is_of_one_moment(times: dict[str, float], outcome: str) -> None:
-    """Another set that was asked for is another program's work if no time was left for a reconcile."""
-    files = capture("D-4")
-    name = "be-node1/logger"
-    asked(files, rows(files)[name], "0-1")
+TIMES = [
+    pytest.param({}, "failed", id="at-once"),
+    pytest.param({"end": 60.0}, "undecided", id="later"),
+    pytest.param({"end": -60.0}, "undecided", id="a-clock-that-went-back"),
+    pytest.param({"sockets_read": -60.0}, "undecided", id="lists-first"),
+]
+
+
+def read_at(files: Files, times: dict[str, float]) -> None:
+    """Let parts have been read so long after the cgroups."""
     with part(files, "times.json") as read:
         read |= {key: read["cgroup_read"] + seconds for key, seconds in times.items()}
-    assert judged(files)["layers-agree", name].outcome == outcome
+
+
+@pytest.mark.parametrize(("times", "outcome"), TIMES)
+def test_only_what_was_read_at_once_is_of_one_moment(times: dict[str, float], outcome: str) -> None:
+    """An old set of all shared containers is another program's work if no time was left for a reconcile."""
+    files = capture("D-4")
+    found = rows(files).items()
+    shared = [name for name, row in found if row.get("state_cpus") == "0" and not row["in_state"]]
+    for name in shared:
+        place(files, rows(files)[name], "0-1")
+    read_at(files, times)
+    assert {judged(files)["layers-agree", name].outcome for name in shared} == {outcome}
+
+
+@pytest.mark.parametrize("times", [param.values[0] for param in TIMES], ids=[str(param.id) for param in TIMES])
+@pytest.mark.parametrize("name", ["be-node1/logger", "g1-node1/main"])
+def test_a_cgroup_that_is_as_the_state_file_says_is_no_drift(name: str, times: dict[str, float]) -> None:
+    """A deletion changes state, requests and cgroups within milliseconds, while they are read one after the other."""
+    files = capture("D-4")
+    asked(files, rows(files)[name], "0-1")
+    read_at(files, times)
+    assert failed(files) == {}
+    assert judged(files)["layers-agree", name].outcome == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("written_s", "late"), [(-4.0, True), (-60.0, False), (None, False)], ids=["just-now", "long-ago", "nobody-says"]
+)
+def test_a_state_file_that_was_just_written_explains_cgroups_that_are_half_done(
+    written_s: float | None, late: bool
+) -> None:
+    """One container has its new set, the other the old one, and the list, read a minute later, is of after it all."""
+    files = capture("D-4")
+    place(files, rows(files)["be-node1/main"], "0-1")
+    read_at(files, {"end": 60.0} | ({} if written_s is None else {"state_written": written_s}))
+    found = judged(files)["layers-agree", "be-node1/main"]
+    assert found.outcome == ("undecided" if late else "failed")
+    assert ("applied", "be-node1/main") not in failed(files) or not late
+
+
+def test_a_set_that_nobody_has_had_is_drift_in_the_middle_of_a_reconcile_too() -> None:
+    """Half done are the old set and the new one."""
+    files = capture("D-3")
+    place(files, rows(files)["be-node1/main"], "1")
+    read_at(files, {"end": 60.0, "state_written": -4.0})
+    assert "cri and cgroup differ" in failed(files)["layers-agree", "be-node1/main"]
 
 
 def test_gauges_of_after_a_deletion_are_not_wrong() -> None:

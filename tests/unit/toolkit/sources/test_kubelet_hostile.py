@@ -97,6 +97,23 @@ def test_a_broken_header_in_the_middle_is_no_end(tmp_path: Path) -> None:
         read_bundle_files(path)
 
 
+@pytest.mark.parametrize(("second", "refused"), [(b"b", True), (b"a", False)], ids=["other", "same"])
+@pytest.mark.parametrize("name", ["pods.json", "./pods.json"])
+def test_two_members_of_one_name_that_differ(tmp_path: Path, name: str, second: bytes, *, refused: bool) -> None:
+    """Which of the two was on the node, nobody knows."""
+    path = tmp_path / "two.tar"
+    with tarfile.open(path, "w") as archive:
+        for called, data in (("pods.json", b"a"), (name, second)):
+            info = tarfile.TarInfo(called)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    if not refused:
+        assert read_bundle_files(path) == {"pods.json": b"a"}
+        return
+    with pytest.raises(InputError, match=r"two members named pods\.json, which differ"):
+        read_bundle_files(path)
+
+
 def _judged(reading: NodeReading) -> None:
     node = node_claims(reading)
     json.dumps(claims_data(node))

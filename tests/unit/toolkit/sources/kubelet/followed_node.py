@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.unit.toolkit.sources.made_node import KUBEPODS, process, write
 from tests.unit.toolkit.sources.socket_server import CRI, container, field, labels, sandbox, served, status
@@ -65,9 +66,9 @@ class Node:
         write(self.root, f"{KUBEPODS}/podu-{pod}/{one}/cpuset.cpus", f"{cpus if cgroup is None else cgroup}\n")
         write(self.root, f"{KUBEPODS}/podu-{pod}/{one}/cgroup.procs", "77\n")
 
-    def asks(self, one: str, pod: str, cpus: str = "2-3", *, quota_us: int) -> None:
-        """Let the runtime say that the kubelet asked for this quota."""
-        self._said[one] = status(one, f"/kubepods/podu-{pod}/{one}", cpus, quota=quota_us)
+    def asks(self, one: str, pod: str, cpus: str = "2-3", *, quota_us: int, **more: Any) -> None:
+        """Let the runtime say that the kubelet asked for this quota, and more of :func:`status`."""
+        self._said[one] = status(one, f"/kubepods/podu-{pod}/{one}", cpus, quota=quota_us, **more)
 
     def ends(self, one: str) -> None:
         """Let a container be gone for the runtime."""

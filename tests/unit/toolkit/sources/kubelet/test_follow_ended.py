@@ -133,3 +133,20 @@ def test_a_sandbox_of_before_the_machines_start_waits_for_its_next_one(node: Nod
     node.boxes = field(1, sandbox(BOX, "u-db", "db") + field(3, 1) + field(4, made_ns))
 
     assert ended(node.read()) == [before_s < 0]
+
+
+@pytest.mark.parametrize(
+    ("shares", "pool", "doubly"),
+    [(2048, "0-1", {"db/main"}), (1024, "0-1", set()), (2048, "0-2", set())],
+    ids=["the shares of two CPUs", "a sharer's", "a part of them is the pool's"],
+)
+def test_a_watch_that_begins_after_cpus_were_given_away(shares: int, pool: str, doubly: set[str]) -> None:
+    """Nobody has seen ``db`` own them: the runtime was asked to give it as many whole CPUs as it has shares of."""
+    with made_node() as late:
+        late.runs(NEW, "new", "main", "2-3" if pool == "0-1" else "3")
+        late.state(pool, new="2-3" if pool == "0-1" else "3")
+        late.asks(DB, "db", quota_us=-1, shares=shares)
+        first, second = late.read(), late.read()
+
+    assert first.doubly_owned == second.doubly_owned == doubly
+    assert "db/main" in back(first)

@@ -14,7 +14,6 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.claims import Alignment, Claim, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import LIMITS
 from toolkit.sources.kubelet import modelled
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.follow import KubeletSource
@@ -22,7 +21,6 @@ from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 
 STATES = "var/lib/kubelet"
-LEFT_OUT = "those of {} are not judged while the node is followed"
 API, HELPER = "dd" * 32, "ee" * 32
 OPTIONS = """cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 topologyManagerPolicy: single-numa-node
@@ -75,7 +73,8 @@ def allocates(node: Node, pods: Mapping[str, Mapping[str, object]], **budgets: o
 
 
 def promise(one: Claim) -> list[Any]:
-    return [one.kind, one.cgroup, one.isolation, one.quota_us, one.period_us, one.shares, one.alignments]
+    values = [one.quota_us, one.period_us, one.shares, one.memory_bytes, one.hugepages]
+    return [one.kind, one.cgroup, one.isolation, *values, one.alignments]
 
 
 def test_a_followed_node_promises_what_a_whole_reading_does(node: Node) -> None:
@@ -87,6 +86,7 @@ def test_a_followed_node_promises_what_a_whole_reading_does(node: Node) -> None:
     assert claim(reading, "db/main").alignments == (Alignment.SMT, Alignment.NUMA)
     assert [claim(reading, "web/app").quota_us, claim(reading, "web/app").shares] == [50_000, 204]
     assert claim(reading, "api-node1/(pod)").quota_us == 25_000
+    assert {claim(reading, name).memory_bytes for name in ("db/main", "web/app", "api-node1/(pod)")} == {64 << 20}
     assert {"kubepods/(qos)"} == {one.name for one in reading.claims.claims if one.name.endswith("(qos)")}
     assert not any(one.contended for one in reading.claims.claims)
     assert not [row for row in reading.missing if row.part in ("alignments", "parents")]
@@ -117,22 +117,6 @@ def test_the_machine_is_read_again_when_its_cpus_change(node: Node, monkeypatch:
     node.read()
     modelled._machine.cache_clear()
     assert len(set(read)) == 2
-
-
-@pytest.mark.parametrize(
-    ("limits", "left_out"),
-    [
-        ({"memory": "64Mi"}, "memory"),
-        ({"memory": "64Mi", "hugepages-2Mi": "4Mi"}, "memory and huge pages"),
-    ],
-)
-def test_limits_that_are_left_out_are_named(node: Node, limits: dict[str, str], left_out: str) -> None:
-    """Those that some pod has, in one line; no claim has them."""
-    allocates(node, {"u-web": {"app": {"limits": limits, "requests": limits}}})
-    reading = node.read()
-
-    assert [row.reason for row in reading.missing if row.part == LIMITS] == [LEFT_OUT.format(left_out)]
-    assert not [one.name for one in reading.claims.claims if one.memory_bytes is not None or one.hugepages]
 
 
 @pytest.mark.parametrize("pod_set", [True, False])

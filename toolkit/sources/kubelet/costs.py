@@ -1,0 +1,19 @@
+"""What is not known of a node where a part of it was not read."""
+
+COSTS = {
+    "config": "reserved CPUs, strictness, driver and reconcile period are not known",
+    "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
+    "memory_state": "which memory nodes were promised is not known",
+    "names": "nothing is promised about their CPUs",
+    "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
+    "pods": "ended pods are not known; requests are what the kubelet has allocated or a static pod's manifest says, "
+    "else quotas and weights are what the runtime was asked for",
+    "pod_resources": "the pod-resources API is not compared",
+    "cgroups": "what is in force is not known; paths are those that the runtime was given",
+    "metrics": "the kubelet's own metrics are not compared",
+    "threads": "thread masks are not known",
+    "reserved_cpus": "kubeReserved and systemReserved give an amount, which CPUs these are is not known",
+    "alignments": "what the options promise about cores and NUMA nodes is not known",
+    "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
+    "parents": "nothing is promised about the cgroups of pods and QoS classes",
+}
