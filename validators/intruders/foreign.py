@@ -205,7 +205,8 @@ def _claimed(
     had, changed, apart = CpuSet(), CpuSet(), False
     if held is not None:
         had = _had(claims, evidence, claim, held)
-        apart = possession.apart(held.owner, claim, row.cpu, evidence.transitions, held.through.get(row.cpu))
+        through, owned = held.through.get(row.cpu), held.spans.get(row.cpu) or possession.ALWAYS
+        apart = possession.apart(held.owner, claim, row.cpu, evidence.transitions, through, owned)
         # A pause sandbox is noise whenever it ran: nothing needs to be dated.
         dated = view.is_workload(claim) or claims.policy is ExclusivePolicy.STRICT_ISOLATION
         changed = held.gained if dated else changed
