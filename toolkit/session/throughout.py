@@ -39,7 +39,7 @@ _LARGEST = frozenset(
 )
 _AMOUNT_ENDS = ("_refused_count",)
 """How names of amounts end that have a page size in them."""
-_LEVEL_ENDS = ("_bytes",)
+_LEVEL_ENDS = ("_bytes", "_longest_ms")
 
 
 @dataclass(slots=True)

@@ -212,6 +212,12 @@ def passing(claim: Claim, evidence: Evidence) -> bool:
     return evidence.following is not None and claim.name in _passing(evidence)
 
 
+def between_scans(claim: Claim, evidence: Evidence) -> bool:
+    """Return whether a claim came or went between two readings of its threads: nobody looked for longer than stated."""
+    late = any(gap.longest_ns > gap.allowed_ns for gap in _gaps_by_claim(evidence).get(claim.name, ()))
+    return passing(claim, evidence) and not late
+
+
 @asked_often
 def _passing(evidence: Evidence) -> frozenset[str]:
     return frozenset(row.claim for row in evidence.transitions if row.what in ("claim-added", "claim-removed"))
