@@ -130,5 +130,9 @@ class StateReading:
     node_bytes: dict[int, int] | None = None
     union_known: bool = True
     """Whether it is known which CPUs pool and assignments make up: under strict reservation all but the reserved."""
+    reserved_cpus: CpuSet | None = None
+    """CPUs that were configured as reserved, as far as known; ``None``: no configuration was read, or not noted yet."""
+    strict_reservation: bool = False
+    """Whether they are in no set then."""
     modelled: bool = False
     """Whether pinproof's model wrote the files, because no kubelet is here."""

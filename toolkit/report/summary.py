@@ -25,7 +25,7 @@ def summary(result: Result) -> str:
     sentences = [f"For {result.duration_s:.1f} s, {judged}, {_lost(coverage)}."]
     if still:
         sentences = ["This is one reading of the node's files: how its tasks ran was not observed."]
-    # The measures of a summed verdict are those of one window: what is said of all of them is another module's.
+    # A summed verdict has other measures: what is true of all windows.
     summed = result.windows is not None and result.windows.count > 1
     facts = throughout.facts(result) if summed else [*_contained(result), *_reserved(result), *_exclusive(result)]
     if facts:

@@ -1,7 +1,7 @@
 """What the sentence of many windows says: only what is true of each of them that judged it. Pure.
 
-A summed verdict's own measures are those of one window; its ``windows_`` measures are those of all that passed. A
-``result.json`` from before they were kept has none: of such a verdict it is said only that it passed.
+The ``windows_`` measures of a summed verdict are those of all windows that passed. A ``result.json`` from before they
+were kept has none: of such a verdict it is said only that it passed.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Generic, TypeVar
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
@@ -18,6 +16,7 @@ from toolkit.model.evidence.following import Following, Forgotten, Gauges, Givin
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.state_files import StateReading
+from toolkit.session.words import Word, cut, of_window
 from toolkit.sources.live_source import SourceReading
 
 KEPT_NS = 600_000_000_000
@@ -26,19 +25,6 @@ AFTER_NS = 2_000_000_000
 """So long a window's end waits for a reading: whether the runtime's word followed a cgroup that changed is in it."""
 MAX_STATES = 64
 MAX_TIMES = 4096
-
-
-Value = TypeVar("Value", LayerView, StateReading)
-Span = TypeVar("Span", Gauges, Granted, Making)
-
-
-@dataclass(slots=True)
-class _Word(Generic[Value]):
-    """The same value, from its first reading to its last (CLOCK_MONOTONIC)."""
-
-    value: Value
-    first_ns: int
-    last_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +42,8 @@ class Said:
     def __init__(self, source: str) -> None:
         self._source = source
         self._lock = threading.Lock()
-        self._words: dict[tuple[str, Layer], list[_Word[LayerView]]] = {}
-        self._states: deque[_Word[StateReading]] = deque(maxlen=MAX_STATES)
+        self._words: dict[tuple[str, Layer], list[Word[LayerView]]] = {}
+        self._states: deque[Word[StateReading]] = deque(maxlen=MAX_STATES)
         self._back: list[GivingBack] = []
         self._granted: list[Granted] = []
         self._forgotten: list[Forgotten] = []
@@ -159,7 +145,7 @@ class Said:
             views = [
                 view
                 for (_, layer), words in self._words.items()
-                for view in _of_window(
+                for view in of_window(
                     words,
                     start_ns,
                     end_ns,
@@ -169,7 +155,9 @@ class Said:
             ]
             return NodeWord(
                 runtime=self._runtime,
-                state_files=tuple(_of_window(self._states, start_ns, end_ns, old_ns=old_ns)),
+                state_files=tuple(
+                    of_window(self._states, start_ns, end_ns, old_ns=old_ns, before_ns=2 * self._bound_ns)
+                ),
                 layers=tuple(views),
                 following=self._following(start_ns, end_ns),
                 giving_back=tuple(
@@ -182,8 +170,8 @@ class Said:
                     for one in self._back
                     if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
-                gauges=_spans(self._gauges, start_ns, end_ns),
-                granted=_spans(self._granted, start_ns, end_ns),
+                gauges=cut(self._gauges, start_ns, end_ns),
+                granted=cut(self._granted, start_ns, end_ns),
                 forgotten=tuple(
                     replace(
                         one,
@@ -193,7 +181,7 @@ class Said:
                     for one in self._forgotten
                     if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
-                making=_spans(self._making.values(), start_ns, end_ns),
+                making=cut(self._making.values(), start_ns, end_ns),
             )
 
     def _following(self, start_ns: int, end_ns: int) -> Following:
@@ -217,13 +205,13 @@ class Said:
         if words and (words[-1].value.cpus, words[-1].value.mems) == (view.cpus, view.mems):
             words[-1].last_ns = view.at_ns
         else:
-            words.append(_Word(view, view.at_ns, view.at_ns))
+            words.append(Word(view, view.at_ns, view.at_ns))
 
     def _note_state(self, state: StateReading, at_ns: int) -> None:
         if self._states and self._states[-1].value == state:
             self._states[-1].last_ns = at_ns
         else:
-            self._states.append(_Word(state, at_ns, at_ns))
+            self._states.append(Word(state, at_ns, at_ns))
 
     def _note_forgotten(self, reading: SourceReading, at_ns: int) -> None:
         """A reading in which the runtime did not answer says of nobody that he has what he asks for."""
@@ -256,37 +244,3 @@ class Said:
         self._granted = [one for one in self._granted if one.until_ns >= now_ns - KEPT_NS]
         self._forgotten = [one for one in self._forgotten if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
-
-
-def _spans(spans: Iterable[Span], start_ns: int, end_ns: int) -> tuple[Span, ...]:
-    """Return those that reach into a window, up to its end; times since it opened."""
-    return tuple(
-        replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
-        for one in spans
-        if one.since_ns <= end_ns and one.until_ns >= start_ns
-    )
-
-
-def _of_window(
-    words: Iterable[_Word[Value]], start_ns: int, end_ns: int, after_ns: int = 0, old_ns: int | None = None
-) -> list[Value]:
-    """Return a value at its first and its last reading; what was said last before the window, with its time.
-
-    The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then
-    it was so at the window's end.
-
-    :param old_ns: what was said last before that is no word of this window.
-    :param after_ns: another value that was said first so soon after the window is returned, too, with its time.
-    """
-    words = tuple(words)
-    begun = [word for word in words if word.first_ns <= end_ns]
-    inside = [word for word in begun if word.last_ns >= start_ns] or [
-        word for word in begun[-1:] if old_ns is None or word.last_ns >= old_ns
-    ]
-    found = [
-        replace(word.value, at_ns=at_ns - start_ns)
-        for word in inside
-        for at_ns in sorted({word.first_ns, min(word.last_ns, end_ns)})
-    ]
-    later = [word for word in words if end_ns < word.first_ns <= end_ns + after_ns]
-    return found + [replace(word.value, at_ns=word.first_ns - start_ns) for word in later[:1] if found]

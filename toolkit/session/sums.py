@@ -15,7 +15,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Environment, Evidence
 from toolkit.model.granted import settled
 from toolkit.model.result import Result
-from toolkit.model.verdict import Outcome, Verdict, rank, worst
+from toolkit.model.verdict import Measure, Outcome, Verdict, rank, worst
 from toolkit.model.windows import ClaimSum, WindowFound, WindowSums
 from toolkit.session import gone
 from toolkit.session.counters import KEPT_WINDOWS
@@ -146,19 +146,26 @@ def _found(number: int, result: Result) -> WindowFound:
 
 
 def _summed(kept: Kept, count: int) -> Verdict:
-    """The worst verdict of all windows, with how many were as bad; its measures and offenders are that window's."""
+    """The worst verdict of all windows, with how many were as bad, and the offenders of the one that is named.
+
+    What passed has measures that are true of every window that did; what did not has those of the window that decides,
+    which their names say.
+    """
     verdict, many = kept.verdict, kept.outcomes[kept.verdict.outcome]
-    measures = {**verdict.measures, **kept.measures()}
+    measures: dict[str, Measure] = {**kept.measures()}
     where = f"window {kept.window} of {count} ({kept.at})"
     where += f", and {many - 1} more {verdict.outcome}" if many > 1 else ""
-    if verdict.outcome in (Outcome.PASSED, Outcome.SKIPPED):
-        if count == 1:
-            return replace(verdict, measures=measures)
-        if verdict.outcome is Outcome.PASSED:
-            measures |= kept.throughout.measures()
+    kept_all = verdict.outcome in (Outcome.PASSED, Outcome.SKIPPED)
+    if count == 1:
+        measures = {**verdict.measures, **measures}
+        where = "" if kept_all else where
+    elif kept_all:
         if kept.same:
             where = f"in each of {count} windows" if many == count else f"in {many} of {count} windows"
-    return replace(verdict, reason=f"{where}: {verdict.reason}", measures=measures)
+        measures |= kept.throughout.measures()
+    else:
+        measures |= {"window": kept.window, **{f"window_{name}": value for name, value in verdict.measures.items()}}
+    return replace(verdict, reason=f"{where}: {verdict.reason}" if where else verdict.reason, measures=measures)
 
 
 def added(total: Coverage | None, more: Coverage) -> Coverage:

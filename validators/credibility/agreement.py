@@ -38,6 +38,7 @@ IRQ_TIME_RATIO = 0.02
 SAMPLES_EXPECTED = 50
 """With 50 samples expected, none at all has a probability below e^-50."""
 ROWLESS_RUN_NS = 100_000_000
+"""So much CPU time of a claim of which no row of the ledger says where it was spent."""
 UNMASKED_RUN_NS = 1_000_000_000
 UNMASKED_SCANS = 10
 

@@ -47,6 +47,8 @@ class Starts:
         self._claims, self._evidence = claims, evidence
         self._lives = _lives(claims)
         self._known = _whole((*self._lives.claims, *evidence.later))
+        self._after = _whole(evidence.later)
+        """Of containers that the reading after the window shows."""
         self._spent_ns: dict[tuple[str, int], int] = {}
         """By container and CPU: time of all foreign pods' tasks together; one start has that much."""
         if evidence.following is not None:
@@ -111,7 +113,7 @@ class Starts:
         end_ns = self._evidence.duration_ns
         if end_ns - intruder.first_at_ns > PATIENCE_NS:
             return None
-        found = view.claim_of_cgroup(_whole(self._evidence.later), intruder.cgroup)
+        found = view.claim_of_cgroup(self._after, intruder.cgroup)
         return found if found is not None and found.kind.carries_tasks else None
 
     def _after_last_reading(self, at_ns: int) -> bool:
@@ -128,3 +130,9 @@ class Starts:
         """Return whether a claim began to be watched soon after."""
         begun = [t.end_at_ns for t in self._evidence.transitions if t.claim == name and t.what == "claim-added"]
         return any(0 <= at_ns - since_ns <= PATIENCE_NS for at_ns in begun)
+
+
+@asked_often
+def starts_of(claims: ClaimSet, evidence: Evidence) -> Starts:
+    """Return those of a window: every owner of CPUs asks."""
+    return Starts(claims, evidence)

@@ -16,7 +16,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Measure, Offender
 from validators.intruders import being_made, placing, possession
-from validators.queries import view
+from validators.queries import by_cpu, view
+from validators.queries.once import asked_often
 from validators.wording import listed, milliseconds
 
 UNCLAIMED = "(no claim)"
@@ -126,13 +127,11 @@ def foreign_use(
 
     :param held: ``None``: the CPUs never change hands, so all time counts.
     """
-    by_name = {claim.name: claim for claim in claims.claims}
-    details = view.by_claim(evidence.offenders)
+    by_name, details = _by_name(claims), _details(evidence)
     found = ForeignUse(canaries_ns=sum(max(0, one.run_ns) for one in evidence.canaries if one.cpu in cpus))
-    for row in sorted(evidence.cpu_use, key=lambda row: (row.claim, row.cpu)):
+    rows, tasks = by_cpu.rows_of(evidence), by_cpu.tasks_of(evidence)
+    for row in sorted((row for cpu in cpus for row in rows.get(cpu, ())), key=lambda row: (row.claim, row.cpu)):
         claim = by_name.get(row.claim)
-        if row.cpu not in cpus:
-            continue
         if not _ran(row):
             _in_transition(found, claim, row, is_owner)
         elif claim is None:
@@ -142,10 +141,8 @@ def foreign_use(
         else:
             _claimed(found, claims, evidence, claim, row, details.get(claim.name, []), held)
     owner = None if held is None else held.owner
-    starts = being_made.Starts(claims, evidence)
-    for intruder in sorted(evidence.intruders, key=lambda row: (row.cpu, row.tid, row.owner, row.comm, row.total_ns)):
-        if intruder.cpu not in cpus:
-            continue
+    starts = being_made.starts_of(claims, evidence)
+    for intruder in (row for cpu in cpus for row in tasks.get(cpu, ())):
         spans = possession.ALWAYS if held is None else held.spans.get(intruder.cpu, ())
         inside = placing.was_inside(spans, intruder.first_at_ns, intruder.total_ns, evidence.duration_ns)
         if inside is False:
@@ -160,6 +157,16 @@ def foreign_use(
         else:
             _unclaimed(found, claims, intruder, is_owner)
     return found
+
+
+@asked_often
+def _by_name(claims: ClaimSet) -> dict[str, Claim]:
+    return {claim.name: claim for claim in claims.claims}
+
+
+@asked_often
+def _details(evidence: Evidence) -> dict[str, list[Offender]]:
+    return view.by_claim(evidence.offenders)
 
 
 def _undated(claims: ClaimSet, intruder: Intruder, owner: Claim | None) -> str:
@@ -205,7 +212,8 @@ def _claimed(
     had, changed, apart = CpuSet(), CpuSet(), False
     if held is not None:
         had = _had(claims, evidence, claim, held)
-        apart = possession.apart(held.owner, claim, row.cpu, evidence.transitions, held.through.get(row.cpu))
+        through, owned = held.through.get(row.cpu), held.spans.get(row.cpu) or possession.ALWAYS
+        apart = possession.apart(held.owner, claim, row.cpu, evidence.transitions, through, owned)
         # A pause sandbox is noise whenever it ran: nothing needs to be dated.
         dated = view.is_workload(claim) or claims.policy is ExclusivePolicy.STRICT_ISOLATION
         changed = held.gained if dated else changed

@@ -53,6 +53,19 @@ class Ownership:
         """Whether it had one set after another; a container that restarts on the same one has not."""
         return len({cpus for _, cpus in self.steps if cpus}) > 1
 
+    def between(self, begin_ns: int, end_ns: int) -> Ownership:
+        """Return the same of a part of the time."""
+        if (begin_ns, end_ns) == (-FOREVER, FOREVER):
+            return self
+        clipped = {
+            cpu: tuple((max(begin, begin_ns), min(end, end_ns)) for begin, end in mine)
+            for cpu, mine in self.spans.items()
+        }
+        spans = {cpu: tuple(span for span in mine if span[0] < span[1]) for cpu, mine in clipped.items()}
+        before = [(begin_ns, cpus) for at_ns, cpus in self.steps if at_ns <= begin_ns][-1:]
+        steps = (*before, *(step for step in self.steps if begin_ns < step[0] < end_ns))
+        return Ownership(spans={cpu: mine for cpu, mine in spans.items() if mine}, steps=steps)
+
     @property
     def ended(self) -> bool:
         """Whether nothing is the claim's when the window ends."""

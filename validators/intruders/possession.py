@@ -6,7 +6,7 @@ spent while the claim had the CPU; if that was never the owner's time, nothing n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
@@ -44,19 +44,26 @@ def changed_hands(claim: Claim, transitions: Iterable[Transition]) -> CpuSet:
 
 
 def apart(
-    owner: Claim, other: Claim, cpu: int, transitions: Iterable[Transition], through: CpuSet | None = None
+    owner: Claim,
+    other: Claim,
+    cpu: int,
+    transitions: Iterable[Transition],
+    through: CpuSet | None = None,
+    owned: Sequence[Span] = ALWAYS,
 ) -> bool:
     """Return whether both were promised the CPU, but never at the same time; not known counts as no.
 
     :param through: the CPUs through which it is the owner's, as those of its core are; ``None``: the CPU itself.
+    :param owned: when it was its own: what it had as one of a pool, in another life, is nobody's alone.
     """
     transitions = tuple(transitions)
     held = [spans(owner, one, transitions) for one in through or CpuSet.of((cpu,))]
     second = spans(other, cpu, transitions)
     if not second or not any(held) or any(one is None for one in held):
         return False
-    first = [span for one in held for span in one or ()]
-    return all(a[1] <= b[0] or b[1] <= a[0] for a in first for b in second)
+    every = [span for one in held for span in one or ()]
+    first = [(a, b) for a, b in every if any(max(a, begin) < min(b, end) for begin, end in owned)]
+    return bool(first) and all(a[1] <= b[0] or b[1] <= a[0] for a in first for b in second)
 
 
 def spans(claim: Claim, cpu: int, transitions: Iterable[Transition]) -> list[Span] | None:

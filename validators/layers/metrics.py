@@ -53,7 +53,7 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
         outcome, reason = _agree(compared) if compared else _silent([still.metrics])
         return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures)]
     api = still.api_cpus
-    text = f"metrics and {Layer.CHECKPOINT} differ: {'; '.join(wrong)}"
+    text = f"metrics and {Layer.CHECKPOINT} differ: {'; '.join(wrong.values())}"
     # They are of the same moment: what both say was so when they were read, and the state file was read before.
     if api is not None and (not api <= owned or (api != owned and not _wrong(still.metrics, api, None, evidence))):
         text += "; the state changed between the readings"
@@ -73,7 +73,7 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
     if not evidence.gauges:
         return []
     failed, open_, measures = "", "", dict[str, Measure]()
-    before, since_ns = list[str](), 0
+    since = dict[str, int]()
     compared, read = set[str](), list[dict[str, float]]()
     for one in evidence.gauges:
         last = one is evidence.gauges[-1]
@@ -86,9 +86,9 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
         compared |= _compared(one.values, one.shared, evidence)
         wrong = _wrong(one.values, one.assigned, one.shared, evidence)
         # The same difference lasts although a counter beside it goes on.
-        since_ns = since_ns if wrong == before else one.since_ns
-        before = wrong
-        text = f"metrics and {Layer.CHECKPOINT} differ since {seconds(since_ns)}: {'; '.join(wrong)}"
+        since = {name: since.get(name, one.since_ns) for name in wrong}
+        since_ns = min(since.values(), default=0)
+        text = f"metrics and {Layer.CHECKPOINT} differ since {seconds(since_ns)}: {'; '.join(wrong.values())}"
         if wrong and one.until_ns - since_ns >= LASTS_NS:
             failed = failed or text
         elif wrong and last:
@@ -150,14 +150,21 @@ def _allocation_errors(evidence: Evidence) -> int:
     return round(sum(max(later - earlier, 0) for earlier, later in pairwise(counts)))
 
 
-def _wrong(metrics: dict[str, float], owned: CpuSet, shared: CpuSet | None, evidence: Evidence) -> list[str]:
-    found = []
+def _wrong(metrics: dict[str, float], owned: CpuSet, shared: CpuSet | None, evidence: Evidence) -> dict[str, str]:
+    """Return what is wrong, by gauge and by how much: numbers that go on with a node's pods keep their difference, and
+    two readings of a busy node differ by chance, each by another number.
+    """
+    found = dict[str, str]()
     count = metrics.get(COUNT)
     if count is not None and count != len(owned):
-        found.append(f"exclusive_cpu_allocation_count is {count:g}, assigned are {len(owned)} CPUs")
+        found[f"{COUNT} {count - len(owned)}"] = (
+            f"exclusive_cpu_allocation_count is {count:g}, assigned are {len(owned)} CPUs"
+        )
     pool = metrics.get(POOL)
     if pool is not None and shared is not None and pool != 1000 * len(shared):
-        found.append(f"shared_pool_size_millicores is {pool:g}, the shared pool has {1000 * len(shared)}")
+        found[f"{POOL} {pool - 1000 * len(shared)}"] = (
+            f"shared_pool_size_millicores is {pool:g}, the shared pool has {1000 * len(shared)}"
+        )
     machine = groups.nodes(evidence) or {}
     # A CPU that went offline is in no node any more, and where it was is not known.
     nowhere = owned - CpuSet.union(machine.values())
@@ -165,7 +172,8 @@ def _wrong(metrics: dict[str, float], owned: CpuSet, shared: CpuSet | None, evid
         value = _of_node(metrics, node)
         # The gauge leaves pods with pod-level resources out: only more than there is is wrong.
         if value is not None and value > len(cpus & owned) + len(nowhere):
-            found.append(f"allocation_per_numa of node {node} is {value:g}, assigned are {len(cpus & owned)} CPUs")
+            text = f"allocation_per_numa of node {node} is {value:g}, assigned are {len(cpus & owned)} CPUs"
+            found[f"{PER_NODE} {node} {value - len(cpus & owned)}"] = text
     return found
 
 

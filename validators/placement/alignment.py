@@ -13,12 +13,15 @@ from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators.placement import groups
+from validators.placement import groups, promised
+from validators.placement.promised import Stand
 from validators.queries import view
 from validators.rule import Judgement
 
-Judge = Callable[[Claim], Verdict]
+Judge = Callable[[Stand], Verdict]
 NODE = "node"
+ORDER = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED, Outcome.SKIPPED)
+"""What decides where several things were promised about one claim, or at several times."""
 NOT_GIVEN = "preferred, not guaranteed"
 """How the reason begins for which a preference that was not kept is skipped."""
 
@@ -27,47 +30,67 @@ def judge_asked(
     rule: str,
     alignment: Alignment,
     claims: ClaimSet,
+    evidence: Evidence,
     judge: Judge,
     asked: Callable[[Claim], bool] | None = None,
 ) -> tuple[Verdict, ...]:
-    """Judge the claims that were promised the alignment; say once where none was.
+    """Judge the claims that were promised the alignment, for as long as they were; say once where none was.
 
     :param asked: which those are, where the alignment itself is not all of it.
     """
-    found = [claim for claim in claims.claims if (asked(claim) if asked else alignment in claim.alignments)]
+    wanted = asked or (lambda claim: alignment in claim.alignments)
+    found = []
+    for claim in claims.claims:
+        verdicts = [_timed(judge(one), one) for one in promised.stands(claims, claim, evidence.transitions, wanted)]
+        found += [_together(verdicts)] if verdicts else []
     if found:
-        return tuple(judge(claim) for claim in found)
+        return tuple(found)
     reason = f"no claim was promised {alignment} alignment"
     return (Verdict(rule=rule, subject=NODE, outcome=Outcome.SKIPPED, reason=reason, measures={}),)
 
 
-def sets_in_force(claim: Claim, evidence: Evidence) -> tuple[tuple[str, CpuSet], ...] | str:
-    """Return every CPU set that held during the window, with its name: promised, and granted by the kernel.
+def _timed(verdict: Verdict, stand: Stand) -> Verdict:
+    """Say of which time a verdict is, where that is not the whole window."""
+    return replace(verdict, reason=f"{stand.when}: {verdict.reason}") if stand.when else verdict
 
-    A text instead says which evidence is missing.
+
+def _together(verdicts: list[Verdict]) -> Verdict:
+    """Return the verdict about all times in which something was promised: the worst of them."""
+    worst = min(verdicts, key=lambda one: ORDER.index(one.outcome))
+    same = [one.reason for one in verdicts if one.outcome is worst.outcome]
+    return replace(worst, reason="; ".join(dict.fromkeys(same)))
+
+
+def sets_in_force(stand: Stand, evidence: Evidence) -> tuple[tuple[str, CpuSet], ...] | str:
+    """Return every CPU set that held while it was promised, with its name: promised, and granted by the kernel.
+
+    What the kernel granted within the window just before a promise ended, or just after it began, is of neither: a
+    kubelet writes before or after its word is known here. A text instead says which evidence is missing.
     """
-    found: list[tuple[str, CpuSet]] = []
-    changes = view.mask_changes(claim.name, evidence.transitions)
-    for epoch in range(len(changes) + 1):
-        promised = view.set_at_epoch(claim, changes, epoch)
-        if promised is not None:
-            found.append(("promised", promised))
-    for when, files in (("before", evidence.files_before), ("after", evidence.files_after)):
-        own = view.files_of(files, claim.cgroup)
-        if own is None or own.cpus_effective is None:
+    found = [("promised", cpus) for cpus in stand.sets(evidence)]
+    claim = stand.claim
+    for when, files, in_time in (
+        ("before", evidence.files_before, stand.from_begin),
+        ("after", evidence.files_after, stand.to_end),
+    ):
+        own = view.files_of(files, claim.cgroup) if in_time else None
+        if in_time and (own is None or own.cpus_effective is None):
             return f"the cpuset of {claim.cgroup} was not read {when} the window"
-        found.append((f"granted {when} the window", own.cpus_effective))
+        if own is not None and own.cpus_effective is not None:
+            found.append((f"granted {when} the window", own.cpus_effective))
+    if not found:
+        return f"which CPUs {claim.name} had then is not known"
     if any(not cpus for _, cpus in found):
         return f"the CPU set of {claim.name} is empty"
     return tuple(dict.fromkeys(found))
 
 
 def within_one(
-    rule: str, claim: Claim, evidence: Evidence, machine: tuple[CpuSet, ...] | None, what: tuple[str, str]
+    rule: str, stand: Stand, evidence: Evidence, machine: tuple[CpuSet, ...] | None, what: tuple[str, str]
 ) -> Verdict:
     """Judge that each set in force lies within one group. ``what``: the group's name, and its plural."""
-    one, many = what
-    sets = sets_in_force(claim, evidence)
+    (one, many), claim = what, stand.claim
+    sets = sets_in_force(stand, evidence)
     measures: dict[str, Measure] = {"cpus": str(claim.cpus or "")}
     verdict = Judgement(rule, claim.name, measures)
     if machine is None:
@@ -92,7 +115,7 @@ def within_one(
 def within_one_if_possible(
     rule: str,
     preference: Preference,
-    claim: Claim,
+    stand: Stand,
     evidence: Evidence,
     machine: tuple[CpuSet, ...] | None,
     what: tuple[str, str],
@@ -101,13 +124,14 @@ def within_one_if_possible(
 
     That it was not given is reported, and breaks nothing.
     """
+    claim = stand.claim
     if preference not in claim.preferences:
-        return within_one(rule, claim, evidence, machine, what)
+        return within_one(rule, stand, evidence, machine, what)
     own = claim.cpus or CpuSet()
     spread = [group for group in machine or () if group & own]
     if len(spread) > 1:
         return not_given(rule, claim, f"CPUs {own} lie on {len(spread)} {what[1]}", {"groups_count": len(spread)})
-    verdict = within_one(rule, claim, evidence, machine, what)
+    verdict = within_one(rule, stand, evidence, machine, what)
     return replace(verdict, measures={**verdict.measures, "preferred": True})
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from toolkit.model.claims import Alignment, Claim, ClaimSet
+from toolkit.model.claims import Alignment, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome
-from validators.placement import groups
+from validators.placement import groups, promised
 from validators.placement.alignment import NOT_GIVEN, sets_in_force
+from validators.placement.promised import Stand
 from validators.queries import view
 
 Found = tuple[Outcome, str]
@@ -23,17 +24,23 @@ MAX_NODES = 16
 """More are not combined: that is the most that the kubelet's own choice can be computed for."""
 
 
-def at_most(claim: Claim, evidence: Evidence, machine: Nodes, most: int) -> Found:
+def at_most(stand: Stand, evidence: Evidence, machine: Nodes, most: int) -> Found:
     """Judge on how many nodes each set lies that was in force."""
-    sets = sets_in_force(claim, evidence)
+    sets = sets_in_force(stand, evidence)
     if isinstance(sets, str):
         return Outcome.UNDECIDED, sets
     return _count(sets, machine, most)
 
 
-def of_pod(claim: Claim, claims: ClaimSet, evidence: Evidence, machine: Nodes, most: int) -> Found:
+def of_pod(stand: Stand, claims: ClaimSet, evidence: Evidence, machine: Nodes, most: int) -> Found:
     """Judge on how many nodes the CPUs lie that the pod's containers have together."""
-    pod = [one for one in claims.claims if view.same_pod(one, claim) and Alignment.NUMA_POD in one.alignments]
+    pod = [
+        then
+        for one in claims.claims
+        if view.same_pod(one, stand.claim)
+        for then in promised.stands(claims, one, evidence.transitions, lambda one: Alignment.NUMA_POD in one.alignments)
+        if max(then.begin_ns, stand.begin_ns) < min(then.end_ns, stand.end_ns)
+    ]
     sums: dict[str, CpuSet] = {}
     for one in pod:
         sets = sets_in_force(one, evidence)
@@ -42,7 +49,7 @@ def of_pod(claim: Claim, claims: ClaimSet, evidence: Evidence, machine: Nodes, m
         for name, cpus in sets:
             sums[name] = sums.get(name, CpuSet()) | cpus
     outcome, text = _count(tuple(sums.items()), machine, most)
-    return outcome, f"of the pod's {len(pod)} containers together: {text}"
+    return outcome, f"of the pod's {len({one.name for one in pod})} containers together: {text}"
 
 
 def _count(sets: tuple[tuple[str, CpuSet], ...], machine: Nodes, most: int) -> Found:
@@ -63,16 +70,16 @@ def _unknown(sets: tuple[tuple[str, CpuSet], ...], machine: Nodes) -> str:
     return f"the NUMA node of CPUs {strange[0][1]} ({strange[0][0]}) is not known" if strange else ""
 
 
-def even(claim: Claim, evidence: Evidence, machine: Nodes) -> Found:
+def even(stand: Stand, evidence: Evidence, machine: Nodes) -> Found:
     """Judge that every node that is used gives as many CPUs, or whole cores where these are promised, as the others.
 
     What does not divide evenly makes a difference of one CPU (core).
     """
-    sets = sets_in_force(claim, evidence)
+    sets = sets_in_force(stand, evidence)
     if isinstance(sets, str):
         return Outcome.UNDECIDED, sets
     unit = 1
-    if Alignment.SMT in claim.alignments:
+    if Alignment.SMT in stand.claim.alignments:
         cores = groups.cpu_groups(evidence, groups.CORES)
         if cores is None:
             return Outcome.UNDECIDED, "the machine's cores are not known"
@@ -92,10 +99,10 @@ def even(claim: Claim, evidence: Evidence, machine: Nodes) -> Found:
     )
 
 
-def closest(claim: Claim, evidence: Evidence, machine: Nodes) -> Found:
+def closest(stand: Stand, evidence: Evidence, machine: Nodes) -> Found:
     """Report whether several nodes are those that are nearest to each other; who has such nodes must keep to them."""
     distances = groups.distances(evidence)
-    sets = sets_in_force(claim, evidence)
+    sets = sets_in_force(stand, evidence)
     if isinstance(sets, str):
         return Outcome.UNDECIDED, sets
     if distances is None or not set(machine) <= set(distances) or len(machine) > MAX_NODES:

@@ -119,8 +119,16 @@ def at_or_below(cgroup: str, top: str) -> bool:
 
 def claim_of_cgroup(claims: ClaimSet, cgroup: str) -> Claim | None:
     """Return the claim whose cgroup is nearest above ``cgroup``."""
-    found = [claim for claim in claims.claims if at_or_below(cgroup, claim.cgroup)]
-    return max(found, key=lambda claim: len(claim.cgroup), default=None)
+    known, above = _claims_by_cgroup(claims), cgroup.rstrip("/")
+    while above and above not in known:
+        above = above.rpartition("/")[0]
+    return known.get(above)
+
+
+@asked_often
+def _claims_by_cgroup(claims: ClaimSet) -> dict[str, Claim]:
+    """Return the claims by cgroup; of several about one the first."""
+    return {claim.cgroup.rstrip("/"): claim for claim in reversed(claims.claims)}
 
 
 def levels_of(claim: Claim, evidence: Evidence) -> list[BandwidthUse]:
@@ -210,6 +218,12 @@ def _stated(evidence: Evidence) -> frozenset[str]:
 def passing(claim: Claim, evidence: Evidence) -> bool:
     """Return whether a claim that is followed came or went in this window."""
     return evidence.following is not None and claim.name in _passing(evidence)
+
+
+def between_scans(claim: Claim, evidence: Evidence) -> bool:
+    """Return whether a claim came or went between two readings of its threads: nobody looked for longer than stated."""
+    late = any(gap.longest_ns > gap.allowed_ns for gap in _gaps_by_claim(evidence).get(claim.name, ()))
+    return passing(claim, evidence) and not late
 
 
 @asked_often

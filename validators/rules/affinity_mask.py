@@ -64,7 +64,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
             f"thread {worst.tid} ({worst.comm}) may run on {cpus_text(worst.cpus_allowed)}, promised is {promised}"
             + (f"; {wide_count} threads in all" if wide_count > 1 else ""),
         )
-    if not masks and view.passing(claim, evidence):
+    if not masks and view.between_scans(claim, evidence):
         return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: there is no evidence")

@@ -8,6 +8,7 @@ from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import cpus_text
+from validators.credibility.agreement import ROWLESS_RUN_NS
 from validators.queries import file_history, hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -63,6 +64,10 @@ def _judge(
             Outcome.FAILED, f"{names} below its cgroup ran {spent:.3f} ms on CPUs {where} outside {claim.cpus}"
         )
     if not any(row.switches or row.samples for row in (*rows, *nested)):
+        own = view.level(view.levels_of(claim, evidence), 0)
+        used_ns = 0 if own is None else own.usage_ns or 0
+        if used_ns >= ROWLESS_RUN_NS:
+            return verdict(Outcome.UNDECIDED, f"no task of it was seen to run, its cgroup used {used_ns / 1e6:.1f} ms")
         if evidence.following is not None:
             return verdict(Outcome.SKIPPED, "no task of it ran in this window")
         return verdict(Outcome.UNDECIDED, "no task of it was seen to run: there is no evidence")

@@ -8,6 +8,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.placement import groups
 from validators.placement.alignment import sets_in_force
+from validators.placement.promised import Stand
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -62,7 +63,7 @@ def _node_sets(claim: Claim, evidence: Evidence, machine: dict[int, CpuSet]) -> 
     """Return the nodes of each CPU set that held, or of its memory where it has no CPUs of its own."""
     if claim.cpus is None and claim.mems is not None:
         return (("memory", claim.mems),)
-    sets = sets_in_force(claim, evidence)
+    sets = sets_in_force(Stand(claim=claim), evidence)
     if isinstance(sets, str):
         return sets
     return tuple((f"CPUs {cpus} ({name})", groups.nodes_of(cpus, machine)) for name, cpus in sets)

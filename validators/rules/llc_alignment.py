@@ -7,6 +7,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
 from validators.placement import groups
 from validators.placement.alignment import judge_asked, not_in_a_guest, within_one_if_possible
+from validators.placement.promised import Stand
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -15,20 +16,20 @@ ID = "llc-alignment"
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised one last-level cache."""
-    return judge_asked(ID, Alignment.LLC, claims, lambda claim: _judge(claim, evidence), _asked)
+    return judge_asked(ID, Alignment.LLC, claims, evidence, lambda stand: _judge(stand, evidence), _asked)
 
 
 def _asked(claim: Claim) -> bool:
     return Alignment.LLC in claim.alignments or Preference.LLC in claim.preferences
 
 
-def _judge(claim: Claim, evidence: Evidence) -> Verdict:
-    skipped = not_in_a_guest(ID, claim, evidence, "its cache ids are the hypervisor's, not the hardware's")
+def _judge(stand: Stand, evidence: Evidence) -> Verdict:
+    skipped = not_in_a_guest(ID, stand.claim, evidence, "its cache ids are the hypervisor's, not the hardware's")
     if skipped is not None:
         return skipped
     machine = groups.cpu_groups(evidence, groups.L3)
     what = ("level 3 cache", "level 3 caches")
-    return within_one_if_possible(ID, Preference.LLC, claim, evidence, machine, what)
+    return within_one_if_possible(ID, Preference.LLC, stand, evidence, machine, what)
 
 
 RULE = Rule(
@@ -37,7 +38,7 @@ RULE = Rule(
         claim="CPUs that were promised behind one last-level cache lie behind one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the CPUs that share a level 3 cache as sysfs reports them.
+            closed, if it was promised then) is compared with the CPUs that share a level 3 cache as sysfs reports them.
 
             The option prefer-align-cpus-by-uncorecache is a preference. If the node did not keep it, the verdict is
             skipped and the reason says so; if it did, the CPUs must stay there.

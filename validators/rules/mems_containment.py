@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
@@ -9,28 +10,50 @@ from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import count
 from validators.placement import groups
-from validators.queries import view
+from validators.queries import in_time, view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "mems-containment"
 JUDGED = (PageKind.ANON, PageKind.HEAP, PageKind.STACK, PageKind.HUGE)
 """Pages of the process itself. A file's page lies where its first reader put it."""
+NOT_READ = "no thread of it was read: where it may allocate is not known"
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
-    """Judge every claim that was promised NUMA nodes."""
-    asked = [claim for claim in claims.claims if claim.mems is not None]
+    """Judge every claim that was promised NUMA nodes, at some time of the window."""
+    every = ((claim, versions(claims, claim)) for claim in claims.claims)
+    asked = [(claim, promised) for claim, promised in every if any(one.claim.mems is not None for one in promised)]
     if not asked:
         reason = "no claim was promised NUMA nodes"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     masks = view.by_claim(evidence.thread_masks)
     pages = {reading.claim: reading for reading in evidence.pages or ()}
-    return tuple(_judge(claim, evidence, masks.get(claim.name, []), pages.get(claim.name)) for claim in asked)
+    return tuple(
+        _judge(claim, promised, evidence, masks.get(claim.name, []), pages.get(claim.name)) for claim, promised in asked
+    )
 
 
-def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: PageReading | None) -> Verdict:
-    mems = claim.mems or CpuSet()
+def _wide(mask: ThreadMask, promised: tuple[ClaimChange, ...]) -> bool:
+    """Return whether a mask reaches outside what was promised when it was read last: a life that began within the
+    window may have other nodes than the one before.
+    """
+    now = [one.claim for one in promised if one.at_ns <= mask.last_at_ns][-1:]
+    if now and now[0].mems is None:
+        return False
+    then = [one.mems for one in in_time.promised_at(mask.last_at_ns, promised) if one.mems is not None]
+    return not any(mask.mems_allowed <= mems for mems in then)
+
+
+def _judge(
+    claim: Claim,
+    promised: tuple[ClaimChange, ...],
+    evidence: Evidence,
+    masks: list[ThreadMask],
+    reading: PageReading | None,
+) -> Verdict:
+    """Judge a claim. :param promised: what it was through the window, in order."""
+    mems = next((one.claim.mems for one in reversed(promised) if one.claim.mems is not None), CpuSet())
     own = [row for row in (reading.pages if reading else ()) if row.kind in JUDGED]
     measures: dict[str, Measure] = {
         "mems": str(mems),
@@ -47,7 +70,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         if row.node not in mems:
             measures[f"{row.kind}_on_node{row.node}_bytes"] = row.total_bytes
     verdict = Judgement(ID, claim.name, measures)
-    wide = [mask for mask in masks if not mask.mems_allowed <= mems]
+    wide = [mask for mask in masks if _wide(mask, promised)]
     if wide:
         worst = min(wide, key=lambda mask: (mask.first_at_ns, mask.tid, str(mask.mems_allowed)))
         return verdict(
@@ -55,19 +78,23 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
             f"thread {worst.tid} ({worst.comm}) may use memory of nodes {worst.mems_allowed}, promised is {mems}",
         )
     outside = [row for row in own if row.node not in mems and row.total_bytes > 0]
-    if outside:
+    if outside and claim.mems is not None:
         return verdict(Outcome.FAILED, _where(outside, mems))
     passing = view.passing(claim, evidence)
-    if not masks and passing:
+    if not masks and view.between_scans(claim, evidence):
         return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
-        return verdict(Outcome.UNDECIDED, "no thread of it was read: where it may allocate is not known")
+        return verdict(Outcome.UNDECIDED, NOT_READ)
     blank = next((mask for mask in masks if not mask.mems_allowed), None)
     if blank is not None:
         return verdict(Outcome.UNDECIDED, f"the nodes that thread {blank.tid} ({blank.comm}) may use were not read")
     machine = groups.nodes(evidence)
     if machine is not None and len(machine) == 1 and CpuSet.of(machine) == mems:
         return verdict(Outcome.PASSED, f"node {mems} is the machine's only one")
+    if claim.mems is None:
+        seen = any(one.mems for mask in masks for one in in_time.promised_at(mask.first_at_ns, promised))
+        text = f"all thread masks on nodes {mems}, as long as these were promised"
+        return verdict(Outcome.PASSED if seen else Outcome.UNDECIDED, text if seen else NOT_READ)
     if evidence.picture is not None:
         return verdict(Outcome.SKIPPED, f"all thread masks on nodes {mems}; a still picture says nothing about pages")
     if evidence.pages is not None and passing and (reading is None or not (reading.processes or reading.unread)):
@@ -100,7 +127,8 @@ RULE = Rule(
         claim="Mems_allowed of every thread lies within the claim's NUMA nodes, and so do the processes' own pages.",
         how=prose("""
             Mems_allowed of every thread below the claim's cgroup is read from /proc several times a second; a mask that
-            reaches outside is a failure. When the window has closed, the resident pages of every process are read from
+            reaches outside what was promised by then is a failure (a container that is made again within the window may
+            have other nodes). When the window has closed, the resident pages of every process are read from
             numa_maps, by kind: anonymous, heap, stack and huge pages on another node are a failure, even if they were
             touched before the process joined the cgroup.
 

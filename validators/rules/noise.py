@@ -13,23 +13,17 @@ from dataclasses import dataclass, replace
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators.intruders import ownership, placing, possession
+from validators.intruders.disturbers import MEASURES, Disturber, disturbers
 from validators.placement import groups
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
 ID = "noise"
-TASKS = {
-    OwnerClass.SYSTEM: "system_ns",
-    OwnerClass.KTHREAD: "kthread_ns",
-    OwnerClass.PERCPU_KTHREAD: "percpu_kthread_ns",
-    OwnerClass.UNKNOWN: "unknown_ns",
-}
-"""Classes that count; pods are a matter of ``exclusive-cpus``, and pinproof's own tasks go away with it."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -57,7 +51,7 @@ def _owned(claims: ClaimSet, evidence: Evidence) -> dict[int, tuple[possession.S
 class _Lost:
     """Time that a CPU's owner lost (ns)."""
 
-    counted: tuple[Intruder, ...]
+    counted: tuple[Disturber, ...]
     """What of the tasks that count may have been the owner's time."""
     irqs: tuple[IrqUse, ...]
     steal: int
@@ -72,7 +66,7 @@ class _Lost:
     @property
     def tasks(self) -> int:
         """Of tasks that count."""
-        return sum(row.total_ns for row in self.counted)
+        return sum(row.stay.total_ns for row in self.counted)
 
     @property
     def interrupts(self) -> int:
@@ -91,27 +85,28 @@ class _Lost:
         return self.tasks + self.interrupts + max(self.steal, self.standstill)
 
 
-def _lost(cpu: int, spans: Sequence[possession.Span], evidence: Evidence, *, reserved: bool) -> _Lost:
+def _lost(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidence: Evidence) -> _Lost:
     """Return what a CPU's owner lost while it had one.
 
-    Tasks and interrupts are recorded on exclusive CPUs while they are that, and on reserved ones: what a task ran that
-    came in that time was spent in it, if it can have been.
+    Tasks and interrupts are recorded on exclusive CPUs while they are that, and on reserved ones; helpers everywhere.
+    What a task ran that came in that time was spent in it, if it can have been.
     """
-    end_ns = evidence.duration_ns
+    end_ns, reserved = evidence.duration_ns, cpu in claims.reserved_cpus
     not_owned = placing.outside_ns(spans, 0, end_ns)
-    counted: list[Intruder] = []
+    counted: list[Disturber] = []
     elsewhen = 0
-    for row in evidence.intruders:
-        if row.cpu != cpu or row.owner not in TASKS:
-            continue
-        room_ns = placing.inside_ns(spans, max(0, row.first_at_ns), end_ns)
-        came = not reserved and any(begin <= row.first_at_ns < end for begin, end in spans)
-        if not not_owned or (came and row.total_ns <= room_ns):
+    for row in disturbers(claims, evidence).get(cpu, ()):
+        since_ns, total_ns = row.since_ns or 0, row.stay.total_ns
+        room_ns = placing.inside_ns(spans, max(0, since_ns), end_ns)
+        dated = row.since_ns is not None and not reserved
+        came = dated and any(begin <= since_ns < end for begin, end in spans)
+        if not not_owned or (came and total_ns <= room_ns):
             counted.append(row)
         elif room_ns:
-            least_ns = max(0, row.total_ns - placing.outside_ns(spans, row.first_at_ns, end_ns))
-            counted.append(replace(row, total_ns=min(row.total_ns, room_ns)))
-            elsewhen += counted[-1].total_ns - least_ns
+            least_ns = max(0, total_ns - placing.outside_ns(spans, since_ns, end_ns))
+            most_ns = min(total_ns, room_ns)
+            counted.append(replace(row, stay=replace(row.stay, total_ns=most_ns)))
+            elsewhen += most_ns - least_ns
     return _Lost(
         counted=tuple(counted),
         irqs=tuple(row for row in evidence.irq_use or () if row.cpu == cpu),
@@ -124,7 +119,7 @@ def _lost(cpu: int, spans: Sequence[possession.Span], evidence: Evidence, *, res
 
 
 def _judge(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidence: Evidence) -> Verdict:
-    lost = _lost(cpu, spans, evidence, reserved=cpu in claims.reserved_cpus)
+    lost = _lost(cpu, spans, claims, evidence)
     budget = claims.noise_budget_ns_per_s
     owned_ns = placing.inside_ns(spans, 0, evidence.duration_ns)
     seconds = owned_ns / view.NANOSECONDS
@@ -148,7 +143,7 @@ def _judge(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidenc
     allowed = budget * seconds
     # A CPU that was exclusive for a moment only may have had a whole second's noise in it.
     if lost.low > (budget * max(seconds, 1.0) if lost.not_owned else allowed):
-        offenders += map(_offender, lost.counted)
+        offenders += [row.stay for row in lost.counted]
         return verdict(Outcome.FAILED, f"{shown} in {length}, the budget is {budget} ns a second")
     if evidence.irq_use is None:
         return verdict(Outcome.UNDECIDED, "interrupts were not observed: only tasks are known to be within the budget")
@@ -164,7 +159,7 @@ def _judge(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidenc
 
 def _measures(cpu: int, lost: _Lost, budget: int | None, seconds: float, evidence: Evidence) -> dict[str, Measure]:
     measures: dict[str, Measure] = {
-        name: sum(row.total_ns for row in lost.counted if row.owner is owner) for owner, name in TASKS.items()
+        name: sum(row.stay.total_ns for row in lost.counted if row.measure == name) for name in MEASURES
     }
     own = [row for row in evidence.intruders if row.cpu == cpu and row.owner is OwnerClass.TOOLKIT]
     measures["toolkit_ns"] = sum(row.total_ns for row in own)
@@ -193,19 +188,6 @@ def _shown(interrupts_ns: int, evidence: Evidence) -> str:
     return f"{interrupts_ns / 1e6:.3f} ms of interrupts"
 
 
-def _offender(row: Intruder) -> Offender:
-    return Offender(
-        claim=f"({row.owner})",
-        tid=row.tid,
-        comm=row.comm,
-        cpu=row.cpu,
-        first_at_ns=row.first_at_ns,
-        total_ns=row.total_ns,
-        longest_ns=row.longest_ns,
-        switches=row.switches,
-    )
-
-
 def spared(claims: ClaimSet) -> frozenset[Witness]:
     """Without a budget it is measured only: system-tasks and interrupts that were not seen break no promise."""
     if claims.noise_budget_ns_per_s is not None:
@@ -216,11 +198,15 @@ def spared(claims: ClaimSet) -> frozenset[Witness]:
 RULE = Rule(
     RuleDoc(
         id=ID,
-        claim="System tasks, kernel threads, interrupts and the hypervisor keep to a budget on each exclusive CPU.",
+        claim=prose("""
+            System tasks, kernel threads, runtime helpers, interrupts and the hypervisor keep to a budget on each
+            exclusive CPU.
+        """),
         how=prose("""
             Every switch on an exclusive CPU is attributed. The time of system tasks, kernel threads, per-CPU kernel
-            threads and tasks of unknown owner is summed; hard and soft interrupts by source, and the steal of this CPU,
-            are added where they were observed. pinproof's own tasks are reported apart and not counted.
+            threads, pause sandboxes and runtime helpers (of every pod: exclusive-cpus does not fail for them), and
+            tasks of unknown owner is summed; hard and soft interrupts by source, and the steal of this CPU, are added
+            where they were observed. pinproof's own tasks are reported apart and not counted.
 
             The time lost is at least the greatest of tasks, interrupts and steal, and at most their sum (an interrupt
             may hit a foreign task). In that sum steal is at least the time for which the CPU took no timer interrupt

@@ -8,19 +8,18 @@ from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
 from validators.placement import groups, node_spread
-from validators.placement.alignment import judge_asked, within_one
+from validators.placement.alignment import ORDER, judge_asked, within_one
 from validators.placement.node_spread import Found
+from validators.placement.promised import Stand
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "numa-alignment"
-ORDER = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED, Outcome.SKIPPED)
-"""What decides where several things were promised about one claim."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised something about its NUMA nodes."""
-    return judge_asked(ID, Alignment.NUMA, claims, lambda claim: _judge(claim, claims, evidence), _asked)
+    return judge_asked(ID, Alignment.NUMA, claims, evidence, lambda stand: _judge(stand, claims, evidence), _asked)
 
 
 def _asked(claim: Claim) -> bool:
@@ -30,7 +29,8 @@ def _asked(claim: Claim) -> bool:
     )
 
 
-def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
+def _judge(stand: Stand, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    claim = stand.claim
     machine = groups.nodes(evidence)
     if machine is None:
         return Verdict(
@@ -40,9 +40,9 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             reason="the machine's NUMA nodes are not known",
             measures={"cpus": str(claim.cpus or "")},
         )
-    one = _one_node(claim, evidence, machine) if Alignment.NUMA in claim.alignments else None
+    one = _one_node(stand, evidence, machine) if Alignment.NUMA in claim.alignments else None
     found = [] if one is None else [(one.outcome, one.reason)]
-    found += _parts(claim, claims, evidence, machine)
+    found += _parts(stand, claims, evidence, machine)
     measures = {} if one is None else dict(one.measures)
     measures.setdefault("cpus", str(claim.cpus or ""))
     if claim.max_numa_nodes is not None:
@@ -56,23 +56,24 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     return Verdict(rule=ID, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
 
 
-def _parts(claim: Claim, claims: ClaimSet, evidence: Evidence, machine: node_spread.Nodes) -> list[Found]:
-    found = []
+def _parts(stand: Stand, claims: ClaimSet, evidence: Evidence, machine: node_spread.Nodes) -> list[Found]:
+    claim, found = stand.claim, list[Found]()
     most = 1 if Alignment.NUMA in claim.alignments else claim.max_numa_nodes
     if claim.max_numa_nodes is not None:
-        found.append(node_spread.at_most(claim, evidence, machine, claim.max_numa_nodes))
+        found.append(node_spread.at_most(stand, evidence, machine, claim.max_numa_nodes))
     if Alignment.NUMA_POD in claim.alignments and most is not None:
-        found.append(node_spread.of_pod(claim, claims, evidence, machine, most))
+        found.append(node_spread.of_pod(stand, claims, evidence, machine, most))
     if Alignment.NUMA_EVEN in claim.alignments:
-        found.append(node_spread.even(claim, evidence, machine))
+        found.append(node_spread.even(stand, evidence, machine))
     if Preference.CLOSEST in claim.preferences:
-        found.append(node_spread.closest(claim, evidence, machine))
+        found.append(node_spread.closest(stand, evidence, machine))
     return found
 
 
-def _one_node(claim: Claim, evidence: Evidence, machine: node_spread.Nodes) -> Verdict:
+def _one_node(stand: Stand, evidence: Evidence, machine: node_spread.Nodes) -> Verdict:
+    claim = stand.claim
     owners = tuple(cpus for cpus in machine.values() if cpus)
-    verdict = within_one(ID, claim, evidence, owners, ("NUMA node", "NUMA nodes"))
+    verdict = within_one(ID, stand, evidence, owners, ("NUMA node", "NUMA nodes"))
     if claim.cpus is None or claim.mems is None or verdict.outcome is not Outcome.PASSED:
         return verdict
     node = groups.nodes_of(claim.cpus, machine)
@@ -91,7 +92,7 @@ RULE = Rule(
         claim="CPUs lie on as few NUMA nodes, as evenly and as near as was promised; memory on the node of the CPUs.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the CPUs of each node as sysfs reports them.
+            closed, if it was promised then) is compared with the CPUs of each node as sysfs reports them.
 
             single-numa-node: one node, and where memory nodes were promised exactly that one. restricted: at most as
             many nodes as the request needs on this machine. In pod scope that holds for the CPUs of the pod's

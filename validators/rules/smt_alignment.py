@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
@@ -11,6 +10,7 @@ from validators.credibility.trust import is_still
 from validators.intruders import foreign, ownership, placing, possession
 from validators.placement import groups
 from validators.placement.alignment import judge_asked, not_given, sets_in_force
+from validators.placement.promised import Stand
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -21,7 +21,7 @@ ID = "smt-alignment"
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised whole cores."""
-    return judge_asked(ID, Alignment.SMT, claims, lambda claim: _judge(claim, claims, evidence), _asked)
+    return judge_asked(ID, Alignment.SMT, claims, evidence, lambda stand: _judge(stand, claims, evidence), _asked)
 
 
 def _asked(claim: Claim) -> bool:
@@ -29,11 +29,12 @@ def _asked(claim: Claim) -> bool:
     return bool(wanted & set(claim.alignments)) or Preference.CORES in claim.preferences
 
 
-def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
+def _judge(stand: Stand, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    claim = stand.claim
     if Preference.CORES in claim.preferences:
-        return _distinct(claim, evidence)
+        return _distinct(stand, evidence)
     cores = groups.cpu_groups(evidence, groups.CORES)
-    sets = sets_in_force(claim, evidence)
+    sets = sets_in_force(stand, evidence)
     measures: dict[str, Measure] = {"cpus": str(claim.cpus or "")}
     strangers: list[Offender] = []
     verdict = Judgement(ID, claim.name, measures, strangers)
@@ -41,9 +42,8 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         return verdict(Outcome.UNDECIDED, "the machine's cores are not known")
     if isinstance(sets, str):
         return verdict(Outcome.UNDECIDED, sets)
-    earlier = (one.claim for one in versions(claims, claim) if Alignment.SMT in one.claim.alignments)
-    sets = tuple(dict.fromkeys((*(("promised", one.cpus) for one in earlier if one.cpus), *sets)))
-    owned = ownership.owned(claims, claim, evidence.transitions)
+    now = next(one for one in claims.claims if one.name == claim.name)
+    owned = ownership.owned(claims, now, evidence.transitions).between(stand.begin_ns, stand.end_ns)
     own = owned.cpus | (claim.cpus or sets[-1][1])
     text = owned.text if owned.changed else str(own)
     mine = [core for core in cores if core & own]
@@ -107,10 +107,11 @@ def _unknown(evidence: Evidence, seen: foreign.ForeignUse) -> str:
     return ""
 
 
-def _distinct(claim: Claim, evidence: Evidence) -> Verdict:
+def _distinct(stand: Stand, evidence: Evidence) -> Verdict:
     """Judge CPUs that are preferred on different cores: as many of these as there are CPUs, or cores."""
+    claim = stand.claim
     cores = groups.cpu_groups(evidence, groups.CORES)
-    sets = sets_in_force(claim, evidence)
+    sets = sets_in_force(stand, evidence)
     measures: dict[str, Measure] = {"cpus": str(claim.cpus or ""), "preferred": True}
     verdict = Judgement(ID, claim.name, measures)
     if cores is None:
@@ -136,9 +137,10 @@ RULE = Rule(
         """),
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) must be a union of whole cores, of which the online threads count. Then every switch on these cores
-            is judged: a task of another pod on any of their threads is a failure; system tasks and kernel threads are
-            measured. In a pod with a budget of its own the cores are the pod's: its containers may share one.
+            closed, if it was promised then) must be a union of whole cores, of which the online threads count. Then
+            every switch on these cores is judged: a task of another pod on any of their threads is a failure; system
+            tasks and kernel threads are measured. In a pod with a budget of its own the cores are the pod's: its
+            containers may share one.
 
             distribute-cpus-across-cores is a preference. If the CPUs were given on fewer cores than there are, the
             verdict is skipped and the reason says so; if on different cores, they must stay on different cores.
@@ -150,8 +152,9 @@ RULE = Rule(
         """),
         tolerance=prose("""
             None. The cores of every CPU that was the claim's at any time of the window are judged, for as long as it
-            was; time that cannot be dated makes the verdict undecided. A runtime that makes a container on a node that
-            is followed is judged as in exclusive-cpus.
+            was, and for as long as whole cores were promised: where a resize ends or begins that within the window, the
+            reason says until when or from when on. Time that cannot be dated makes the verdict undecided. A runtime
+            that makes a container on a node that is followed is judged as in exclusive-cpus.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies, option full-pcpus-only;

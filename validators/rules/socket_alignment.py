@@ -21,7 +21,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         ID,
         Alignment.SOCKET,
         claims,
-        lambda claim: within_one_if_possible(ID, Preference.SOCKET, claim, evidence, machine, what),
+        evidence,
+        lambda stand: within_one_if_possible(ID, Preference.SOCKET, stand, evidence, machine, what),
         lambda claim: Alignment.SOCKET in claim.alignments or Preference.SOCKET in claim.preferences,
     )
 
@@ -32,7 +33,7 @@ RULE = Rule(
         claim="CPUs that were promised within one socket lie within one.",
         how=prose("""
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
-            closed) is compared with the packages as sysfs reports them.
+            closed, if it was promised then) is compared with the packages as sysfs reports them.
 
             The option align-by-socket is a preference. If the node did not keep it, the verdict is skipped and the
             reason says so; if it did, the CPUs must stay there. If a set or the topology was not read the verdict is

@@ -5,41 +5,88 @@ Source: docs/facts.md K-kubelet-4, K-kubelet-5, docs/failures.md F2, F6, F21-F26
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.state_files import CpuEntry, CpuStateFile, StateReading
 from toolkit.model.wording import cpus_text
+from validators.state_files.problem import Problem, part, whole
 
 POLICIES = ("none", "static")
 Sets = list[tuple[CpuEntry, CpuSet]]
 
 
-def problems(file: CpuStateFile, reading: StateReading, claims: ClaimSet) -> Iterator[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What a kubelet was set to do, as far as a file can be held against it.
+
+    :param policy: ``None``: not known. :param union_known: whether it is known which CPUs the file must name.
+    """
+
+    policy: str | None = None
+    reserved: CpuSet = field(default_factory=CpuSet)
+    strict: bool = False
+    union_known: bool = False
+
+
+def configured(reading: StateReading, claims: ClaimSet) -> Configured:
+    """Return the configuration of a reading; where that says nothing of reserved CPUs, those of the claims."""
+    own = reading.reserved_cpus
+    return Configured(
+        policy=reading.cpu_policy,
+        reserved=claims.reserved_cpus if own is None else own,
+        strict=claims.strict_reservation if own is None else reading.strict_reservation,
+        union_known=reading.union_known,
+    )
+
+
+def by_each(readings: Sequence[StateReading], claims: ClaimSet) -> Callable[[StateReading], list[Problem]]:
+    """Return how to ask what is wrong with a file by every configuration of these readings.
+
+    Who sets a kubelet up anew stops it, removes the file and starts it again: between these steps the file is wrong by
+    one of them, and nothing is broken. Where one is not known, no configuration finds anything wrong.
+    """
+    known = all(reading.reserved_cpus is not None and reading.cpu_policy is not None for reading in readings)
+    setups = {configured(reading, claims) for reading in readings} if known else {Configured()}
+
+    def ask(reading: StateReading) -> list[Problem]:
+        found = [list(problems(reading, setup)) for setup in setups]
+        marks = frozenset.intersection(*(frozenset[str]().union(*(one.marks for one in each)) for each in found))
+        return [one for each in found for one in each if one.marks & marks]
+
+    return ask
+
+
+def problems(reading: StateReading, setup: Configured) -> Iterator[Problem]:
     """Yield what is wrong with the file; nothing: a kubelet could start from it, and no CPU is lost or shared."""
+    file = reading.cpu
+    if file is None:
+        return
     if file.problem:
-        yield file.problem
+        yield whole(file.problem)
         return
     if not file.checksum_ok:
-        yield "the checksum is not that of the content"
+        yield whole("the checksum is not that of the content")
     if file.version not in (1, 2, 3):
-        yield f"version {file.version} is none that a kubelet writes"
+        yield whole(f"version {file.version} is none that a kubelet writes")
     if file.policy not in POLICIES:
-        yield f"policy {file.policy[:40]!r} is not {' or '.join(POLICIES)}"
-    elif reading.cpu_policy is not None and reading.cpu_policy != file.policy:
-        yield f"policy is {file.policy}, configured is {reading.cpu_policy}: the kubelet will not start"
+        yield whole(f"policy {file.policy[:40]!r} is not {' or '.join(POLICIES)}")
+    elif setup.policy is not None and setup.policy != file.policy:
+        yield whole(f"policy is {file.policy}, configured is {setup.policy}: the kubelet will not start", "policy")
     try:
         default = CpuSet.parse(file.default, "defaultCpuSet")
         containers, pods = sets(file.entries), sets(file.pods)
     except InputError as error:
-        yield str(error)
+        yield whole(str(error))
         return
     if file.policy == "static" and not fresh(file):
-        yield from _static(default, containers, pods, reading, claims)
+        yield from _static(default, containers, pods, reading, setup)
     elif file.policy != "static" and (containers or pods):
-        yield f"policy {file.policy} holds {len(containers) + len(pods)} assignments"
+        yield whole(f"policy {file.policy} holds {len(containers) + len(pods)} assignments", "none that assigns")
 
 
 def sets(entries: tuple[CpuEntry, ...]) -> Sets:
@@ -60,67 +107,87 @@ def fresh(file: CpuStateFile) -> bool:
     return file.policy == "static" and not file.default and not file.entries and not file.pods
 
 
-def _static(default: CpuSet, containers: Sets, pods: Sets, reading: StateReading, claims: ClaimSet) -> Iterator[str]:
-    assigned = CpuSet()
-    for _, cpus in (*containers, *pods):
-        assigned = assigned | cpus
+def _static(
+    default: CpuSet, containers: Sets, pods: Sets, reading: StateReading, setup: Configured
+) -> Iterator[Problem]:
+    assigned = CpuSet.union(cpus for _, cpus in (*containers, *pods))
     if not default and assigned:
-        yield f"the shared pool is empty, and {cpus_text(assigned)} assigned: the kubelet will not start again"
-    yield from _reserved(default, assigned, claims)
+        text = f"the shared pool is empty, and {cpus_text(assigned)} assigned: the kubelet will not start again"
+        yield part(text, "the pool", ["is empty"])
+    yield from _reserved(default, assigned, setup)
     for entry, cpus in (*containers, *pods):
         if cpus & default:
-            yield f"CPUs {cpus & default} of {name(entry)} are in the shared pool, too"
+            yield part(f"CPUs {cpus & default} of {name(entry)} are in the shared pool, too", "pool", cpus & default)
     yield from _double(containers, pods, reading)
     if reading.cpus_online:
-        due = reading.cpus_online - claims.reserved_cpus if claims.strict_reservation else reading.cpus_online
+        due = reading.cpus_online - setup.reserved if setup.strict else reading.cpus_online
         present = default | assigned
-        if reading.union_known and due - present:
-            yield f"CPUs {due - present} are in no set: leaked"
+        if setup.union_known and due - present:
+            yield part(f"CPUs {due - present} are in no set: leaked", "no set", due - present)
         if present - reading.cpus_online:
-            yield f"CPUs {present - reading.cpus_online} are in a set but not online"
+            absent = present - reading.cpus_online
+            yield part(f"CPUs {absent} are in a set but not online", "offline", absent)
 
 
-def _reserved(default: CpuSet, assigned: CpuSet, claims: ClaimSet) -> Iterator[str]:
-    reserved = claims.reserved_cpus
-    if claims.strict_reservation and reserved & default:
-        yield f"reserved CPUs {reserved & default} are in the shared pool, under strict reservation"
-    if not claims.strict_reservation and reserved - default - assigned:
-        yield f"reserved CPUs {reserved - default} are not in the shared pool"
+def _reserved(default: CpuSet, assigned: CpuSet, setup: Configured) -> Iterator[Problem]:
+    reserved = setup.reserved
+    if setup.strict and reserved & default:
+        text = f"reserved CPUs {reserved & default} are in the shared pool, under strict reservation"
+        yield part(text, "reserved, pool", reserved & default)
+    lost = reserved - default - assigned
+    if not setup.strict and lost:
+        yield part(f"reserved CPUs {reserved - default} are not in the shared pool", "reserved, no pool", lost)
     if reserved & assigned:
-        yield f"reserved CPUs {reserved & assigned} are assigned"
+        yield part(f"reserved CPUs {reserved & assigned} are assigned", "reserved, assigned", reserved & assigned)
 
 
-def _double(containers: Sets, pods: Sets, reading: StateReading) -> Iterator[str]:
+def _double(containers: Sets, pods: Sets, reading: StateReading) -> Iterator[Problem]:
     """Yield CPUs with two owners. Within a pod an init container's CPUs are used again; two that run may not share.
 
     In a pod with CPUs of its own, containers with the same set share the pod's pool.
     """
-    mask_of: dict[str, int] = {}
+    of_owner: dict[str, CpuSet] = {}
+    of_pod: dict[str, Sets] = {}
     for entry, cpus in (*containers, *pods):
         # Of version 1 an id may stand alone, without its pod.
         owner = entry.pod_uid or name(entry)
-        mask_of[owner] = mask_of.get(owner, 0) | cpus.mask
-    owners = [(owner, CpuSet(mask)) for owner, mask in sorted(mask_of.items())]
-    for index, (one, cpus) in enumerate(owners):
-        for other, more in owners[index + 1 :]:
-            if cpus & more:
-                yield f"CPUs {cpus & more} belong to both {one} and {other}"
-    whole = {entry.pod_uid: cpus for entry, cpus in pods}
+        of_owner[owner] = of_owner.get(owner, CpuSet()) | cpus
+    for entry, cpus in containers:
+        of_pod.setdefault(entry.pod_uid, []).append((entry, cpus))
+    owners = sorted(of_owner.items())
+    for (one, cpus), (other, more) in combinations(owners, 2) if _overlap(cpus for _, cpus in owners) else ():
+        if cpus & more:
+            yield part(f"CPUs {cpus & more} belong to both {one} and {other}", f"{one}, {other}", cpus & more)
+    whole_of = {entry.pod_uid: cpus for entry, cpus in pods}
     running = {(known.pod_uid, known.container) for known in reading.containers or () if known.running}
-    for index, (one_entry, cpus) in enumerate(containers):
-        pod = whole.get(one_entry.pod_uid)
-        if pod is not None and not cpus <= pod:
-            yield f"CPUs {cpus - pod} of {name(one_entry)} are not its pod's"
-        for other_entry, more in containers[index + 1 :]:
-            both = {(one_entry.pod_uid, one_entry.container), (other_entry.pod_uid, other_entry.container)}
-            shared = pod is not None and cpus == more
-            if one_entry.pod_uid == other_entry.pod_uid != "" and cpus & more and both <= running and not shared:
-                yield f"CPUs {cpus & more} belong to {name(one_entry)} and {name(other_entry)}, which both run"
+    for uid, mine in of_pod.items():
+        pod = whole_of.get(uid)
+        for entry, cpus in mine if pod is not None else ():
+            beyond = cpus - (pod or cpus)
+            if beyond:
+                yield part(f"CPUs {beyond} of {name(entry)} are not its pod's", f"beyond {name(entry)}", beyond)
+        active = [(e, cpus) for e, cpus in mine if uid and (uid, e.container) in running]
+        for (first, cpus), (second, more) in combinations(active, 2):
+            if cpus & more and not (pod is not None and cpus == more):
+                both = f"{name(first)} and {name(second)}"
+                yield part(f"CPUs {cpus & more} belong to {both}, which both run", both, cpus & more)
 
 
-def unowned(file: CpuStateFile, reading: StateReading) -> set[str] | None:
+def _overlap(sets_: Iterable[CpuSet]) -> bool:
+    """Return whether two of the sets share a CPU; a node has hundreds of owners, and more pairs of them."""
+    every = tuple(sets_)
+    return sum(map(len, every)) != len(CpuSet.union(every))
+
+
+def leaks(reading: StateReading) -> list[Problem]:
+    """Return the entries that the node knows no owner of, as far as that can be said."""
+    return [part(f"{one} has CPUs but no container", "unowned", [one]) for one in sorted(unowned(reading) or ())]
+
+
+def unowned(reading: StateReading) -> set[str] | None:
     """Return the entries whose pod or container the node does not know; ``None``: that cannot be said."""
-    if reading.containers is None or file.problem:
+    file = reading.cpu
+    if reading.containers is None or file is None or file.problem:
         return None
     uids = {known.pod_uid for known in reading.containers}
     known_names = {(known.pod_uid, known.container) for known in reading.containers}

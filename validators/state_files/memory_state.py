@@ -6,28 +6,39 @@ Source: docs/facts.md K-kubelet-5, docs/failures.md F23, F27-F29; docs/facts.md,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.state_files import MemoryEntry, MemoryStateFile, StateReading
+from validators.state_files.problem import Problem, part, whole
 
 POLICIES = ("None", "Static")
 MEMORY = "memory"
 
 
-def problems(file: MemoryStateFile, reading: StateReading) -> Iterator[str]:
-    """Yield what is wrong with the file."""
+def by_each(readings: Sequence[StateReading]) -> Callable[[StateReading], list[Problem]]:
+    """Return how to ask what is wrong with a file by every policy of these readings: a kubelet may be set up anew."""
+    policies = {reading.memory_policy for reading in readings}
+    policy = policies.pop() if len(policies) == 1 else None
+    return lambda reading: list(problems(reading, policy))
+
+
+def problems(reading: StateReading, policy: str | None) -> Iterator[Problem]:
+    """Yield what is wrong with the file. :param policy: as configured; ``None``: not known."""
+    file = reading.memory
+    if file is None:
+        return
     if file.problem:
-        yield file.problem
+        yield whole(file.problem)
         return
     if not file.checksum_ok:
-        yield "the checksum is not that of the content"
+        yield whole("the checksum is not that of the content")
     if file.version not in (1, 2):
-        yield f"version {file.version} is none that a kubelet writes"
+        yield whole(f"version {file.version} is none that a kubelet writes")
     if file.policy not in POLICIES:
-        yield f"policy {file.policy[:40]!r} is not {' or '.join(POLICIES)}"
-    elif reading.memory_policy is not None and reading.memory_policy != file.policy:
-        yield f"policy is {file.policy}, configured is {reading.memory_policy}: the kubelet will not start"
+        yield whole(f"policy {file.policy[:40]!r} is not {' or '.join(POLICIES)}")
+    elif policy is not None and policy != file.policy:
+        yield whole(f"policy is {file.policy}, configured is {policy}: the kubelet will not start", "policy")
     yield from _tables(file)
     wrong = list(_blocks(file))
     # Where the whole does not agree, neither do its parts, and there is nothing more to say.
@@ -35,11 +46,12 @@ def problems(file: MemoryStateFile, reading: StateReading) -> Iterator[str]:
     nodes, listed = set(reading.node_bytes or {}), {row.node for row in file.rows if row.kind == MEMORY}
     if nodes and listed and nodes != listed:
         found = f"the file has memory of nodes {_ids(listed)}, the machine of {_ids(nodes)}"
-        yield f"{found}: the kubelet will not start again"
+        yield whole(f"{found}: the kubelet will not start again", "nodes")
     for row in file.rows:
         have = (reading.node_bytes or {}).get(row.node)
         if row.kind == MEMORY and have is not None and have != row.total_bytes:
-            yield f"node {row.node} has {have} bytes, the file says {row.total_bytes}: the kubelet will not start again"
+            text = f"node {row.node} has {have} bytes, the file says {row.total_bytes}"
+            yield whole(f"{text}: the kubelet will not start again", f"total {row.node}")
 
 
 def fresh(file: MemoryStateFile) -> bool:
@@ -56,22 +68,18 @@ def _ids(nodes: set[int]) -> str:
     return ",".join(map(str, sorted(nodes)))
 
 
-def _tables(file: MemoryStateFile) -> Iterator[str]:
+def _tables(file: MemoryStateFile) -> Iterator[Problem]:
     for row in file.rows:
         place = f"{row.kind} of node {row.node}"
         if row.system_reserved_bytes + row.allocatable_bytes != row.total_bytes:
-            yield (
-                f"{place}: {row.system_reserved_bytes} reserved for the system and {row.allocatable_bytes} allocatable "
-                f"are not the total of {row.total_bytes}"
-            )
+            parts = f"{row.system_reserved_bytes} reserved for the system and {row.allocatable_bytes} allocatable"
+            yield whole(f"{place}: {parts} are not the total of {row.total_bytes}", f"total of {place}")
         if row.reserved_bytes + row.free_bytes != row.allocatable_bytes:
-            yield (
-                f"{place}: {row.reserved_bytes} taken and {row.free_bytes} free are not the allocatable "
-                f"{row.allocatable_bytes}"
-            )
+            parts = f"{row.reserved_bytes} taken and {row.free_bytes} free"
+            yield whole(f"{place}: {parts} are not the allocatable {row.allocatable_bytes}", f"allocatable {place}")
 
 
-def _blocks(file: MemoryStateFile) -> Iterator[str]:
+def _blocks(file: MemoryStateFile) -> Iterator[Problem]:
     """Yield blocks on unknown nodes, and kinds of which more or less is taken than the blocks sum up to."""
     nodes = {row.node for row in file.rows}
     owned: dict[str, int] = {}
@@ -80,12 +88,12 @@ def _blocks(file: MemoryStateFile) -> Iterator[str]:
         strange = [node for node in entry.nodes if node not in nodes]
         if strange:
             owner = f"{entry.pod_uid}/{entry.container}".strip("/")
-            yield f"{owner} has {entry.kind} on node {strange[0]}, which the file does not know"
+            yield whole(f"{owner} has {entry.kind} on node {strange[0]}, which the file does not know")
     for kind in sorted({row.kind for row in file.rows} | set(owned)):
         taken = sum(row.reserved_bytes for row in file.rows if row.kind == kind)
         if taken != owned.get(kind, 0):
             sums = f"the blocks sum up to {owned.get(kind, 0)}"
-            yield f"{taken} bytes of {kind} are taken, {sums}: leaked or doubly owned"
+            yield part(f"{taken} bytes of {kind} are taken, {sums}: leaked or doubly owned", "sum", [kind])
 
 
 def _counted(file: MemoryStateFile) -> list[MemoryEntry]:
@@ -109,7 +117,7 @@ def _groups(file: MemoryStateFile) -> list[CpuSet]:
     return sorted(groups, key=lambda group: group.first())
 
 
-def _places(file: MemoryStateFile) -> Iterator[str]:
+def _places(file: MemoryStateFile) -> Iterator[Problem]:
     """Yield memory that is charged to other nodes than its blocks are on, and nodes that count other blocks: from the
     blocks a starting kubelet computes the table anew, and refuses a file whose own differs.
     """
@@ -121,15 +129,18 @@ def _places(file: MemoryStateFile) -> Iterator[str]:
             owned = sum(entry.size_bytes for entry in counted if entry.kind == kind and entry.nodes & group)
             if taken != owned:
                 sums = f"the blocks on it sum up to {owned}: charged to another node than its blocks say"
-                yield f"{taken} bytes of {kind} are taken of {where}, {sums}; the kubelet will not start again"
+                text = f"{taken} bytes of {kind} are taken of {where}, {sums}; the kubelet will not start again"
+                yield part(text, kind, group)
     for node in file.nodes:
         blocks = [entry for entry in counted if node.node in entry.nodes]
         if node.assignments != len(blocks):
             sums = f"{len(blocks)} blocks are on it"
-            yield f"node {node.node} counts {node.assignments} assignments, {sums}; the kubelet will not start again"
+            text = f"node {node.node} counts {node.assignments} assignments, {sums}"
+            yield part(f"{text}; the kubelet will not start again", "assignments", [node.node])
         last = {entry.nodes for entry in blocks} or {CpuSet.of([node.node])}
         if node.group not in last:
-            yield f"node {node.node} is in a group with {node.group}, none of its blocks is; the kubelet will not start"
+            text = f"node {node.node} is in a group with {node.group}, none of its blocks is"
+            yield part(f"{text}; the kubelet will not start", "group", [node.node])
 
 
 def stale(file: MemoryStateFile, reading: StateReading) -> int:

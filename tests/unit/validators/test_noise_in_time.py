@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.validators.evidence_builder import SECOND, claim_web, cpus
+from tests.unit.validators.evidence_builder import SECOND, claim_web, cpus, intruder, use
 from tests.unit.validators.test_owned_in_time import DB, GROW, PLAIN, SHRINK, SMALL, guest, moved, seen, verdict
 from toolkit.model.claim_changes import in_force
-from toolkit.model.claims import Isolation
-from toolkit.model.evidence import Intruder, OwnerClass
+from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
+from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Verdict
 from validators.registry import rule_named
@@ -83,3 +83,49 @@ def test_a_cpu_of_the_whole_window_has_the_whole_budget() -> None:
     said = rule_named("noise").check(in_force(shared, both.claim_changes), both)
     (found,) = (one for one in said if one.subject == "cpu 3")
     assert (found.outcome, found.measures["exclusive_ns"]) == ("passed", round(9.8 * SECOND)), found.reason
+
+
+PAUSE = Claim(name="x/(sandbox)", cgroup="/kubepods/podx/s", pod="x", kind=SubjectKind.SANDBOX, cpus=cpus("0-3"))
+CONMON = Claim(name="a/(conmon)", cgroup="/kubepods/poda/m", pod="a", kind=SubjectKind.HELPER, cpus=cpus("0-3"))
+
+
+def checked(claims: ClaimSet, found: Evidence) -> Verdict:
+    """Judge CPU 3, whatever else is doubted of made evidence."""
+    claims = in_force(claims, found.claim_changes)
+    return next(one for one in rule_named("noise").check(claims, found) if one.subject == "cpu 3")
+
+
+@pytest.mark.parametrize("helper", [PAUSE, CONMON])
+@pytest.mark.parametrize(
+    ("events", "ms", "outcome"),
+    [
+        (None, 10, "passed"),
+        (None, 10.001, "failed"),
+        (SHRINK, 5, "passed"),
+        (SHRINK, 5.001, "undecided"),
+        (SHRINK, 5_006, "failed"),
+    ],
+    ids=["budget", "more", "half", "either half", "both halves"],
+)
+def test_what_helpers_take_is_noise(helper: Claim, events: dict[str, Any] | None, ms: float, outcome: str) -> None:
+    """A pause sandbox of any pod, or a monitor: no rule about pods fails for it, and the owner loses the time. When in
+    the window it ran the ledger does not say.
+    """
+    row = use(helper.name, 3, run_ns=round(ms * 1_000_000), samples=0)
+    claims = replace(BUDGET, claims=(*BUDGET.claims, helper))
+    rows = (use("db", 2), use("db", 3), use("web", 0), row)
+    found = checked(claims, seen(*([events] if events else []), irq_use=(), cpu_use=rows))
+
+    assert found.outcome == outcome, found.reason
+    assert found.measures["sandbox_ns"] == row.run_ns if events is None else True
+    if outcome == "failed":
+        assert [who.claim for who in found.offenders] == [helper.name]
+
+
+def test_a_helper_that_was_not_watched_yet_is_noise_too() -> None:
+    """Its task has no claim in the ledger, and its cgroup is a helper's; one of a container is for exclusive-cpus."""
+    task = intruder(OwnerClass.CLAIM, cpu=3, cgroup=PAUSE.cgroup, first_at_ns=0, total_ns=SECOND)
+    claims = replace(BUDGET, claims=(*BUDGET.claims, PAUSE))
+    assert checked(claims, seen(irq_use=(), intruders=(task,))).outcome == "failed"
+    other = replace(task, cgroup=BUDGET.claims[1].cgroup)
+    assert checked(claims, seen(irq_use=(), intruders=(other,))).outcome == "passed"

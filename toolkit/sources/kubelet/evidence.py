@@ -196,6 +196,8 @@ def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tu
             containers=_containers(reading),
             node_bytes=reading.node_bytes,
             union_known=node.settings.union_known,
+            reserved_cpus=None if node.settings.problem else node.claims.reserved_cpus,
+            strict_reservation=node.claims.strict_reservation,
         ),
     )
 

@@ -39,7 +39,14 @@ class Stated:
         if held.silent and self._cpu is None:
             return None  # It has just been looked for the first time.
         if held.silent and self._cpu is not None:
-            shown = replace(shown, cpu=self._cpu.cpu, cpu_policy=self._cpu.cpu_policy)
+            shown = replace(
+                shown,
+                cpu=self._cpu.cpu,
+                cpu_policy=self._cpu.cpu_policy,
+                union_known=self._cpu.union_known,
+                reserved_cpus=self._cpu.reserved_cpus,
+                strict_reservation=self._cpu.strict_reservation,
+            )
         else:
             self._cpu = one
         if one.memory is not None:

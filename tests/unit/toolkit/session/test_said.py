@@ -164,3 +164,20 @@ def test_who_was_forgotten_is_so_until_a_reading_says_otherwise() -> None:
     said.read(replace(reading(12, "3"), forgotten=(row,)), 12 * SECOND)
     said.ended("be/main", 13 * SECOND)
     assert said.word(14 * SECOND, SECOND).forgotten == ()
+
+
+def test_what_a_state_file_said_before_the_window_reaches_back_for_two_reconciles() -> None:
+    """Files change each 2 s on a busy node: what stands on in each of them is known from its begin on."""
+    said = Said("kubelet")
+    for at_s in range(2, 81, 2):
+        state = StateReading(at_ns=0, cpus_online=CpuSet.parse(f"0-{at_s}"), containers=())
+        said.read(replace(reading(at_s, "0-3"), state_files=(state,)), at_s * SECOND)
+
+    word = said.word(60 * SECOND, 4 * SECOND)
+
+    assert [one.at_ns // SECOND for one in word.state_files] == list(range(-30, 5, 2))
+    # Of a file that nobody can read any more nothing is said.
+    assert said.word(99 * SECOND, SECOND).state_files[-1].at_ns == -19 * SECOND
+    for at_s in range(100, 131, 2):
+        said.read(reading(at_s, "0-3"), at_s * SECOND)
+    assert said.word(120 * SECOND, SECOND).state_files == ()

@@ -218,3 +218,56 @@ def test_what_one_window_did_not_measure_has_no_sum() -> None:
     assert found["s"].measures["windows_cpus"] == "1"
     assert found["only in 1"].reason == "in 1 of 2 windows: kept"
     assert found["only in 1"].measures["windows_nr_throttled"] == 3
+
+
+ONE = Verdict(rule="r", subject="s", outcome=Outcome.PASSED, reason="kept", measures={})
+
+
+def summed_measures(*windows: tuple[Outcome, dict[str, Measure]]) -> dict[str, Measure]:
+    sums = Sums()
+    for number, (outcome, measures) in enumerate(windows, start=1):
+        one = replace(ONE, outcome=outcome, measures=measures)
+        sums.add(number, make_result(evidence(), (one,)), evidence())
+    (found,) = reread(sums.result()).verdicts
+    return {name: value for name, value in found.measures.items() if not name.endswith("ed_count")}
+
+
+PASSED, FAILED = Outcome.PASSED, Outcome.FAILED
+
+
+def test_each_measure_of_many_windows_is_one_of_all_of_them() -> None:
+    """Times are summed, of levels the largest is kept, what is the same everywhere is said, the rest is not."""
+    first: dict[str, Measure] = {"run_ns": 5, "longest_ms": 2.5, "a_used_bytes": 9, "quota_us": 7, "policy": "k8s"}
+    other: dict[str, Measure] = {"run_ns": 6, "longest_ms": 1.5, "a_used_bytes": 8, "quota_us": 7, "policy": "k8s"}
+    first |= {"written_pid": 1, "demand_cpus": 1.0, "preferred": True, "window_ns": 10, "hosted": "a"}
+    other |= {"written_pid": 2, "demand_cpus": 2.0, "preferred": True, "window_ns": 30, "late": 1}
+
+    assert summed_measures((PASSED, first), (PASSED, other), (PASSED, {**first, "written_pid": 1})) == {
+        "windows_count": 3,
+        "windows_run_ns": 16,
+        "windows_max_longest_ms": 2.5,
+        "windows_max_a_used_bytes": 9,
+        "windows_quota_us": 7,
+        "windows_policy": "k8s",
+        "windows_preferred": True,
+        "windows_window_ns": 50,
+    }
+
+
+def test_what_did_not_pass_has_the_measures_of_its_window_by_name() -> None:
+    """A number of the window that failed beside a count of windows is not taken for one of all."""
+    windows = ((PASSED, {"run_ns": 5}), (FAILED, {"run_ns": 6, "cpus": "1"}), (FAILED, {"run_ns": 7}))
+
+    assert summed_measures(*windows) == {"windows_count": 3, "window": 2, "window_run_ns": 6, "window_cpus": "1"}
+    assert summed_measures((FAILED, {"run_ns": 6})) == {"windows_count": 1, "run_ns": 6}
+
+
+def test_every_measure_of_real_windows_is_named_so() -> None:
+    """Of all rules: no measure of one window is left among those of many."""
+    total = summed(evidence(), escaped(), lossy())
+    named = {name for one in total.verdicts for name in one.measures}
+
+    assert {name for name in named if not name.startswith(("windows_", "window_"))} <= {"window"}
+    assert "window_out_of_set_ns" in named
+    kept = verdict(summed(evidence(), evidence()), "exclusive-cpus", "db")[2]
+    assert (kept["windows_kthread_ns"], kept["windows_policy"], "kthread_ns" in kept) == (0, "k8s", False)

@@ -106,7 +106,7 @@ def ended(reading: SourceReading) -> list[bool]:
     """Say of each entry without a running container whether its pod has ended; none is a leak."""
     (state,) = reading.state_files
     assert state.cpu is not None
-    assert unowned(state.cpu, state) == set()
+    assert unowned(state) == set()
     return [one.ended for one in state.containers or () if not one.running]
 
 
