@@ -73,14 +73,12 @@ def _judge(
     wide = [mask for mask in masks if _wide(mask, promised)]
     if wide:
         worst = min(wide, key=lambda mask: (mask.first_at_ns, mask.tid, str(mask.mems_allowed)))
-        return verdict(
-            Outcome.FAILED,
-            f"thread {worst.tid} ({worst.comm}) may use memory of nodes {worst.mems_allowed}, promised is {mems}",
-        )
+        then = [one.claim.mems for one in promised if one.claim.mems and one.at_ns <= worst.last_at_ns]
+        text = f"thread {worst.tid} ({worst.comm}) may use memory of nodes {worst.mems_allowed}"
+        return verdict(Outcome.FAILED, f"{text}, promised is {then[-1] if then else mems}")
     outside = [row for row in own if row.node not in mems and row.total_bytes > 0]
     if outside and claim.mems is not None:
         return verdict(Outcome.FAILED, _where(outside, mems))
-    passing = view.passing(claim, evidence)
     if not masks and view.between_scans(claim, evidence):
         return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
@@ -95,21 +93,28 @@ def _judge(
         seen = any(one.mems for mask in masks for one in in_time.promised_at(mask.first_at_ns, promised))
         text = f"all thread masks on nodes {mems}, as long as these were promised"
         return verdict(Outcome.PASSED if seen else Outcome.UNDECIDED, text if seen else NOT_READ)
+    return verdict(*_kept(claim, mems, evidence, reading))
+
+
+def _kept(claim: Claim, mems: CpuSet, evidence: Evidence, reading: PageReading | None) -> tuple[Outcome, str]:
+    """Decide where masks and pages were within the nodes: were the pages read?"""
+    own = [row for row in (reading.pages if reading else ()) if row.kind in JUDGED]
+    passing = view.passing(claim, evidence)
     if evidence.picture is not None:
-        return verdict(Outcome.SKIPPED, f"all thread masks on nodes {mems}; a still picture says nothing about pages")
+        return (Outcome.SKIPPED, f"all thread masks on nodes {mems}; a still picture says nothing about pages")
     if evidence.pages is not None and passing and (reading is None or not (reading.processes or reading.unread)):
         # Pages are read at a window's end, of what runs then.
         reason = "it came or went in this window, between two readings of its pages"
-        return verdict(Outcome.SKIPPED, f"{reason}; all thread masks on nodes {mems}")
+        return (Outcome.SKIPPED, f"{reason}; all thread masks on nodes {mems}")
     if evidence.pages is None or reading is None:
-        return verdict(Outcome.UNDECIDED, "where its pages are was not read")
+        return (Outcome.UNDECIDED, "where its pages are was not read")
     if not own:
-        return verdict(Outcome.UNDECIDED, "no resident page of it was found: there is no evidence")
+        return (Outcome.UNDECIDED, "no resident page of it was found: there is no evidence")
     if reading.unread:
-        return verdict(Outcome.UNDECIDED, f"the pages of {reading.unread} of its processes were not read")
+        return (Outcome.UNDECIDED, f"the pages of {reading.unread} of its processes were not read")
     amount = f"{sum(row.total_bytes for row in own) / 1e6:.1f} MB of {reading.processes} processes"
-    beside = f"; {count(joining, 'process', 'processes')} of a runtime not counted" if joining else ""
-    return verdict(Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}{beside}")
+    beside = f"; {count(reading.joining, 'process', 'processes')} of a runtime not counted" if reading.joining else ""
+    return (Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}{beside}")
 
 
 def _where(outside: list[PageUse], mems: CpuSet) -> str:
