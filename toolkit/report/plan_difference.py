@@ -70,7 +70,7 @@ def _pod(pod: PodPlan | None) -> dict[str, str | None]:
     refusal = f"{pod.reason}: {pod.message}" if pod.message else pod.reason
     found: dict[str, str | None] = {"admission": "admitted" if pod.admitted else f"refused, {refusal}"}
     if pod.admitted:
-        found |= {"CPUs": str(pod.cpus or ""), "quota µs": _quota(pod.quota_us, pod.period_us)}
+        found |= {"CPUs": str(pod.cpus or ""), "quota us": _quota(pod.quota_us, pod.period_us)}
         found["shares"] = str(pod.shares)
     return found
 
@@ -82,7 +82,7 @@ def _container(container: ContainerPlan | None) -> dict[str, str | None]:
         "CPUs": str(container.cpus) or "any",
         "isolation": container.isolation.value,
         "mems": "any" if container.mems is None else str(container.mems),
-        "quota µs": _quota(container.quota_us, container.period_us),
+        "quota us": _quota(container.quota_us, container.period_us),
         "shares": str(container.shares),
     }
 

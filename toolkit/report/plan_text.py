@@ -15,7 +15,7 @@ def render(plan: Plan) -> str:
         f"CPU Manager {plan.cpu_manager_policy}, {reserved}, shared pool {plan.default_cpus or 'empty'}",
         table(
             [row for pod in plan.pods for row in _rows(pod)],
-            ("pod", "container", "QoS", "CPUs", "isolation", "mems", "quota ms", "shares"),
+            ("pod", "container", "QoS", "CPUs", "isolation", "mems", "quota us", "shares"),
         ),
     ]
     reasons = [line for pod in plan.pods for line in _reasons(pod)]
@@ -51,8 +51,8 @@ def _cells(container: ContainerPlan) -> list[str]:
 
 
 def _quota(quota_us: int, period_us: int) -> str:
-    """Return ``150/100``, the quota per period in milliseconds."""
-    return "none" if quota_us < 0 else f"{quota_us / 1000:g}/{period_us / 1000:g}"
+    """Return ``150000/100000``, the quota per period in microseconds, as in the kernel's files."""
+    return "none" if quota_us < 0 else f"{quota_us}/{period_us}"
 
 
 def _reasons(pod: PodPlan) -> list[str]:
