@@ -244,4 +244,4 @@ def last_words(path: Path, limit: int = 400) -> str:
             words = stream.read(limit).decode(errors="backslashreplace")
     except OSError:
         words = ""
-    return " ".join(words.split()) or "it said nothing"
+    return " ".join(words.split()) or "no message"

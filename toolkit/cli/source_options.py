@@ -63,7 +63,7 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
             is_flag=False,
             flag_value=ITSELF,
             metavar="[FILE]",
-            help=f"Ask for {source.title}, or read FILE: what `{source.prints}` printed"
+            help=f"Read {source.title}, or from FILE: the output of `{source.prints}`"
             + (", or its socket." if source.prints.endswith("inspect") else "."),
         )(wrapped)
     return wrapped

@@ -130,7 +130,7 @@ def _asked(name: str, error: int, how: str, needed_by: tuple[str, ...]) -> Capab
     else:
         remedy = f"needs {how}"
     return _fact(
-        name, error == 0, f"the kernel says: {os.strerror(error)}" if error else "tried, works", remedy, needed_by
+        name, error == 0, f"the kernel refuses it: {os.strerror(error)}" if error else "tried, works", remedy, needed_by
     )
 
 
@@ -191,7 +191,7 @@ def _authors(root: Path) -> Capability:
             remedy,
         )
     error = bpf_syscalls.try_function_return(function)
-    blind = f"not seen: who writes control files and changes affinity masks; the kernel says: {os.strerror(error)}"
+    blind = f"not seen: which tasks write control files and change affinity masks; the kernel: {os.strerror(error)}"
     return _fact("function-return", error == 0, blind if error else "tried, works", remedy)
 
 

@@ -14,3 +14,9 @@ def cpus_text(cpus: CpuSet | str) -> str:
     """Write ``CPU 1`` and ``CPUs 2-3``. :param cpus: the set, or its list as text."""
     text = str(cpus)
     return f"{'CPU' if text.isdigit() else 'CPUs'} {text}"
+
+
+def nodes_text(nodes: CpuSet | str) -> str:
+    """Write ``node 1`` and ``nodes 0-1``. :param nodes: the set of NUMA nodes, or its list as text."""
+    text = str(nodes)
+    return f"{'node' if text.isdigit() else 'nodes'} {text}"

@@ -56,7 +56,7 @@ def free_machine(*, insisted: bool, root: Path = Path("/")) -> Topology:
     more = f"; and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
     if not insisted:
         raise HostUnsupportedError(
-            f"this node is at work: {named}{more}; nothing was started ({OPTION} insists, on CPUs that nobody owns)"
+            f"this node is at work: {named}{more}; nothing was started ({OPTION} insists, on CPUs without owner)"
         )
     owned = CpuSet.union(one.cpus for one in found)
     if read_topology(root).online <= owned:

@@ -68,7 +68,9 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
         return ()  # One reading of files: no window, no ledger, no control could be incomplete.
     found = [Doubt(witnesses=ALL, text=text) for text in _window(evidence)]
     if evidence.picture is not None:
-        found.append(Doubt(witnesses=ALL, text="it is called a still picture, but something was observed for a while"))
+        found.append(
+            Doubt(witnesses=ALL, text="it claims to be one reading of a node, but tasks were observed for a time")
+        )
     found += [
         Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True)
         for spot in evidence.coverage.blindness
@@ -124,7 +126,7 @@ def _window(evidence: Evidence) -> list[str]:
     if evidence.duration_ns <= 0:
         found.append("nothing was observed: the window is empty")
     found += [
-        f"CPU {event.cpu} went {'online' if event.online else 'offline'} while we watched"
+        f"CPU {event.cpu} went {'online' if event.online else 'offline'} in the window"
         for event in sorted(evidence.hotplug, key=lambda event: (event.at_ns, event.cpu))
     ]
     return found

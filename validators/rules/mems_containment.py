@@ -7,7 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from toolkit.model.wording import count
+from toolkit.model.wording import count, nodes_text
 from validators.placement import groups
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -22,7 +22,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised NUMA nodes."""
     asked = [claim for claim in claims.claims if claim.mems is not None]
     if not asked:
-        reason = "no claim was promised NUMA nodes"
+        reason = "no claim promises NUMA nodes"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     masks = view.by_claim(evidence.thread_masks)
     pages = {reading.claim: reading for reading in evidence.pages or ()}
@@ -52,14 +52,14 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         worst = min(wide, key=lambda mask: (mask.first_at_ns, mask.tid, str(mask.mems_allowed)))
         return verdict(
             Outcome.FAILED,
-            f"thread {worst.tid} ({worst.comm}) may use memory of nodes {worst.mems_allowed}, promised is {mems}",
+            f"thread {worst.tid} ({worst.comm}) may use memory of {nodes_text(worst.mems_allowed)}, promised is {mems}",
         )
     outside = [row for row in own if row.node not in mems and row.total_bytes > 0]
     if outside:
         return verdict(Outcome.FAILED, _where(outside, mems))
     passing = view.passing(claim, evidence)
     if not masks and passing:
-        return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
+        return verdict(Outcome.SKIPPED, "it started or ended in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: where it may allocate is not known")
     blank = next((mask for mask in masks if not mask.mems_allowed), None)
@@ -69,11 +69,14 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
     if machine is not None and len(machine) == 1 and CpuSet.of(machine) == mems:
         return verdict(Outcome.PASSED, f"node {mems} is the machine's only one")
     if evidence.picture is not None:
-        return verdict(Outcome.SKIPPED, f"all thread masks on nodes {mems}; a still picture says nothing about pages")
+        return verdict(
+            Outcome.SKIPPED,
+            f"all thread masks on {nodes_text(mems)}; one reading of the node does not show where pages are",
+        )
     if evidence.pages is not None and passing and (reading is None or not (reading.processes or reading.unread)):
         # Pages are read at a window's end, of what runs then.
-        reason = "it came or went in this window, between two readings of its pages"
-        return verdict(Outcome.SKIPPED, f"{reason}; all thread masks on nodes {mems}")
+        reason = "it started or ended in this window, between two readings of its pages"
+        return verdict(Outcome.SKIPPED, f"{reason}; all thread masks on {nodes_text(mems)}")
     if evidence.pages is None or reading is None:
         return verdict(Outcome.UNDECIDED, "where its pages are was not read")
     if not own:
@@ -82,14 +85,14 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         return verdict(Outcome.UNDECIDED, f"the pages of {reading.unread} of its processes were not read")
     amount = f"{sum(row.total_bytes for row in own) / 1e6:.1f} MB of {reading.processes} processes"
     beside = f"; {count(joining, 'process', 'processes')} of a runtime not counted" if joining else ""
-    return verdict(Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}{beside}")
+    return verdict(Outcome.PASSED, f"{amount} and all thread masks on {nodes_text(mems)}{beside}")
 
 
 def _where(outside: list[PageUse], mems: CpuSet) -> str:
     worst = max(outside, key=lambda row: (row.total_bytes, -row.node, row.kind))
     total = sum(row.total_bytes for row in outside)
     return (
-        f"{total} bytes are outside nodes {mems}: {worst.total_bytes} {worst.kind} on node {worst.node}, "
+        f"{total} bytes are outside {nodes_text(mems)}: {worst.total_bytes} {worst.kind} on node {worst.node}, "
         f"most of them of process {worst.pid} ({worst.comm})"
     )
 
@@ -105,13 +108,13 @@ RULE = Rule(
             touched before the process joined the cgroup.
 
             Pages of files and shared memory are counted but not judged: their first user placed them. On a machine with
-            one node no page can be on another. If pages or masks were not read the verdict is undecided; of a container
-            of a followed node that came or went in the window it is skipped.
+            one node no page can be on another. If pages or masks were not read the verdict is undecided; on a followed
+            node it is skipped if the container started or ended in the window.
         """),
         tolerance=prose("""
-            None for pages of a workload. A process with a runtime's name that began less than 12 s ago is not judged by
-            pages on other nodes, but counted: what it allocated before it joined goes when it becomes its program.
-            Masks between two scans of a thread: see affinity-mask.
+            None for pages of a workload. Pages on other nodes are counted but not judged for a process with a runtime's
+            name that began less than 12 s ago: memory that it allocated before it joined the cgroup is freed when it
+            executes the container's program. Masks between two scans of a thread: see affinity-mask.
         """),
         source=prose("""
             proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; docs/failures.md F66

@@ -72,8 +72,8 @@ RULE = Rule(
             Without strict reservation shared workloads may run there by design, so the rule is skipped.
         """),
         tolerance=prose("""
-            None. Intervals that belong to a container's start or a change of its set (transition) do not
-            count, nor does a runtime at work on a node that is followed, as in exclusive-cpus.
+            None. Intervals that belong to a container's start or to a change of its set (transition) do not count. On a
+            followed node a runtime that makes a container is judged as in exclusive-cpus.
         """),
         source=prose("""
             KEP-4540 strict-cpu-reservation; Kubernetes documentation, CPU management policies; docs/failures.md

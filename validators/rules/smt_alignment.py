@@ -140,8 +140,8 @@ RULE = Rule(
             is judged: a task of another pod on any of their threads is a failure; system tasks and kernel threads are
             measured. In a pod with a budget of its own the cores are the pod's: its containers may share one.
 
-            distribute-cpus-across-cores is a preference. If the CPUs were given on fewer cores than there are, the
-            verdict is skipped and the reason says so; if on different cores, they must stay on different cores.
+            distribute-cpus-across-cores is a preference. If the CPUs were given on fewer cores than possible, the
+            verdict is skipped, with that reason; if they were given on different cores, they must stay there.
 
             One reading of a node (`judge --capture`) answers the first half only.
 
