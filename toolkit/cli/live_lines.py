@@ -10,7 +10,7 @@ from collections.abc import Callable
 from probes.observer import Violation
 from toolkit.cli.common import say_line
 from toolkit.report.live_lines import Pending
-from toolkit.session.counters import Look
+from toolkit.session.counters import SessionState
 from toolkit.session.record import Record
 from validators.rules import layers_agree
 
@@ -63,7 +63,7 @@ class LiveLines:
         self._said_s[key] = now_s
         show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
 
-    def tick(self, look: Callable[[], Look]) -> None:
+    def tick(self, look: Callable[[], SessionState]) -> None:
         """Say what goes on, when it is time. Nothing is read while nothing goes on."""
         if self._held:
             self._settle()

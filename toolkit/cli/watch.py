@@ -29,7 +29,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.report.table import render_table, render_window
 from toolkit.session import observe
 from toolkit.session.consecutive import WINDOW_S, Judged
-from toolkit.session.counters import Look
+from toolkit.session.counters import SessionState
 from toolkit.session.engine import session
 from toolkit.session.following import Follower
 from toolkit.session.preflight import require_run
@@ -184,7 +184,7 @@ def _watch(
     *,
     window_s: float,
     keep: int | None,
-    serve: Callable[[Callable[[], ClaimSet], Callable[[], Look]], AbstractContextManager[object]],
+    serve: Callable[[Callable[[], ClaimSet], Callable[[], SessionState]], AbstractContextManager[object]],
 ) -> tuple[Outcome, list[int]]:
     """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved.
 
@@ -250,7 +250,7 @@ def _claims_of_file(path: Path) -> ClaimSet:
 
 
 def _served(
-    claims: Callable[[], ClaimSet], look: Callable[[], Look], address: str, port: int | None, file: Path | None
+    claims: Callable[[], ClaimSet], look: Callable[[], SessionState], address: str, port: int | None, file: Path | None
 ) -> AbstractContextManager[object]:
     """Serve metrics if a port was asked for, and write them if a file was."""
     if port is None and file is None:

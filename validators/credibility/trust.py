@@ -17,7 +17,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from validators.credibility.agreement import disagreements
 from validators.credibility.contradictions import contradictions
 from validators.queries import file_history, view
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 from validators.witness import Witness
 
 ALL = frozenset(Witness)
@@ -61,7 +61,7 @@ def is_still(evidence: Evidence) -> bool:
     )
 
 
-@asked_often
+@memoised
 def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
     if is_still(evidence):

@@ -17,7 +17,7 @@ from toolkit.model.runtimes import INIT_NAMES, PINNED_NS, is_monitor, whole_of
 from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.intruders import next_life
 from validators.queries import view
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 from validators.wording import milliseconds
 
 INIT_NS = 1_600_000_000
@@ -28,7 +28,7 @@ PATIENCE_NS = PINNED_NS + FOLLOW_GAP_NS
 read again. A node that is read more seldom leaves everything undecided."""
 
 
-@asked_often
+@memoised
 def _lives(claims: ClaimSet) -> ClaimSet:
     """Return what each life of a container claimed: the cgroup of one that came and went is no claim's at the end."""
     lives = {one.claim.cgroup: one.claim for claim in claims.claims for one in versions(claims, claim)}

@@ -16,7 +16,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 
 PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
 """Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
@@ -144,7 +144,7 @@ def covered(claim: Claim, claims: ClaimSet) -> frozenset[str]:
     return frozenset({claim.name, *nested(claims).get(claim.name, ())})
 
 
-@asked_often
+@memoised
 def nested(claims: ClaimSet) -> dict[str, list[str]]:
     """Return the names of the claims in cgroups below each claim's own."""
     owners: dict[str, list[str]] = {}
@@ -176,7 +176,7 @@ def files_of(files: tuple[CgroupFiles, ...], cgroup: str) -> CgroupFiles | None:
     return found[0] if found else None
 
 
-@asked_often
+@memoised
 def files_by_cgroup(files: tuple[CgroupFiles, ...]) -> dict[str, list[CgroupFiles]]:
     """Group readings by cgroup."""
     groups: dict[str, list[CgroupFiles]] = {}
@@ -200,7 +200,7 @@ def layered(claim: Claim, evidence: Evidence) -> bool:
     return evidence.following is not None and (passing(claim, evidence) or claim.name in _stated(evidence))
 
 
-@asked_often
+@memoised
 def _stated(evidence: Evidence) -> frozenset[str]:
     """Return the claims whose CPUs a layer of the node states."""
     spoken = (row for row in evidence.layers if row.cpus is not None)
@@ -212,17 +212,17 @@ def passing(claim: Claim, evidence: Evidence) -> bool:
     return evidence.following is not None and claim.name in _passing(evidence)
 
 
-@asked_often
+@memoised
 def _passing(evidence: Evidence) -> frozenset[str]:
     return frozenset(row.claim for row in evidence.transitions if row.what in ("claim-added", "claim-removed"))
 
 
-@asked_often
+@memoised
 def _bandwidth_by_claim(evidence: Evidence) -> dict[str, list[BandwidthUse]]:
     return by_claim(evidence.bandwidth)
 
 
-@asked_often
+@memoised
 def _gaps_by_claim(evidence: Evidence) -> dict[str, list[ScanGap]]:
     return by_claim(evidence.coverage.scan_gaps)
 
