@@ -20,8 +20,8 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Granted
 from toolkit.model.node_word import NodeWord
-from toolkit.session.layer_history import LayerHistory
 from toolkit.session.observe import Observation
+from toolkit.session.said import Said
 from toolkit.session.source_reader import SourceReader
 from toolkit.session.unread_parts import UnreadParts
 from toolkit.session.unwatched_subjects import UnwatchedSubjects, is_there
@@ -42,7 +42,7 @@ class Follower:
 
     def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
         self._source, self._report = source, report
-        self._history = LayerHistory(source.name)
+        self._said = Said(source.name)
         self._unwatched, self._unread = UnwatchedSubjects(report), UnreadParts(report)
         self._base = ClaimSet(claims=())
         self._present: dict[str, Claim] = {}
@@ -54,7 +54,7 @@ class Follower:
         """What was given to the observer last, and the time for it; a change of the set makes it forget."""
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
-        self._reader = SourceReader(source, self._history)
+        self._reader = SourceReader(source, self._said)
         self._before_ns = self._applied_ns = 0
         """When the last two readings began that were applied and said who runs (CLOCK_MONOTONIC)."""
         self._read_ns = 0
@@ -79,7 +79,7 @@ class Follower:
         return replace(self._base, claims=tuple(named.values()))
 
     def __enter__(self) -> Follower:
-        self._history.begin(time.monotonic_ns())
+        self._said.begin(time.monotonic_ns())
         self._report(f"following {len(self._present)} subjects of the {self._source.name}")
         self._reader.start()
         return self
@@ -100,7 +100,7 @@ class Follower:
 
     def word(self, frame: Frame) -> NodeWord:
         """Return what the source said during a window. May be called by any thread."""
-        word = self._history.word(frame.start_ns, frame.end_ns - frame.start_ns)
+        word = self._said.word(frame.start_ns, frame.end_ns - frame.start_ns)
         assert word.following is not None
         reading, latest_ns = self._reader.latest()
         with self._lock:
@@ -187,7 +187,7 @@ class Follower:
         del self._present[name]
         self._giving_back.pop(name, None)
         self._late.discard(name)
-        self._history.ended(name, time.monotonic_ns())
+        self._said.ended(name, time.monotonic_ns())
         if not restarts:
             self._report(f"{name} ended")
 
@@ -223,18 +223,16 @@ class Follower:
             with opened.observer.changing(claim.name, claim.cpus, BY):
                 pass  # whoever changed it has written it
             if more := _more(before, claim):
-                self._history.granted(
-                    claim.name, more, self._last_without(claim.name, more, since_ns), time.monotonic_ns()
-                )
+                self._said.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())
             self._giving_back.pop(claim.name, None)
         self._present[claim.name] = claim
         opened.promise(claim)
 
-    def _last_without(self, name: str, cpus: CpuSet, since_ns: int) -> int:
+    def _had_not(self, name: str, cpus: CpuSet, since_ns: int) -> int:
         """Return when it is known last that a claim had not got these CPUs yet: at the reading before this one, or at
         the one before that if the runtime was not asked about it there, because its layers had agreed until then.
         """
-        asked_ns = self._history.last_requested_without(name, cpus)
+        asked_ns = self._said.asked_without(name, cpus)
         return since_ns if asked_ns is None or asked_ns >= since_ns else min(since_ns, max(asked_ns, self._before_ns))
 
     def _give_back(self, opened: Observation, reading: SourceReading) -> None:
@@ -242,13 +240,13 @@ class Follower:
         for name, cpus in reading.giving_back.items():
             within_s = 0.0 if name in reading.doubly_owned else reading.give_back_s
             if name in self._present and self._giving_back.get(name) != (cpus, within_s):
-                limit_ns = self._history.gives_back(name, cpus, now_ns, within_s)
+                limit_ns = self._said.gives_back(name, cpus, now_ns, within_s)
                 opened.observer.give_back(name, cpus, limit_ns)
                 self._giving_back[name] = cpus, within_s
                 self._late.add(name)
         for name in self._late - set(reading.giving_back):
             self._giving_back.pop(name, None)
-            self._history.gave_back(name, now_ns)
+            self._said.gave_back(name, now_ns)
         self._late &= set(reading.giving_back)
 
     def _named(self, reading: SourceReading) -> dict[str, Claim]:

@@ -96,7 +96,7 @@ class Starts:
             # It has the name of its program already: the last that it had, not the one that it ran there under.
             if not self._after_last_reading(intruder.first_at_ns):
                 return "", ""
-            return "", f"{spent}, first after the node was last read: it is not known whose container that is"
+            return "", f"{spent}, first after the node was last read: its container is not known"
         if any(
             view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.since_ns - intruder.first_at_ns) <= PATIENCE_NS
             for one in self._evidence.making

@@ -37,7 +37,7 @@ def judge_asked(
     found = [claim for claim in claims.claims if (asked(claim) if asked else alignment in claim.alignments)]
     if found:
         return tuple(judge(claim) for claim in found)
-    reason = f"no claim promises {alignment} alignment"
+    reason = f"no claim was promised {alignment} alignment"
     return (Verdict(rule=rule, subject=NODE, outcome=Outcome.SKIPPED, reason=reason, measures={}),)
 
 

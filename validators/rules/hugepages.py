@@ -47,7 +47,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     if missing:
         unread = all(row.limit_bytes is None and row.usage_bytes is None for row in rows.values())
         if unread and evidence.hugetlb is not None and view.passing(claim, evidence):
-            reason = "it started or ended in this window, between two readings of its huge pages"
+            reason = "it came or went in this window, between two readings of its huge pages"
             return verdict(Outcome.SKIPPED, reason)
         return verdict(Outcome.UNDECIDED, missing[0])
     used = sum(row.usage_bytes or 0 for row in rows.values())
@@ -108,8 +108,8 @@ RULE = Rule(
             The hugetlb controller's limit and usage of the claim's cgroup are read when the window has closed. A limit
             other than the promised one, or usage above it, is a failure. Where NUMA nodes were promised, huge pages on
             another node are a failure, as the controller counts them (numa_stat) or as a process maps them (numa_maps).
-            If files are missing, or the kernel has no hugetlb controller, the verdict is undecided; on a followed node
-            it is not, if the container started or ended in the window.
+            Missing files, or a kernel without hugetlb, leave it undecided; of a container of a followed node that came
+            or went in the window they are no doubt.
         """),
         tolerance=prose("""
             None. The kernel rounds a limit down to a multiple of the page size.

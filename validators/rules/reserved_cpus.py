@@ -45,7 +45,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
         why = (
             seen.blurred[0]
             if seen.blurred
-            else f"it is not known whose task '{unknown[0].comm}' on CPU {unknown[0].cpu} is"
+            else f"the owner of task '{unknown[0].comm}' on CPU {unknown[0].cpu} is not known"
         )
         return verdict(Outcome.UNDECIDED, why)
     excused = seen.excused()

@@ -103,7 +103,7 @@ def _unknown(evidence: Evidence, seen: foreign.ForeignUse) -> str:
     if seen.blurred:
         return seen.blurred[0]
     if seen.of(OwnerClass.UNKNOWN):
-        return f"it is not known whose task {seen.of(OwnerClass.UNKNOWN)[0].comm} is"
+        return f"the owner of task {seen.of(OwnerClass.UNKNOWN)[0].comm} is not known"
     return ""
 
 

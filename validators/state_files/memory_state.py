@@ -39,7 +39,7 @@ def problems(file: MemoryStateFile, reading: StateReading) -> Iterator[str]:
     for row in file.rows:
         have = (reading.node_bytes or {}).get(row.node)
         if row.kind == MEMORY and have is not None and have != row.total_bytes:
-            yield f"node {row.node} has {have} bytes, the file has {row.total_bytes}: the kubelet will not start again"
+            yield f"node {row.node} has {have} bytes, the file says {row.total_bytes}: the kubelet will not start again"
 
 
 def fresh(file: MemoryStateFile) -> bool:
@@ -120,7 +120,7 @@ def _places(file: MemoryStateFile) -> Iterator[str]:
             taken = sum(row.reserved_bytes for row in file.rows if row.kind == kind and row.node in group)
             owned = sum(entry.size_bytes for entry in counted if entry.kind == kind and entry.nodes & group)
             if taken != owned:
-                sums = f"the blocks on it sum up to {owned}: charged to another node than that of its blocks"
+                sums = f"the blocks on it sum up to {owned}: charged to another node than its blocks say"
                 yield f"{taken} bytes of {kind} are taken of {where}, {sums}; the kubelet will not start again"
     for node in file.nodes:
         blocks = [entry for entry in counted if node.node in entry.nodes]

@@ -13,7 +13,7 @@ from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.evidence.following import Following
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Outcome
-from toolkit.session.layer_history import LayerHistory
+from toolkit.session.said import Said
 from toolkit.sources.live_source import SourceReading
 from validators.rules import checkpoint
 
@@ -132,7 +132,7 @@ def test_a_memory_file_is_missed_after_a_reconcile(node: Node, clock: list[float
 
 def test_no_window_has_a_word_of_long_ago(node: Node, clock: list[float]) -> None:
     """What is not said any more, and was asked for since then: not the state file's, nor the layer's."""
-    said, start_ns = LayerHistory("kubelet"), time.monotonic_ns()
+    said, start_ns = Said("kubelet"), time.monotonic_ns()
     said.begin(start_ns)
     said.read(node.read(), start_ns)
     node.configure("x: [\n")  # nobody says any more that a file is due

@@ -1,6 +1,6 @@
-"""What each layer of a node stated, since when and until when, and when the source did not answer. Bounded in size.
+"""What a source has said, since when and until when: the node's own word about each window. Bounded by what is said.
 
-One thread reads the node and notes it here, others ask for a window's part.
+One thread reads and writes it down, others ask for a window's part.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from toolkit.model.state_files import StateReading
 from toolkit.sources.live_source import SourceReading
 
 KEPT_NS = 600_000_000_000
-"""How long a statement is kept after another has replaced it: longer than a window is open or waits to be judged."""
+"""How long a word that was followed by another is kept: longer than a window is open or waits to be judged."""
 AFTER_NS = 2_000_000_000
-"""How long a window's end waits for a reading, which shows whether the runtime was asked for a cgroup's change."""
+"""So long a window's end waits for a reading: whether the runtime's word followed a cgroup that changed is in it."""
 MAX_STATES = 64
 MAX_TIMES = 4096
 
@@ -43,14 +43,14 @@ class _Word(Generic[Value]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """The source was asked. ``answered``: it reported which containers run and what was promised."""
+    """The source was asked. ``answered``: it said who runs, and what was promised."""
 
     at_ns: int
     answered: bool
     missing: tuple[str, ...]
 
 
-class LayerHistory:
+class Said:
     """:param source: its name."""
 
     def __init__(self, source: str) -> None:
@@ -71,15 +71,15 @@ class LayerHistory:
         self._runtime: Runtime | None = None
         self._slack_ns = 0
         self._bound_ns = 0
-        """How long a state file's last content holds after it was read last, although the node was read since then."""
+        """So long after it was said last a state file's word stands, although the node was asked since then."""
 
     def begin(self, at_ns: int) -> None:
-        """Note that the source is followed from now on: what was read before is in no window."""
+        """Note that it is followed from now on: what lies before is in no window, however long ago it was read."""
         with self._lock:
             self._began_ns = at_ns
 
     def read(self, reading: SourceReading, at_ns: int) -> None:
-        """Note a reading."""
+        """Write down a reading."""
         with self._lock:
             missing = tuple(f"{part.part}: {part.reason}" for part in reading.missing)
             self._attempts.append(_Attempt(at_ns=at_ns, answered=reading.complete, missing=missing))
@@ -128,8 +128,8 @@ class LayerHistory:
                 for one in self._back
             ]
 
-    def last_requested_without(self, claim: str, cpus: CpuSet) -> int | None:
-        """Return when the runtime was seen last without a request for all of these CPUs for the claim's container."""
+    def asked_without(self, claim: str, cpus: CpuSet) -> int | None:
+        """Return when the runtime said last that a claim's container was not asked to have all of these CPUs."""
         with self._lock:
             words = self._words.get((claim, Layer.RUNTIME), ())
             return next((one.last_ns for one in reversed(words) if not cpus <= (one.value.cpus or cpus)), None)
