@@ -1,10 +1,10 @@
-"""Kernel versions with known defects of cpusets and CFS bandwidth: what each breaks, and what to do.
+"""Kernel versions with known defects of cpusets, CFS bandwidth and weights: what each breaks, and what to do.
 
 By the number of the version: nothing that the kernel shows says more. Distributions carry mended commits under lower
 numbers, so each is a disturbance to look into, no proof. Of Debian's kernels the number is in the build, for their
 release names the interface ("6.1.0-31-amd64").
-Source: docs/facts.md K11, K18, K20; docs/failures.md F58. Patch releases: the announcements of stable kernels
-that list the commit (4.14.154, 4.19.84, 5.3.9; 5.15.161, 6.1.93, 6.6.33, 6.8.12, 6.9.3).
+Source: docs/facts.md K11, K18, K20, K34; docs/failures.md F58. Patch releases: the announcements of stable kernels
+that list the commit (4.14.154, 4.19.84, 5.3.9; 5.15.161, 6.1.93, 6.6.33, 6.8.12, 6.9.3; 6.18.45).
 """
 
 from __future__ import annotations
@@ -77,6 +77,17 @@ DEFECTS = (
         commit="49217ea147df",
         breaks="A write to cpu.max makes cpu.max.burst a thousandth: the burst that was set is lost (K20).",
         remedy="write cpu.max.burst after each write to cpu.max",
+    ),
+    KernelDefect(
+        id="kernel-groups-starve",
+        since=(6, 13),
+        until=(7, 1),
+        mended=(((6, 18), 45),),
+        commit="101f3498b4bd",
+        breaks="A cgroup that runs on several CPUs is put before all others each time its share of one changes: on a "
+        "CPU that it keeps busy, tasks outside of it (system services, kernel threads, the observer) may get no time "
+        "for minutes (6d71a9c61604, K34).",
+        remedy="leave CPUs that system tasks need out of busy cpusets (strict-cpu-reservation)",
     ),
 )
 
