@@ -33,7 +33,7 @@ READY_S = 90.0
 _GATE = 'read -r go && exec "$@" </dev/null'
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _ASKING = threading.Lock()
-"""Of all who wait for a workload side by side one asks at a time."""
+"""Threads wait for their workloads side by side; only one of them reads /proc at a time."""
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/"}
 
 

@@ -64,7 +64,7 @@ class LiveLines:
         show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
 
     def tick(self, look: Callable[[], SessionState]) -> None:
-        """Say what goes on, when it is time. Nothing is read while nothing goes on."""
+        """Print what still happens, every period. Nothing is read while nothing happens."""
         if self._held:
             self._report_held()
         now_s = time.monotonic()

@@ -33,7 +33,7 @@ def series_of(version: str, where: str) -> tuple[int, int]:
 
 
 def is_modelled(version: str, where: str) -> bool:
-    """Say whether a kubelet of this version is one that the model speaks for; an unknown version (empty) may be.
+    """Return whether the model is valid for a kubelet of this version; an unknown version (empty) may be.
 
     :raises InputError: it is no version.
     """

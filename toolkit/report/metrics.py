@@ -65,7 +65,7 @@ class SessionCollector(Collector):
         return families(look, verdicts)
 
     def end(self) -> None:
-        """Say from now on that nobody observes any more; the sums stay."""
+        """Report from now on that the observer has ended; the sums stay."""
         with self._lock:
             self._take()
             self._over = True

@@ -112,7 +112,7 @@ class Consecutive:
         return self._sums.outcome
 
     def sums(self) -> Result:
-        """Return what the windows so far come to. Called by who takes the windows, and no other thread."""
+        """Return the sums of the windows so far. Only the thread that takes the windows may call it."""
         return self._sums.result()
 
     def result(self) -> Result:

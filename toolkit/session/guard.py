@@ -160,7 +160,7 @@ def own_family() -> frozenset[int]:
 
 
 def _isolated(topology: Topology) -> list[Occupant]:
-    """Return processes that run on CPUs which the kernel keeps from everybody who does not ask for them."""
+    """Return processes that run on isolated CPUs, where the kernel puts only tasks that ask for them."""
     apart = topology.isolated | topology.nohz_full
     if not apart:
         return []

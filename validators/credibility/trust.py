@@ -140,7 +140,7 @@ def _files(evidence: Evidence) -> list[str]:
 
 
 def _followed(evidence: Evidence) -> list[str]:
-    """A source that does not answer: who came, who went and what was promised since then is not known."""
+    """A source that does not answer: claims that came, went or changed since then are not known."""
     following = evidence.following
     if following is None:
         return []

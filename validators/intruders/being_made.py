@@ -80,7 +80,7 @@ class Starts:
         return (name, doubt) if name or doubt else ("", next_life.doubt(intruder, owner, self._evidence))
 
     def _start(self, intruder: Intruder) -> tuple[str, str]:
-        """Return the same of a runtime at work, or who may be one."""
+        """Return the same of a task that is, or may be, a runtime at work."""
         later = self._later(intruder)
         spent_ns = self._spent_ns.get((self._container(intruder.cgroup), intruder.cpu))
         if spent_ns is None or spent_ns > INIT_NS:

@@ -134,7 +134,7 @@ def _before_offline(
 
 
 def _writer(reading: _Reading, claim: Claim, evidence: Evidence, drifts: tuple[file_history.Deviation, ...]) -> str:
-    """Return who wrote what is wrong first, where the kernel reported it."""
+    """Return the writer of the first wrong value, if the kernel reported it."""
     files = _FILES.get(reading.names[0].removesuffix(".effective"), ())
     if any(text.startswith("before") for text in reading.wrong):
         return writers.of(claim, evidence, files, reading.measures, seen_ns=0, after_ns=_EVER_NS)

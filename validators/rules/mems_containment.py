@@ -59,7 +59,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         return verdict(Outcome.FAILED, _where(outside, mems))
     passing = view.passing(claim, evidence)
     if not masks and passing:
-        return verdict(Outcome.SKIPPED, "it started or ended in this window, between two readings of its threads")
+        return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: where it may allocate is not known")
     blank = next((mask for mask in masks if not mask.mems_allowed), None)
@@ -75,7 +75,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], reading: P
         )
     if evidence.pages is not None and passing and (reading is None or not (reading.processes or reading.unread)):
         # Pages are read at a window's end, of what runs then.
-        reason = "it started or ended in this window, between two readings of its pages"
+        reason = "it came or went in this window, between two readings of its pages"
         return verdict(Outcome.SKIPPED, f"{reason}; all thread masks on {nodes_text(mems)}")
     if evidence.pages is None or reading is None:
         return verdict(Outcome.UNDECIDED, "where its pages are was not read")

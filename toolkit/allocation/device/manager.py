@@ -56,7 +56,7 @@ def read_devices(data: object, where: str) -> tuple[Device, ...]:
 
 
 class DeviceManager:
-    """Devices of one node and who has them."""
+    """Devices of one node and the containers that have them."""
 
     def __init__(self, devices: Iterable[Device], node_ids: Iterable[int]) -> None:
         self._devices: dict[str, dict[str, Device]] = {}
