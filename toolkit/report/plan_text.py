@@ -27,7 +27,7 @@ def render(plan: Plan) -> str:
 
 def _rows(pod: PodPlan) -> list[list[str]]:
     if not pod.admitted:
-        return [[pod.name, "", pod.qos_class.value, "refused", pod.reason, "", "", ""]]
+        return [[pod.name, "", pod.qos_class.value, "refused", "", "", "", ""]]  # the reasons below have the words
     rows = [[pod.name, container.name, pod.qos_class.value, *_cells(container)] for container in pod.containers]
     return [
         *rows,
