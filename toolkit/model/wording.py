@@ -1,8 +1,27 @@
-"""Numbers in sentences. Nothing here decides anything."""
+"""Numbers and kinds of values in sentences. Nothing here decides anything."""
 
 from __future__ import annotations
 
 from toolkit.model.cpuset import CpuSet
+
+
+def kind_of(value: object) -> str:
+    """Name the kind of a value in a YAML or JSON document, in words for people rather than Python's."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():  # before int, of which bool is one
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"
+        case _:
+            return f"a {type(value).__name__}"
 
 
 def count(number: int, one: str, many: str = "") -> str:
