@@ -38,19 +38,19 @@ def _rows(pod: PodPlan) -> list[list[str]]:
             str(pod.cpus or ""),
             "",
             "",
-            _quota(pod.quota_us, pod.period_us),
+            quota_text(pod.quota_us, pod.period_us),
             str(pod.shares),
         ],
     ]
 
 
 def _cells(container: ContainerPlan) -> list[str]:
-    quota = _quota(container.quota_us, container.period_us)
+    quota = quota_text(container.quota_us, container.period_us)
     mems = "" if container.mems is None else str(container.mems)
     return [str(container.cpus) or "any", container.isolation.value, mems, quota, str(container.shares)]
 
 
-def _quota(quota_us: int, period_us: int) -> str:
+def quota_text(quota_us: int, period_us: int) -> str:
     """Return ``150000/100000``, the quota per period in microseconds, as in the kernel's files."""
     return "none" if quota_us < 0 else f"{quota_us}/{period_us}"
 
