@@ -17,7 +17,7 @@ PAGE = RuleDoc(
     claim="The plan admits the pods that the scenario names, refuses the others with its reasons, and has no warning.",
     how=prose("""
         `pinproof conformance` compares the model's plan with the scenario before anything runs. A pod that is not
-        in `rejectedPods` must be admitted; one that is must be refused, with the reason that stands there. A resize
+        in `rejectedPods` must be admitted; one that is must be refused, with the reason that is given there. A resize
         in `rejectedResizes` must be refused with these words, any other must be done (subject `POD (resize)`). A
         kubelet that `kubeletRestart` starts over the state files must start and admit every pod again, or refuse
         with the words that stand there (subject `kubelet (restart)`). A plan that warns, of an empty shared pool
