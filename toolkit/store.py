@@ -31,6 +31,7 @@ from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import MAX_FILE_BYTES, from_data, to_json
 from toolkit.model.verdict import Verdict
+from toolkit.model.wording import kind_of
 from toolkit.regular_file import read_regular
 
 T = TypeVar("T")
@@ -270,7 +271,7 @@ def _parse(content: bytes, stage: str, kind: type[T], where: str) -> T:
     except ValueError as error:
         raise InputError(where, f"not JSON: {error}", f"schema {_schema(stage)}") from None
     if not isinstance(data, dict):
-        raise InputError(where, f"a {type(data).__name__}", f"schema {_schema(stage)}")
+        raise InputError(where, kind_of(data), f"schema {_schema(stage)}")
     schema = data.get("schema")
     if schema != _schema(stage):
         found = "no schema" if schema is None else f"schema {str(schema)[:60]!r}"

@@ -32,7 +32,7 @@ VERBS: dict[str, Verb] = {
     "conformance": Verb(does="Run the catalogue on this machine.", needs=Need.APPLY),
     "watch": Verb(does="Watch and judge existing cgroups.", needs=Need.OBSERVE),
     "claims": Verb(does="Print the claims of a kubelet, podman, docker, systemd, Slurm, or of a capture."),
-    "capture": Verb(does="Bundle what a kubelet's node says about itself.", needs=Need.ROOT),
+    "capture": Verb(does="Bundle the state that a kubelet's node reports.", needs=Need.ROOT),
     "inject": Verb(does="Break isolation on purpose, then restore it.", needs=Need.APPLY),
     "judge": Verb(does="Judge a saved run again."),
     "report": Verb(does="Render a saved run: table, JSON, JUnit XML."),

@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--pinproof-on-live-node",
         action="store_true",
-        help="run although somebody works on this node, on CPUs nobody owns",
+        help="run even if the node is in use, on CPUs that no workload owns",
     )
     group.addoption("--pinproof-runs", type=Path, metavar="DIR", help="keep the run directories here")
 

@@ -8,10 +8,10 @@ from toolkit.errors import InputError
 from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.granted import settled
+from toolkit.model.granted import with_grants
 from toolkit.model.verdict import Verdict
 from validators.queries.departed import without_departed
-from validators.queries.once import once
+from validators.queries.memo import memo
 from validators.rule import Rule
 from validators.rules import (
     affinity_mask,
@@ -65,8 +65,8 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
 
     :param claims: as they were when the window opened.
     """
-    with once():
-        evidence = settled(evidence)
+    with memo():
+        evidence = with_grants(evidence)
         claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
         return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
 

@@ -68,7 +68,7 @@ def _files(_claims: ClaimSet) -> float:
 
 
 def needs_switches(_claims: ClaimSet) -> float:
-    """What a rule needs that looks at who ran where."""
+    """Return the seconds that a rule about switches needs."""
     return SWITCHES_S
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 STAY_NS = 20_000
 SHARE = 0.05
-"""What a figure may differ from the truth by: 5 %, or 20 µs a stay."""
+"""What a figure may differ from the truth by: 5 %, or 20 us a stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Outside:
 
     @property
     def planted(self) -> bool:
-        """Whether it must be found: more than 20 µs for sure."""
+        """Whether it must be found: more than 20 us for sure."""
         return self.least_ns > STAY_NS
 
 

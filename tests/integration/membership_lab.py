@@ -86,7 +86,7 @@ class Account:
     tid: int = 0
 
     def agrees(self, seen_ns: int, lost_ns: int = 0, hidden_ns: int = 0) -> bool:
-        """Say whether what was seen is right: to 5 %, or 20 µs a stay.
+        """Say whether what was seen is right: to 5 %, or 20 us a stay.
 
         :param lost_ns: what the ledger cannot know (``PerfAccount.lost_ns``).
         :param hidden_ns: what hidden threads ran, where it is in the task's time.

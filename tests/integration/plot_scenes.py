@@ -80,7 +80,7 @@ class Scene:
         return self.dice.choice(self.targets)
 
     def stay_us(self) -> int:
-        """Choose how long a stay is: 100 µs to 20 ms, the short ones as often as the long ones."""
+        """Choose how long a stay is: 100 us to 20 ms, the short ones as often as the long ones."""
         return int(100 * 200 ** self.dice.random())
 
     def spawn(self, actor: str, cpu: int, *, spins: bool) -> None:

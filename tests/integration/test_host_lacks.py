@@ -85,7 +85,7 @@ def pinproof(tmp_path: Path, place: str, host: tuple[str, ...], *words: str) -> 
 @pytest.mark.parametrize(
     ("host", "said"),
     [
-        (NO_BPF, "no bpf here: the kernel says: Operation not permitted"),
+        (NO_BPF, "no bpf here: the kernel refuses it: Operation not permitted"),
         (NO_BCC, "python3-bpfcc"),
         (NO_BTF, "CONFIG_DEBUG_INFO_BTF"),
     ],

@@ -154,7 +154,7 @@ def test_what_somebody_else_wrote_meanwhile_is_left_alone(live: LiveSandbox) -> 
     """A file that a third party has written since is theirs: it is named, and not overwritten."""
     target = target_of(live, "weight-reset")
     with (
-        pytest.raises(ApplyError, match="somebody else wrote '333' meanwhile"),
+        pytest.raises(ApplyError, match="another program wrote '333' meanwhile"),
         planted(Injection(fault="weight-reset", targets=(target,)), run_id="inject-third") as made,
     ):
         Path(made.changes[0].path).write_text("333")

@@ -78,7 +78,7 @@ def test_kernel_made_threads_are_their_process(
         run.end()
     use = total(evidence)
     complete(evidence)
-    # 20 µs for each of the requests, or 5 %.
+    # 20 us for each of the requests, or 5 %.
     slack = max(0.05 * on_cpu, 200_000)
     # Their last switches are not perf's: it lets go of who dies first.
     lost_ns = perf.lost_ns(switches_on(evidence, OUT), died=len({row.tid for row in evidence.offenders}))

@@ -91,7 +91,7 @@ def no_transition(evidence: Evidence, perf: PerfAccount) -> None:
 def test_every_escape_is_counted_and_timed(
     observer: Observer, place: str, planter: Path, mode: str, count: int, length_ns: int
 ) -> None:
-    """Each escape is at least one switch outside, time outside is right to 5 % or 20 µs each, the offender is named."""
+    """Each escape is at least one switch outside, time outside is right to 5 % or 20 us each, the offender is named."""
     with Planter(planter, mode, IN, OUT, count, length_ns) as run, PerfAccount(run.pid, OUT, observer) as perf:
         join(place, run.process.pid)
         # Kernels before 6.2 forget masks when a task changes its cpuset: it would wake up anywhere, which is an escape.

@@ -19,7 +19,7 @@ from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit.model.evidence import Intruder, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report.metrics import registry_of
-from toolkit.session.counters import Counters, Look
+from toolkit.session.counters import Counters, SessionState
 from validators.registry import judge
 
 CASES = Path(__file__).resolve().parents[1] / "data/prometheus/alerts_test.yml"
@@ -36,7 +36,7 @@ def exported() -> dict[str, set[str]]:
     counters = Counters()
     counters.add(found)
     counters.judged(result)
-    look = Look(counters=counters, open=found, last=result, window_s=30.0)
+    look = SessionState(counters=counters, open=found, last=result, window_s=30.0)
     text = generate_latest(registry_of(claim_set, lambda: look, judge)).decode()
     return {
         sample.name: set(sample.labels) for family in text_string_to_metric_families(text) for sample in family.samples
@@ -137,7 +137,7 @@ def test_each_alert_fires_and_stays_silent() -> None:
 def test_metrics_pass_promtool() -> None:
     """``promtool check metrics`` has nothing to say about what is exported."""
     found = evidence()
-    text = generate_latest(registry_of(claim_set, lambda: Look(open=found, window_s=30.0), judge)).decode()
+    text = generate_latest(registry_of(claim_set, lambda: SessionState(open=found, window_s=30.0), judge)).decode()
 
     assert promtool("check", "metrics", text=text) == ""
 

@@ -55,12 +55,12 @@ class StartupError(Exception):
         self.message = message
 
     def sentence(self) -> str:
-        """Say it in one line."""
+        """Return it as one line."""
         return does_not_start(self.stage, self.message)
 
 
 def does_not_start(stage: str, message: str) -> str:
-    """Say in one line that a kubelet refuses to start, and why."""
+    """Return one line: that a kubelet refuses to start, and why."""
     return f"the kubelet does not start ({stage}): {message}"
 
 

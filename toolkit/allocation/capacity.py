@@ -15,7 +15,7 @@ from toolkit.model.quantity import ZERO, Quantity
 
 
 def exceeds_node(pod: Pod, allocatable: Mapping[str, Quantity]) -> str:
-    """Say in the API server's words what is more than the node has for all pods together; nothing if it is not."""
+    """Return the API server's message if the pod requests more than the node has for all pods; else nothing."""
     asked = effective_requests(pod)
     over = [
         f"{name}, requested: {_number(name, asked)}, allocatable: {_number(name, allocatable)}"
@@ -26,7 +26,7 @@ def exceeds_node(pod: Pod, allocatable: Mapping[str, Quantity]) -> str:
 
 
 def lacks_room(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity], *, pod_level: bool) -> str:
-    """Say in the kubelet's words what the other pods leave too little of; nothing if all suffices.
+    """Return the kubelet's message if the other pods leave too little of a resource; else nothing.
 
     It names the first: CPU, memory, then huge pages (those in no order that it promises; here by name).
     :param pod_level: feature gate ``PodLevelResources``.

@@ -102,7 +102,7 @@ def _why_shared(node: Node, pod: Pod, container: Container) -> str:
 def _hint_reason(node: Node, numa: int | None, preferred: bool) -> str:
     topology = node.topology
     if preferred and numa in (None, topology.all_nodes) and topology.all_nodes.bit_count() > 1:
-        return f"topology: every NUMA node will do ({topology.policy})"
+        return f"topology: any NUMA node ({topology.policy})"
     where = "no NUMA node in particular" if numa is None else f"NUMA node {_nodes(numa)}"
     best = "as few nodes as possible" if preferred else "more nodes than an empty machine would need"
     unit = "pod" if topology.scope == POD_SCOPE else "container"

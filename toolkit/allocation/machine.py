@@ -16,6 +16,7 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.model.cpuset import MAX_ID, CpuSet
 from toolkit.model.topology import KubeletView
+from toolkit.model.wording import kind_of
 
 _PAGE_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
@@ -165,7 +166,7 @@ class Machine:
             raise InputError(f"{where}.cpus", "a CPU twice", "one row per online CPU")
         numa = data.get("numa", [])
         if not isinstance(numa, list):
-            raise InputError(f"{where}.numa", type(numa).__name__, "a list")
+            raise InputError(f"{where}.numa", kind_of(numa), "a list")
         nodes = [_vector_node(node, f"{where}.numa[{i}]") for i, node in enumerate(numa)]
         if len({node.id for node in nodes}) != len(nodes):
             raise InputError(f"{where}.numa", "a node twice", "one entry per node")
@@ -235,13 +236,13 @@ def _vector_cpu(row: Any, where: str) -> MachineCpu:
 
 def _vector_node(node: Any, where: str) -> MachineNode:
     if not isinstance(node, dict):
-        raise InputError(where, type(node).__name__, "{id, memory, hugepages, distances}")
+        raise InputError(where, kind_of(node), "{id, memory, hugepages, distances}")
     hugepages = node.get("hugepages") or {}
     if not isinstance(hugepages, dict):
-        raise InputError(f"{where}.hugepages", type(hugepages).__name__, "page size -> number of pages")
+        raise InputError(f"{where}.hugepages", kind_of(hugepages), "page size -> number of pages")
     distances = node.get("distances")
     if distances is not None and not isinstance(distances, list):
-        raise InputError(f"{where}.distances", type(distances).__name__, "a list of numbers")
+        raise InputError(f"{where}.distances", kind_of(distances), "a list of numbers")
     return MachineNode(
         id=_id(node.get("id"), f"{where}.id"),
         memory_bytes=_count(node.get("memory", 0), f"{where}.memory"),

@@ -272,5 +272,5 @@ class Node:
     # Views
 
     def isolation(self, pod: Pod, container: Container) -> Isolation:
-        """Say who shares a container's CPUs."""
+        """Return which tasks share a container's CPUs."""
         return self.cpu_policy.isolation(self.cpu_state, pod, container)

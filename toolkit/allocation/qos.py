@@ -1,4 +1,4 @@
-"""Who has exclusive CPUs, and from whom the kubelet therefore takes the CFS quota away.
+"""Which containers have exclusive CPUs, and therefore lose their CFS quota.
 
 Source: Kubernetes documentation "Static policy" (CFS quota is not used for containers with exclusive CPUs); KEP-5526
 "ResourceIsolationLevel"; ``docs/simulate-format.md`` on ``pod_quota_disabled``.

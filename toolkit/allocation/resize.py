@@ -112,7 +112,7 @@ def _refused_by_api(node: Node, current: Pod, wanted: Pod) -> Resize | None:
 
 
 def _infeasible(node: Node, current: Pod, wanted: Pod) -> Resize | None:
-    """Say what the kubelet never does, in the order in which it looks."""
+    """Return what the kubelet never does, in the order of its checks."""
     message = ""
     if not node.gates[gates.IN_PLACE_RESIZE_POD_LEVEL] and _nano(current.resources) != _nano(wanted.resources):
         message = POD_LEVEL_OFF
@@ -132,7 +132,7 @@ def _differs(current: Pod, wanted: Pod, resource: str) -> bool:
 
 
 def _waits(node: Node, wanted: Pod) -> str:
-    """Say what there is not enough of beside the other pods."""
+    """Return the resource of which the other pods leave too little."""
     others = (pod for uid, pod in node.active.items() if uid != wanted.uid)
     return lacks_room(wanted, others, node.allocatable, pod_level=node.gates[gates.POD_LEVEL_RESOURCES])
 

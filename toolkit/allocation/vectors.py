@@ -18,6 +18,7 @@ from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_vector_pod
 from toolkit.model.serde import read_text
+from toolkit.model.wording import kind_of
 
 FORMAT = "kubelet-resource-manager-vectors/1"
 EVENTS = ("add", "start_all", "start", "remove", "restart_kubelet")
@@ -81,7 +82,7 @@ def read_vectors(path: Path) -> Iterator[VectorScenario]:
 
 def _format_of(data: object) -> str:
     if not isinstance(data, dict):
-        return f"a {type(data).__name__}"
+        return kind_of(data)
     return f"format {data['format']!r}"[:60] if data.get("format") is not None else "no format"
 
 
@@ -92,7 +93,7 @@ def _scenario(item: dict[str, Any], machines: Mapping[str, Machine], where: str)
     where = f"{where} ({name[:60]})"
     events = item.get("events", [])
     if not isinstance(events, list):
-        raise InputError(f"{where}.events", f"a {type(events).__name__}", "a list")
+        raise InputError(f"{where}.events", kind_of(events), "a list")
     tags = item.get("tags", [])
     expect = item.get("expect")
     return VectorScenario(
@@ -137,5 +138,5 @@ def _machine(name: object, machines: Mapping[str, Machine], where: str) -> Machi
 
 def _mapping(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InputError(where, "nothing" if value is None else f"a {type(value).__name__}", "a mapping")
+        raise InputError(where, kind_of(value), "a mapping")
     return value

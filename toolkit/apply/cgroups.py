@@ -255,4 +255,4 @@ def _bandwidth_v1(path: Path, quota_us: int, period_us: int, old_quota_us: int, 
 
 def _same(cgroup: str, what: str, wanted: object, found: object) -> None:
     if wanted != found:
-        raise ApplyError(f"{cgroup}: {what} was set to {str(wanted)!r} but the kernel says {str(found)!r}")
+        raise ApplyError(f"{cgroup}: {what} was set to {str(wanted)!r} but reads back {str(found)!r}")

@@ -150,7 +150,7 @@ def _restore(change: HostChange, found: str | None, write: object) -> list[str]:
     if found is None or same(name, found, change.before):
         return []
     if change.kind is not ChangeKind.CONSEQUENCE and not same(name, found, change.after):
-        return [f"{change.path}: somebody else wrote {found.strip()[:80]!r} meanwhile: left alone"]
+        return [f"{change.path}: another program wrote {found.strip()[:80]!r} meanwhile: left alone"]
     if change.via:
         write(path, change.via)
         _await_interrupt(path, change.via)

@@ -33,7 +33,7 @@ READY_S = 90.0
 _GATE = 'read -r go && exec "$@" </dev/null'
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _ASKING = threading.Lock()
-"""Of all who wait for a workload side by side one asks at a time."""
+"""Threads wait for their workloads side by side; only one of them reads /proc at a time."""
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/"}
 
 
@@ -100,10 +100,10 @@ def spawn(
     directory: Path,
     pin: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start a command in cgroups; when this returns it has the word to go on to the command.
+    """Start a command in cgroups; when this returns the command has been released to run.
 
-    A shell waits for that, sleeping, while it is made a member: nothing that runs is ever moved, and what the command
-    needs to start is all that the cgroup pays for. If we die before, the shell reads the end of the pipe and exits.
+    A sleeping shell is made a member, and then executes the command: no running task is ever moved, and the cgroup pays
+    for nothing but the command. If pinproof dies before that, the shell reads the end of its pipe and exits.
 
     :param cpus: CPUs of the cgroup's cpuset; ``None`` if it has none of its own.
     :param procs: ``cgroup.procs`` files in the order of joining.
@@ -130,7 +130,7 @@ def spawn(
     try:
         _admit(process.pid, cpus, procs, what, pin=pin)
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:  # killed just now: who waits for it reports that
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # killed just now: its waiter reports that
             process.stdin.write(b"\n")
     except BaseException:
         process.kill()
@@ -141,10 +141,11 @@ def spawn(
 
 def _admit(pid: int, cpus: CpuSet | None, procs: tuple[Path, ...], what: str, *, pin: bool) -> None:
     """Make a task a member."""
-    # Who watches a machine that loads fill may have raised its own priority: a load has that of a container.
+    # An observer of a busy machine may have raised its own priority; a load must have that of a container.
     with _step(what, "set the priority"):
         os.setpriority(os.PRIO_PROCESS, pid, 0)
-    # Who gets a cpuset is on its CPUs before it joins; who is pinned may come from a cpuset that does not have them.
+    # A task that joins a cpuset is put on its CPUs first, so that it never runs outside. A pinned task joins first: the
+    # cpuset that it comes from may not have its CPUs.
     for step in (_join, _set_affinity) if pin else (_set_affinity, _join):
         step(pid, cpus, procs, what)
     if cpus and not pin:
@@ -244,4 +245,4 @@ def last_words(path: Path, limit: int = 400) -> str:
             words = stream.read(limit).decode(errors="backslashreplace")
     except OSError:
         words = ""
-    return " ".join(words.split()) or "it said nothing"
+    return " ".join(words.split()) or "no message"

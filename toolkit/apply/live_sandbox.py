@@ -101,7 +101,7 @@ class LiveSandbox:
     def prepare(self, container: ContainerRequest) -> None:
         """Make the cgroup of one container more; nothing runs in it yet."""
         if container.claim in self._containers:
-            raise InputError("sandbox", f"claim {container.claim!r} is there already", "one container for each claim")
+            raise InputError("sandbox", f"claim {container.claim!r} exists already", "one container for each claim")
         self._check_cpus(container.cgroup)
         cgroup = self._place(container.cgroup)
         try:

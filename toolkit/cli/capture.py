@@ -27,7 +27,7 @@ from toolkit.verbs import VERBS
 @node_options
 @json_option
 def command(output: Path, force: bool, places: Places, as_json: bool) -> None:
-    """Write state files, configuration, cgroups, thread masks and what the sockets say to OUT.tar.gz.
+    """Write state files, configuration, cgroups, thread masks and the answers of the sockets to OUT.tar.gz.
 
     Read it with `pinproof claims --capture` and `pinproof judge --capture`, on any machine. Environment, arguments,
     annotations and volumes of pods are left out. What could not be read is reported on standard error. Changes nothing.

@@ -24,14 +24,14 @@ from toolkit.verbs import VERBS
 
 @click.command("claims", short_help=VERBS["claims"].does)
 @click.option("--kubelet", is_flag=True, help="Read the kubelet of this machine.")
-@click.option("--capture", type=DIRECTORY, help="Read a capture instead: a folder or a .tar.gz.")
+@click.option("--capture", type=DIRECTORY, help="Read a capture instead: a directory or a .tar.gz.")
 @source_options
 @node_options
 @click.option(
     "--table",
     "as_table",
     is_flag=True,
-    help="Print a table: what was promised, and what the cgroup (and the threads) have.",
+    help="Print a table: what was promised, and what the cgroup and its threads have.",
 )
 @json_option
 def command(
@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """Print what was promised to every container, unit or job, as a claims file for `pinproof watch --claims`.
 
-    A node is asked by its files and by its sockets (container runtime, pod-resources). What could not be read, and
-    what is unknown because of that, is reported on standard error. Changes nothing.
+    Reads a node's files and asks its sockets (container runtime, pod-resources). Reports on standard error what it
+    could not read, and what is unknown because of that. Changes nothing.
 
     Exit code: 0 claims printed, 2 no source can be read.
     """

@@ -34,7 +34,9 @@ PATH = click.Path(path_type=Path)
 @click.command("doctor", short_help=VERBS["doctor"].does)
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.option("--isolation", is_flag=True, help="Look for configuration that breaks isolation before any pod does.")
-@click.option("--kubelet-config", type=PATH, help="With --isolation: says which CPUs are reserved and shared.")
+@click.option(
+    "--kubelet-config", type=PATH, help="With --isolation: the KubeletConfiguration that sets reserved and shared CPUs."
+)
 @click.option("--exclusive", metavar="CPUS", help="With --isolation: the CPUs that are to be exclusive.")
 @click.option("--sysroot", type=PATH, help="With --isolation: the machine whose /sys, /proc and /etc were saved here.")
 def command(

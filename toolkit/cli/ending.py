@@ -71,7 +71,7 @@ def reported(error: Exception) -> int:
         return HostUnsupportedError.exit_code
     with suppress(OSError):
         click.echo(printable_lines("".join(traceback.format_exception(error))), err=True)
-    complain("this is a defect of pinproof, and says nothing about the machine: please report it")
+    complain("this is a defect of pinproof, not a result about the machine: please report it")
     return DEFECT
 
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from probes.observer import Violation
 from toolkit.cli.common import say_line
 from toolkit.report.live_lines import Pending
-from toolkit.session.counters import Look
+from toolkit.session.counters import SessionState
 from toolkit.session.record import Record
 from validators.rules import layers_agree
 
 EVERY_S = 10.0
 """Unless somebody says otherwise."""
 HELD_NS = 10_000_000_000
-"""So long the node's next word is awaited: longer than the longest pause between two readings."""
+"""How long the node's next reading is awaited: longer than the longest pause between two readings."""
 
 
 class LiveLines:
@@ -44,8 +44,8 @@ class LiveLines:
         else:
             self._report(violation)
 
-    def _settle(self) -> None:
-        """Report what was held unless the node's next word, read since then, makes the CPU the claim's own."""
+    def _report_held(self) -> None:
+        """Report held violations, except where the node's next reading gives the CPU to the claim."""
         assert self._knows is not None
         for key, (at_ns, violation) in list(self._held.items()):
             its_own = self._knows(violation.claim, violation.cpu, at_ns)
@@ -63,10 +63,10 @@ class LiveLines:
         self._said_s[key] = now_s
         show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
 
-    def tick(self, look: Callable[[], Look]) -> None:
-        """Say what goes on, when it is time. Nothing is read while nothing goes on."""
+    def tick(self, look: Callable[[], SessionState]) -> None:
+        """Print what still happens, every period. Nothing is read while nothing happens."""
         if self._held:
-            self._settle()
+            self._report_held()
         now_s = time.monotonic()
         if now_s < self._next_s:
             return

@@ -41,7 +41,7 @@ _OPTIONS = (
         "--kubelet-metrics-ca",
         "metrics_authority",
         type=DIRECTORY,
-        help="Certificates (PEM) that check the address's. Default: the system's; none on loopback.",
+        help="CA certificates (PEM) to verify that server with. Default: the system's; none on loopback.",
     ),
     click.option("--cri", metavar="ENDPOINT", help="The runtime's socket. Default: as the kubelet is configured."),
 )

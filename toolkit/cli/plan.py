@@ -81,10 +81,12 @@ class _Planned:
     type=PATH,
     help="Plan for the machine whose /sys and /proc were saved here.  [default: this machine, or that of --capture]",
 )
-@click.option("--kubelet-config", type=PATH, help="A KubeletConfiguration file, as it lies on a node.")
-@click.option("--pods", type=PATH, help="Pod manifests: a file or a directory; admitted in the order of names.")
-@click.option("--capture", type=PATH, help="Take from a capture (a folder or a .tar.gz) what is not given.")
-@click.option("--kubelet-version", default="", metavar="VERSION", help="The kubelet's version, if not the model's.")
+@click.option("--kubelet-config", type=PATH, help="A KubeletConfiguration file, as a node has it.")
+@click.option("--pods", type=PATH, help="Pod manifests: a file or a directory; admitted in the order of file names.")
+@click.option("--capture", type=PATH, help="Capture (a directory or a .tar.gz) that gives what no other option gives.")
+@click.option(
+    "--kubelet-version", default="", metavar="VERSION", help="The kubelet's version, if it is not the model's."
+)
 @click.option(
     "--diff",
     "changes",
@@ -108,9 +110,9 @@ def command(
     """Compute the allocation of SCENARIO files, or of a kubelet's own files, and explain each decision.
 
     With --kubelet-config and --pods, or --capture: what will my kubelet decide? With --diff: what changes if I switch
-    this on? Decides as kubelet v1.36.2; of another version a line on standard error warns.
+    this on? The model is kubelet v1.36.2; for another version a warning is printed on standard error.
 
-    Exit code: 0 planned (a refused pod is an answer), 2 bad input, or no kubelet would start with it.
+    Exit code: 0 planned (a refused pod is a result too), 2 bad input, or a configuration with which no kubelet starts.
     """
     asked = (kubelet_config, pods, capture)
     if bool(scenarios) == any(asked):

@@ -85,11 +85,11 @@ def disagreements(saved: Result, now: Result) -> list[str]:
         before = recorded.get(key)
         name = f"{verdict.rule} {verdict.subject}"
         if before is not None and before.outcome is not verdict.outcome:
-            found.append(f"{name} is saved as {before.outcome}, its evidence says {verdict.outcome}: {verdict.reason}")
+            found.append(f"{name} is saved as {before.outcome}, its evidence gives {verdict.outcome}: {verdict.reason}")
         elif before is None and verdict.rule in known:
-            found.append(f"{name} is missing, its evidence says {verdict.outcome}: {verdict.reason}")
+            found.append(f"{name} is missing, its evidence gives {verdict.outcome}: {verdict.reason}")
     found += [
-        f"{rule} {subject} is saved as {recorded[rule, subject].outcome}, its evidence says nothing about it"
+        f"{rule} {subject} is saved as {recorded[rule, subject].outcome}, its evidence gives no such verdict"
         for rule, subject in recorded
         if (rule, subject) not in today
     ]

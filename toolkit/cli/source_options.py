@@ -63,8 +63,8 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
             is_flag=False,
             flag_value=ITSELF,
             metavar="[FILE]",
-            help=f"Ask for {source.title}, or read FILE: what `{source.prints}` printed"
-            + (", or its socket." if source.prints.endswith("inspect") else "."),
+            help=f"Read {source.title} from the tool itself, or from FILE: the output of `{source.prints}`"
+            + (", or the tool's socket." if source.prints.endswith("inspect") else "."),
         )(wrapped)
     return wrapped
 

@@ -29,7 +29,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.report.table import render_table, render_window
 from toolkit.session import observe
 from toolkit.session.consecutive import WINDOW_S, Judged
-from toolkit.session.counters import Look
+from toolkit.session.counters import SessionState
 from toolkit.session.engine import session
 from toolkit.session.following import Follower
 from toolkit.session.preflight import require_run
@@ -47,7 +47,7 @@ ROOM = 3
 
 @click.command("watch", short_help=VERBS["watch"].does)
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), help="Claims file (YAML).")
-@click.option("--kubelet", is_flag=True, help="Follow the kubelet of this machine instead: pods come and go.")
+@click.option("--kubelet", is_flag=True, help="Follow the pods of this machine's kubelet instead.")
 @source_options
 @node_options
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
@@ -71,8 +71,8 @@ ROOM = 3
     type=SECONDS,
     default=EVERY_S,
     show_default=True,
-    help="With --kubelet or a tool: ask again after this many seconds even if nothing was seen to change. By default a "
-    "kubelet's node of hundreds of containers is asked up to every 6 s.",
+    help="With --kubelet or a tool: read it again after this many seconds even if no change was noticed. By default up "
+    "to 6 s on a kubelet's node with hundreds of containers.",
 )
 @click.option(
     "--lines-every",
@@ -80,7 +80,7 @@ ROOM = 3
     type=SECONDS,
     default=LINES_S,
     show_default=True,
-    help="Seconds from one line about what goes on to the next; the first comes at once.",
+    help="Seconds between two live lines about a problem that lasts; the first is printed at once.",
 )
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve Prometheus metrics on this port."
@@ -100,8 +100,8 @@ ROOM = 3
 @click.option(
     "--trace-syscalls",
     is_flag=True,
-    help="See who writes control files and changes affinity masks on kernels without BPF trampolines, by tracing every "
-    "system call (some 35 ns each).",
+    help="On kernels without BPF trampolines, trace every system call (some 35 ns each) to name the tasks that write "
+    "control files and change affinity masks.",
 )
 @runs_option
 @verbose_option
@@ -128,14 +128,14 @@ def command(
     node or one of these tools. Read-only.
 
     With --kubelet the promises are the node's own (state files, container runtime, configuration; as `pinproof claims
-    --kubelet` prints them), and are followed: containers that appear are judged from then on, those that are gone end,
+    --kubelet` prints them), and are followed: containers that appear are judged from then on, those that stop end,
     one that restarts is the same subject in its new cgroup, and a shared pool that shrinks or grows changes the claim.
-    With --podman, --docker, --systemd or --slurm they are what that tool says (as `pinproof claims` prints it), and are
-    followed in the same way. Instead of asking the tool, a file of what it printed can be given. A window in which the
-    source does not answer passes nothing, nor does one with a container that cannot be watched: both are undecided.
+    With --podman, --docker, --systemd or --slurm they are what that tool reports (as `pinproof claims` prints it), and
+    are followed in the same way. A file of the tool's output can be given instead. A window in which the source does
+    not answer is undecided, and so is a window with a container that cannot be watched.
 
     The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
-    passed, else with details) and saved. What goes wrong in one window does not affect the others.
+    passed, else with details) and saved. A fault or a doubt of one window does not affect the others.
 
     A run of one window is saved as DIR/RUN. A run of several is saved as DIR/RUN/window-000001 and so on, with their
     sums in DIR/RUN/result.json. With --keep N at most N of these directories stay; the sums and the worst windows are
@@ -184,7 +184,7 @@ def _watch(
     *,
     window_s: float,
     keep: int | None,
-    serve: Callable[[Callable[[], ClaimSet], Callable[[], Look]], AbstractContextManager[object]],
+    serve: Callable[[Callable[[], ClaimSet], Callable[[], SessionState]], AbstractContextManager[object]],
 ) -> tuple[Outcome, list[int]]:
     """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved.
 
@@ -250,7 +250,7 @@ def _claims_of_file(path: Path) -> ClaimSet:
 
 
 def _served(
-    claims: Callable[[], ClaimSet], look: Callable[[], Look], address: str, port: int | None, file: Path | None
+    claims: Callable[[], ClaimSet], look: Callable[[], SessionState], address: str, port: int | None, file: Path | None
 ) -> AbstractContextManager[object]:
     """Serve metrics if a port was asked for, and write them if a file was."""
     if port is None and file is None:

@@ -21,10 +21,10 @@ from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.serde import stage_value
 
 AT_ONCE_S = 0.3
-"""How long a fault is watched that control files, masks or state files tell of: they are read when a window opens and
+"""How long a fault is watched that control files, masks or state files show: they are read when a window opens and
 when it closes, so any window shows it. As long again as the longest pause between two scans of masks (200 ms)."""
 WATCH_S = 1.0
-"""How long every other fault is watched: a hundred periods of the sampler, and time for who does it to get a turn."""
+"""How long every other fault is watched: a hundred periods of the sampler, and time until its task gets a CPU."""
 
 Alternatives = tuple[tuple[HostChange, ...], ...]
 """The changes that make a fault; several alternatives only where the host must be asked by trying."""

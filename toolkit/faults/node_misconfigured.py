@@ -8,7 +8,7 @@ from toolkit.faults.node_changed import vary
 FAULT = Fault(
     id="node-misconfigured",
     scope=Scope.RUN,
-    title="the node is set up otherwise than it says",
+    title="the node is set up differently from its configuration",
     changes="kubelet settings of the control come on top of the scenario's; the promises stay the scenario's",
     field=(),
     rules=("applied", "cpuset-containment", "numa-alignment", "reserved-cpus", "smt-alignment"),

@@ -71,7 +71,7 @@ class Btf:
     @staticmethod
     @functools.lru_cache(maxsize=1)
     def of_kernel(root: Path = Path("/")) -> Btf | None:
-        """Read the kernel's BTF, or ``None`` where the kernel was built without it; kept for the next who asks.
+        """Read the kernel's BTF, or ``None`` where the kernel was built without it; kept for the next call.
 
         :raises InputError: the file is broken.
         """

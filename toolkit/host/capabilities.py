@@ -130,7 +130,7 @@ def _asked(name: str, error: int, how: str, needed_by: tuple[str, ...]) -> Capab
     else:
         remedy = f"needs {how}"
     return _fact(
-        name, error == 0, f"the kernel says: {os.strerror(error)}" if error else "tried, works", remedy, needed_by
+        name, error == 0, f"the kernel refuses it: {os.strerror(error)}" if error else "tried, works", remedy, needed_by
     )
 
 
@@ -172,7 +172,7 @@ def _btf(root: Path) -> Capability:
 
 
 def _authors(root: Path) -> Capability:
-    """Without it a report says what differs from the promise, and not who wrote it."""
+    """Without it a report states what differs from the promise, but not which task wrote it."""
     remedy = (
         "a kernel with BPF trampolines (x86 5.5, arm64 6.0) and no policy against them; until then `watch "
         "--trace-syscalls` names who writes control files and changes affinity masks, at some 35 ns for every system "
@@ -191,7 +191,7 @@ def _authors(root: Path) -> Capability:
             remedy,
         )
     error = bpf_syscalls.try_function_return(function)
-    blind = f"not seen: who writes control files and changes affinity masks; the kernel says: {os.strerror(error)}"
+    blind = f"not seen: which tasks write control files and change affinity masks; the kernel: {os.strerror(error)}"
     return _fact("function-return", error == 0, blind if error else "tried, works", remedy)
 
 

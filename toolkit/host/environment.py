@@ -60,7 +60,7 @@ def _hz(root: Path, _release: str) -> int | None:
 
 
 def idle_exit_us(tree: SysTree, cpus: CpuSet) -> int | None:
-    """Return the longest exit latency of the idle states that are not disabled, in µs; ``None``: no cpuidle."""
+    """Return the longest exit latency of the idle states that are not disabled, in us; ``None``: no cpuidle."""
     latencies = []
     for cpu in cpus:
         folder = f"sys/devices/system/cpu/cpu{cpu}/cpuidle"

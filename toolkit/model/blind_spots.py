@@ -39,23 +39,23 @@ EVERY_WITNESS = tuple(Witness)
 BLINDED_BY = {
     Witness.SWITCHES: "events, map entries or program runs lost; events not handled when the window closed; CPUs never "
     "seen; switches missing; a control that was missed; threads of pods that the kernel hides from its tracepoints",
-    Witness.MASKS: "a thread of the claim that was not read for longer than stated (the observer was stopped or "
-    "starved, or could not read /proc); masks that were discarded",
-    Witness.FILES: "control files that were not read, or never stood still while they were; files that changed in a "
-    "life of the claim before its last one in the window",
-    Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts; a life of "
-    "the claim before its last one in the window that was throttled",
-    Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved; a life of the claim "
-    "before its last one in the window that was throttled",
+    Witness.MASKS: "a thread of the claim that was not read for longer than the stated time (the observer was "
+    "stopped or starved, or could not read /proc); masks that were discarded",
+    Witness.FILES: "control files that were not read, or that changed during every reading; files that differed before "
+    "the claim's last restart in the window",
+    Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts; throttling "
+    "before the claim's last restart in the window",
+    Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved; throttling before the "
+    "claim's last restart in the window",
     Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",
     Witness.INTERRUPTS: "interrupt tracepoints that this kernel lacks; softirqs that no tracepoint reported",
     Witness.ACTIONS: "moves and affinity changes that were lost",
 }
 """What leaves each witness doubtful, for people."""
 BLINDED_ALL = (
-    "CPUs that came or went; hotplug events that were lost or cannot be received; a thread of the observer that "
-    "ended or met an error; evidence that contradicts itself; a source of claims that is followed and did not answer, "
-    "or named a subject that could not be watched"
+    "CPUs that went online or offline; hotplug events that were lost or cannot be received; a thread of the observer "
+    "that ended or met an error; evidence that contradicts itself; a followed source of claims that did not answer, or "
+    "that named a subject which could not be watched"
 )
 """What leaves all of them doubtful."""
 

@@ -105,7 +105,7 @@ class CpuSet:
         return cls(value)
 
     def within_one(self, masks: Iterable[int]) -> bool:
-        """Say whether one of these masks has all of the set."""
+        """Return whether one of these masks has all of the set."""
         return any(not self.mask & ~mask for mask in masks)
 
     def to_mask(self) -> str:

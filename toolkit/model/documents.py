@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from toolkit.errors import InputError
 from toolkit.model.quantity import Quantity
+from toolkit.model.wording import kind_of
 
 M = TypeVar("M", bound=BaseModel)
 SHOWN = 60
@@ -76,7 +77,7 @@ def shown(value: object) -> str:
     """Spell a wrong value: a word for what is too large to show."""
     if value is None:
         return "nothing"
-    return f"a {type(value).__name__}" if isinstance(value, dict | list) else repr(value)[:SHOWN]
+    return kind_of(value) if isinstance(value, dict | list) else repr(value)[:SHOWN]
 
 
 def head(data: object, api_version: str, kind: str, what: str) -> object:
@@ -100,7 +101,7 @@ def check_kind(data: object, kind: str, where: str, what: str) -> None:
     :raises InputError: one line. :param what: the document that is expected, in words.
     """
     if not isinstance(data, dict):
-        raise InputError(where, f"a {type(data).__name__}", what)
+        raise InputError(where, kind_of(data), what)
     if data.get("kind") not in (None, kind):
         raise InputError(where, f"kind {shown(data['kind'])}", what)
 

@@ -1,7 +1,7 @@
-"""What a claim did on CPUs that its source had given to it before that was known here: a transition's, no violation.
+"""Time of a claim on CPUs that it had been granted before the node was read again: a transition, no violation.
 
-A node at work is read again and again. CPUs that the next reading gives to a claim may have been the claim's since the
-reading before it; that a task of it ran there meanwhile shows nothing.
+A followed node is read again and again. CPUs that the next reading gives to a claim may have been the claim's since the
+reading before it, so a task of the claim may have run there by right.
 
 Source: pkg/kubelet/cm/cpumanager/cpu_manager.go, ``reconcileState`` (ended containers are removed from the state, and
 the others are updated, in one pass); docs/facts.md K-kubelet-11.
@@ -18,18 +18,18 @@ from toolkit.model.verdict import Offender
 
 
 def granted_at(claim: str, at_ns: int, evidence: Evidence) -> CpuSet:
-    """Return CPUs that may have been the claim's at this moment although nobody knew yet."""
+    """Return CPUs that may have been the claim's at this moment although no reading had shown it yet."""
     return CpuSet.union(
         one.cpus for one in evidence.granted if one.claim == claim and one.since_ns <= at_ns <= one.until_ns
     )
 
 
-def settled(evidence: Evidence) -> Evidence:
-    """Return the evidence with that time where it belongs: in a transition, not outside.
+def with_grants(evidence: Evidence) -> Evidence:
+    """Return the evidence with the time on granted CPUs counted as a transition, not as outside.
 
-    An offender is settled by its first and its last moment; where the last is not known by the first alone, unless the
-    set lost the CPU again in this window. What no named offender accounts for stays as it is. One that came after the
-    node was read last, as on a machine whose watch gets no CPU, is neither: a blind spot.
+    A grant must cover the first and the last moment of an offender; if the last is not known, the first alone, unless
+    the set lost the CPU again in this window. Time that no named offender accounts for stays as it is. An offender that
+    came after the last reading of the node (the watch got no CPU, for example) becomes a blind spot.
     """
     following = evidence.following
     if following is None or not evidence.offenders:
@@ -38,7 +38,7 @@ def settled(evidence: Evidence) -> Evidence:
     forgiven: dict[tuple[str, int], list[Offender]] = {}
     for one in evidence.offenders:
         unknown = is_unknown(one.first_at_ns, evidence)
-        if unknown or _settles(one, evidence):
+        if unknown or _is_granted(one, evidence):
             forgiven.setdefault((one.claim, one.cpu), []).append(one)
         else:
             kept.append(one)
@@ -66,7 +66,7 @@ def is_unknown(at_ns: int, evidence: Evidence) -> bool:
     return until_ns is not None and at_ns >= until_ns
 
 
-def _settles(one: Offender, evidence: Evidence) -> bool:
+def _is_granted(one: Offender, evidence: Evidence) -> bool:
     grants = [
         g
         for g in evidence.granted
@@ -84,7 +84,7 @@ def _loses(one: Offender, known_ns: int, evidence: Evidence) -> bool:
 
 
 def _moved(row: CpuUse, forgiven: list[Offender], *, others: bool) -> CpuUse:
-    """Move time into the transition. :param others: whether somebody else was outside there, and is not forgiven."""
+    """Move time into the transition. :param others: whether another task was outside there without a grant."""
     switches = min(row.out_of_set_switches, sum(one.switches for one in forgiven))
     spent_ns = min(row.out_of_set_ns, sum(one.total_ns for one in forgiven))
     rest = row.out_of_set_switches - switches, row.out_of_set_ns - spent_ns

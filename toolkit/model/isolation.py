@@ -35,7 +35,7 @@ class Finding:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuRoles:
-    """What the CPUs are for. :param source: who says so.
+    """What the CPUs are for. :param source: where that is configured.
 
     :param exclusive: those that containers own, or can come to own. :param pool: those of containers that own none.
     """

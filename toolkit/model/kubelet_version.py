@@ -14,7 +14,9 @@ MODELLED = "v1.36.2"
 """The version whose recorded answers the model reproduces."""
 SERIES = (1, 36)
 """Major and minor: patch releases of one series are taken to decide alike."""
-STATEMENT = f"Decides as kubelet {MODELLED}, whose recorded answers it reproduces; other v1.36 are taken to agree."
+STATEMENT = (
+    f"Decides as kubelet {MODELLED}, whose recorded answers it reproduces; other v1.36 releases are taken to agree."
+)
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,5})?(?:[-+.][0-9A-Za-z.+-]{1,60})?", re.ASCII)
 
@@ -31,7 +33,7 @@ def series_of(version: str, where: str) -> tuple[int, int]:
 
 
 def is_modelled(version: str, where: str) -> bool:
-    """Say whether a kubelet of this version is one that the model speaks for; an unknown version (empty) may be.
+    """Return whether the model is valid for a kubelet of this version; an unknown version (empty) may be.
 
     :raises InputError: it is no version.
     """

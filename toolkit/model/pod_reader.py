@@ -36,6 +36,7 @@ from toolkit.model.pod import (
     is_pod_level_resource,
 )
 from toolkit.model.quantity import Quantity
+from toolkit.model.wording import kind_of
 
 EXPECTED = "a Pod manifest (apiVersion: v1, kind: Pod)"
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -52,7 +53,7 @@ def _resource(key: object) -> str:
 
 def _amount(value: object) -> Quantity:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise refusal(type(value).__name__, "a quantity such as 500m or 1Gi")
+        raise refusal(kind_of(value), "a quantity such as 500m or 1Gi")
     text = value if isinstance(value, str) else str(value)
     amount = quantity(text.strip())
     if amount.nano < 0:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from toolkit.model.claims import ClaimSet, ExclusivePolicy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
-from toolkit.model.granted import settled
+from toolkit.model.granted import with_grants
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.model.wording import count
 
@@ -83,7 +83,7 @@ class Pending:
 
         :param layers: verdicts about the layers of the node.
         """
-        self.look(settled(evidence))
+        self.look(with_grants(evidence))
         named = {OwnerClass.FOREIGN_POD}
         if claims.policy is ExclusivePolicy.K8S:
             named.add(OwnerClass.SYSTEM)

@@ -24,7 +24,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.metrics_sight import PREFIX, sight
 from toolkit.report.text import printable
-from toolkit.session.counters import Counters, Look
+from toolkit.session.counters import Counters, SessionState
 from validators.registry import judge
 
 FRESH_S = 0.5
@@ -42,10 +42,10 @@ class SessionCollector(Collector):
     an answer without values, or an error, would look like any other pause of the network.
     """
 
-    def __init__(self, claims: Promised, look: Callable[[], Look], judge: Judge) -> None:
+    def __init__(self, claims: Promised, look: Callable[[], SessionState], judge: Judge) -> None:
         self._claims, self._look, self._judge = claims, look, judge
         self._lock = threading.Lock()
-        self._last: Look | None = None
+        self._last: SessionState | None = None
         self._verdicts: tuple[Verdict, ...] = ()
         self._taken_s = 0.0
         self._over = False
@@ -61,15 +61,15 @@ class SessionCollector(Collector):
             if self._last is None or now - self._taken_s > FRESH_S:
                 self._take()
                 self._taken_s = now
-            look, verdicts = self._last or Look(), self._verdicts
+            look, verdicts = self._last or SessionState(), self._verdicts
         return families(look, verdicts)
 
     def end(self) -> None:
-        """Say from now on that nobody observes any more; the sums stay."""
+        """Report from now on that the observer has ended; the sums stay."""
         with self._lock:
             self._take()
             self._over = True
-            self._last = (self._last or Look()).ended()
+            self._last = (self._last or SessionState()).ended()
 
     def _take(self) -> None:
         try:
@@ -84,10 +84,10 @@ class SessionCollector(Collector):
                 self._verdicts = self._judge(promised, look.open)
             self._last = look
         except Exception:  # of any kind: the metric that says so is the report
-            self._last = (self._last or Look()).ended()
+            self._last = (self._last or SessionState()).ended()
 
 
-def families(look: Look, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
+def families(look: SessionState, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
     """Yield every metric family of a look. :param verdicts: of the last window, or of the first so far."""
     counters = look.counters.copy()
     if look.open is not None:
@@ -196,7 +196,7 @@ def _label(text: str) -> str:
     return printable(text)
 
 
-def registry_of(claims: Promised, look: Callable[[], Look], judge: Judge) -> CollectorRegistry:
+def registry_of(claims: Promised, look: Callable[[], SessionState], judge: Judge) -> CollectorRegistry:
     """Return a registry of its own that holds nothing but this session."""
     return registered(SessionCollector(claims, look, judge))
 
@@ -214,7 +214,7 @@ class MetricsServer:
     def __init__(
         self,
         claims: Promised,
-        look: Callable[[], Look],
+        look: Callable[[], SessionState],
         address: str = "127.0.0.1",
         port: int | None = None,
         judge: Judge = judge,

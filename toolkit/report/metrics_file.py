@@ -16,7 +16,7 @@ from prometheus_client import generate_latest
 from toolkit.disk import write_output
 from toolkit.errors import InputError
 from toolkit.report.metrics import Judge, MetricsServer, Promised, SessionCollector, registered
-from toolkit.session.counters import Look
+from toolkit.session.counters import SessionState
 from validators.registry import judge
 
 PERIOD_S = 15.0
@@ -35,7 +35,7 @@ class MetricsFile:
     def __init__(
         self,
         claims: Promised,
-        look: Callable[[], Look],
+        look: Callable[[], SessionState],
         path: Path,
         complain: Callable[[str], None],
         judge: Judge = judge,
@@ -80,7 +80,7 @@ class MetricsFile:
 @contextmanager
 def exported(
     claims: Promised,
-    look: Callable[[], Look],
+    look: Callable[[], SessionState],
     *,
     address: str,
     port: int | None,

@@ -14,12 +14,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from toolkit.model.blind_spots import Witness
 from toolkit.model.evidence import Coverage
 from toolkit.model.verdict import Outcome
-from toolkit.session.counters import Look
+from toolkit.session.counters import SessionState
 
 PREFIX = "pinproof_"
 
 
-def sight(look: Look) -> Iterator[Metric]:
+def sight(look: SessionState) -> Iterator[Metric]:
     """Yield the families that are there in every answer, whatever can be seen."""
     yield GaugeMetricFamily(
         PREFIX + "observer_up",
@@ -42,7 +42,7 @@ def sight(look: Look) -> Iterator[Metric]:
     yield from _blindness(look)
 
 
-def _blindness(look: Look) -> Iterator[Metric]:
+def _blindness(look: SessionState) -> Iterator[Metric]:
     now = GaugeMetricFamily(
         PREFIX + "blind_spots",
         "What leaves a witness doubtful: in the last window that has ended, in the first one so far.",
@@ -64,13 +64,13 @@ def _blindness(look: Look) -> Iterator[Metric]:
     )
 
 
-def _coverage(look: Look) -> Coverage | None:
+def _coverage(look: SessionState) -> Coverage | None:
     if look.last is not None:
         return look.last.coverage
     return None if look.open is None else look.open.coverage
 
 
-def _judged_until_s(look: Look) -> float:
+def _judged_until_s(look: SessionState) -> float:
     if look.last is not None:
         begun_s = _seconds(look.last.started_at)
         return 0.0 if begun_s is None else begun_s + look.last.duration_s

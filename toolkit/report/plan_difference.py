@@ -7,6 +7,7 @@ from typing import Any
 
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.report.layout import fitted
+from toolkit.report.plan_text import quota_text
 
 NODE = "(node)"
 POD = "(pod)"
@@ -70,7 +71,7 @@ def _pod(pod: PodPlan | None) -> dict[str, str | None]:
     refusal = f"{pod.reason}: {pod.message}" if pod.message else pod.reason
     found: dict[str, str | None] = {"admission": "admitted" if pod.admitted else f"refused, {refusal}"}
     if pod.admitted:
-        found |= {"CPUs": str(pod.cpus or ""), "quota µs": _quota(pod.quota_us, pod.period_us)}
+        found |= {"CPUs": str(pod.cpus or ""), "quota us": quota_text(pod.quota_us, pod.period_us)}
         found["shares"] = str(pod.shares)
     return found
 
@@ -82,10 +83,6 @@ def _container(container: ContainerPlan | None) -> dict[str, str | None]:
         "CPUs": str(container.cpus) or "any",
         "isolation": container.isolation.value,
         "mems": "any" if container.mems is None else str(container.mems),
-        "quota µs": _quota(container.quota_us, container.period_us),
+        "quota us": quota_text(container.quota_us, container.period_us),
         "shares": str(container.shares),
     }
-
-
-def _quota(quota_us: int, period_us: int) -> str:
-    return "none" if quota_us < 0 else f"{quota_us}/{period_us}"

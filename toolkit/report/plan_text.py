@@ -15,7 +15,7 @@ def render(plan: Plan) -> str:
         f"CPU Manager {plan.cpu_manager_policy}, {reserved}, shared pool {plan.default_cpus or 'empty'}",
         table(
             [row for pod in plan.pods for row in _rows(pod)],
-            ("pod", "container", "QoS", "CPUs", "isolation", "mems", "quota ms", "shares"),
+            ("pod", "container", "QoS", "CPUs", "isolation", "mems", "quota us", "shares"),
         ),
     ]
     reasons = [line for pod in plan.pods for line in _reasons(pod)]
@@ -27,7 +27,7 @@ def render(plan: Plan) -> str:
 
 def _rows(pod: PodPlan) -> list[list[str]]:
     if not pod.admitted:
-        return [[pod.name, "", pod.qos_class.value, "refused", pod.reason, "", "", ""]]
+        return [[pod.name, "", pod.qos_class.value, "refused", "", "", "", ""]]  # the reasons below have the words
     rows = [[pod.name, container.name, pod.qos_class.value, *_cells(container)] for container in pod.containers]
     return [
         *rows,
@@ -38,21 +38,21 @@ def _rows(pod: PodPlan) -> list[list[str]]:
             str(pod.cpus or ""),
             "",
             "",
-            _quota(pod.quota_us, pod.period_us),
+            quota_text(pod.quota_us, pod.period_us),
             str(pod.shares),
         ],
     ]
 
 
 def _cells(container: ContainerPlan) -> list[str]:
-    quota = _quota(container.quota_us, container.period_us)
+    quota = quota_text(container.quota_us, container.period_us)
     mems = "" if container.mems is None else str(container.mems)
     return [str(container.cpus) or "any", container.isolation.value, mems, quota, str(container.shares)]
 
 
-def _quota(quota_us: int, period_us: int) -> str:
-    """Return ``150/100``, the quota per period in milliseconds."""
-    return "none" if quota_us < 0 else f"{quota_us / 1000:g}/{period_us / 1000:g}"
+def quota_text(quota_us: int, period_us: int) -> str:
+    """Return ``150000/100000``, the quota per period in microseconds, as in the kernel's files."""
+    return "none" if quota_us < 0 else f"{quota_us}/{period_us}"
 
 
 def _reasons(pod: PodPlan) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is done to the containers of a scenario: who runs in a stage, and what happens while its window is open."""
+"""What is done to a scenario's containers: which of them run in a stage, what happens while its window is open."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ ADMISSION = "admission"
 of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
 PAGE = RuleDoc(
     id=ADMISSION,
-    claim="The plan takes the pods that the scenario says, refuses the others with its reasons, and warns of nothing.",
+    claim="The plan admits the pods that the scenario names, refuses the others with its reasons, and has no warning.",
     how=prose("""
         `pinproof conformance` compares the model's plan with the scenario before anything runs. A pod that is not
-        in `rejectedPods` must be admitted; one that is must be refused, with the reason that stands there. A resize
+        in `rejectedPods` must be admitted; one that is must be refused, with the reason that is given there. A resize
         in `rejectedResizes` must be refused with these words, any other must be done (subject `POD (resize)`). A
         kubelet that `kubeletRestart` starts over the state files must start and admit every pod again, or refuse
         with the words that stand there (subject `kubelet (restart)`). A plan that warns, of an empty shared pool
@@ -50,7 +50,7 @@ def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
     if warnings:
         verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))
     else:
-        verdicts.append(_verdict(NODE, Outcome.PASSED, "the plan leaves nobody without what it was promised"))
+        verdicts.append(_verdict(NODE, Outcome.PASSED, "the plan gives every container what it was promised"))
     return tuple(verdicts)
 
 

@@ -92,7 +92,7 @@ class Honest:
         return asked_s if last else min(STAGE_S, asked_s)
 
     def changes(self, *, last: bool) -> bool:
-        """Say whether the scenario's changes are made while a stage's window is open."""
+        """Return whether the scenario's changes are made while a stage's window is open."""
         return last
 
 
@@ -166,7 +166,7 @@ class Broken(Honest):
         return min(self.word.watch_s, asked_s)
 
     def changes(self, *, last: bool) -> bool:
-        """Say whether the fault is about the scenario's changes: any other needs none of them."""
+        """Return whether the fault is about the scenario's changes: any other needs none of them."""
         del last
         return self.word.when in CHANGES
 

@@ -72,7 +72,7 @@ class Scene:
         for name, wanted in self.model.containers().items():
             files = cgroupfs.read_files(self.live.hierarchy, self.claims[name].cgroup, 0)
             if files.cpus_effective != wanted.cpus:
-                found.append(f"{name} has {files.cpus_effective}, the model says {wanted.cpus}")
+                found.append(f"{name} has {files.cpus_effective}, the model {wanted.cpus}")
         return found
 
     def present(self) -> dict[str, Claim]:

@@ -18,7 +18,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 from toolkit.session.composing import Observed
-from toolkit.session.counters import Counters, Look
+from toolkit.session.counters import Counters, SessionState
 from toolkit.session.observe import TICK_S, Observation
 from toolkit.session.record import Record, recorded
 from toolkit.session.sums import Sums
@@ -112,14 +112,14 @@ class Consecutive:
         return self._sums.outcome
 
     def sums(self) -> Result:
-        """Return what the windows so far come to. Called by who takes the windows, and no other thread."""
+        """Return the sums of the windows so far. Only the thread that takes the windows may call it."""
         return self._sums.result()
 
     def result(self) -> Result:
         """Return what all windows come to, as it will be read from its file."""
         return reread(self._sums.result())
 
-    def look(self) -> Look:
+    def look(self) -> SessionState:
         """Return what is known at this moment: the sums over the windows that have ended, and the open one.
 
         While one ends, which may take until the node has answered, it is as somebody saw it last.
@@ -128,7 +128,9 @@ class Consecutive:
             # Nobody saw the ending one yet: either it or the next is shown, and both are more than what was before.
             if not self._over and (self._seen is None or not self._ending):
                 self._seen = self._opened.snapshot()
-            return Look(counters=self._counters.copy(), open=self._seen, last=self._last, window_s=self._window_s)
+            return SessionState(
+                counters=self._counters.copy(), open=self._seen, last=self._last, window_s=self._window_s
+            )
 
     def _ended(self, *, last: bool) -> Observed:
         with self._lock:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from toolkit.model.blind_spots import Witness
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, Intruder
-from toolkit.model.granted import settled
+from toolkit.model.granted import with_grants
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 
@@ -68,7 +68,7 @@ class Counters:
         if evidence.bpf_run_ns is not None:
             self.bpf = True
             self.sums["bpf_run", ()] += evidence.bpf_run_ns
-        self._cpu_use(settled(evidence).cpu_use, unsettled=open_now and evidence.following is not None)
+        self._cpu_use(with_grants(evidence).cpu_use, grants_pending=open_now and evidence.following is not None)
         self._intruders(evidence.intruders)
         self._bandwidth(evidence.bandwidth)
 
@@ -101,14 +101,14 @@ class Counters:
     def _name(self, claim: str) -> None:
         self.named[claim] = self.windows.total()
 
-    def _cpu_use(self, rows: Iterable[CpuUse], *, unsettled: bool) -> None:
+    def _cpu_use(self, rows: Iterable[CpuUse], *, grants_pending: bool) -> None:
         for row in rows:
             key = (row.claim, str(row.cpu))
             self._name(row.claim)
             self.sums["run", key] += row.run_ns
             self.sums["switches", key] += row.switches
-            self.sums["out_of_set_switches", key] += 0 if unsettled else row.out_of_set_switches
-            self.sums["out_of_set", key] += 0 if unsettled else row.out_of_set_ns
+            self.sums["out_of_set_switches", key] += 0 if grants_pending else row.out_of_set_switches
+            self.sums["out_of_set", key] += 0 if grants_pending else row.out_of_set_ns
             self.sums["transition", key] += row.transition_ns
 
     def _intruders(self, rows: Iterable[Intruder]) -> None:
@@ -130,7 +130,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class SessionState:
     """What is known of a session at one moment.
 
     :param counters: of the windows that have ended. :param open: the evidence of the open one so far, if there is one.
@@ -142,7 +142,7 @@ class Look:
     last: Result | None = None
     window_s: float | None = None
 
-    def ended(self) -> Look:
+    def ended(self) -> SessionState:
         """Return the same as it is known when nobody observes any more: what was open is among the sums."""
         counters = self.counters.copy()
         if self.open is not None:

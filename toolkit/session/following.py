@@ -20,11 +20,11 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Granted
 from toolkit.model.node_word import NodeWord
-from toolkit.session.not_read import NotRead
 from toolkit.session.observe import Observation
 from toolkit.session.said import Said
 from toolkit.session.source_reader import SourceReader
-from toolkit.session.unwatched import Unwatched, is_there
+from toolkit.session.unread_parts import UnreadParts
+from toolkit.session.unwatched_subjects import UnwatchedSubjects, is_there
 from toolkit.sources.live_source import LiveSource, SourceReading
 
 LISTED_S = 0.5
@@ -43,7 +43,7 @@ class Follower:
     def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
         self._source, self._report = source, report
         self._said = Said(source.name)
-        self._unwatched, self._not_read = Unwatched(report), NotRead(report)
+        self._unwatched, self._unread = UnwatchedSubjects(report), UnreadParts(report)
         self._base = ClaimSet(claims=())
         self._present: dict[str, Claim] = {}
         self._beside: tuple[Claim, ...] = ()
@@ -163,8 +163,8 @@ class Follower:
             self._change(opened, now[name], self._applied_ns if reading.complete else self._read_ns)
         refused = {name: self._begin(opened, wanted[name]) for name in wanted if name not in self._present}
         why = {part.part: part.reason for part in reading.left_out}
-        self._not_read.are(reading.missing, why)
-        self._unwatched.are(why | {name: reason for name, reason in refused.items() if reason}, opened.observer)
+        self._unread.note(reading.missing, why)
+        self._unwatched.note(why | {name: reason for name, reason in refused.items() if reason}, opened.observer)
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._base = replace(reading.claims, claims=(), pods_root=self._root(opened, reading))
         before = {claim.name: claim for claim in self._now.claims if not claim.kind.carries_tasks}

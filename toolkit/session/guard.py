@@ -56,7 +56,7 @@ def free_machine(*, insisted: bool, root: Path = Path("/")) -> Topology:
     more = f"; and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
     if not insisted:
         raise HostUnsupportedError(
-            f"this node is at work: {named}{more}; nothing was started ({OPTION} insists, on CPUs that nobody owns)"
+            f"this node is at work: {named}{more}; nothing was started ({OPTION} insists, on CPUs without owner)"
         )
     owned = CpuSet.union(one.cpus for one in found)
     if read_topology(root).online <= owned:
@@ -160,7 +160,7 @@ def own_family() -> frozenset[int]:
 
 
 def _isolated(topology: Topology) -> list[Occupant]:
-    """Return processes that run on CPUs which the kernel keeps from everybody who does not ask for them."""
+    """Return processes that run on isolated CPUs, where the kernel puts only tasks that ask for them."""
     apart = topology.isolated | topology.nohz_full
     if not apart:
         return []

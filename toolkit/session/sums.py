@@ -13,7 +13,7 @@ from dataclasses import replace
 from toolkit.model.blind_spots import BlindSpot, ScanGap
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Environment, Evidence
-from toolkit.model.granted import settled
+from toolkit.model.granted import with_grants
 from toolkit.model.result import Result
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank, worst
 from toolkit.model.windows import ClaimSum, WindowFound, WindowSums
@@ -72,7 +72,7 @@ class Sums:
             self._worst = sorted(self._worst, key=lambda one: rank(one.outcome))[:MAX_WORST]
         for verdict in result.verdicts:
             self._keep_worst(verdict, number, result.started_at)
-        for row in settled(evidence).cpu_use:
+        for row in with_grants(evidence).cpu_use:
             self._named[row.claim] = self.count
             one = ClaimSum(
                 claim=row.claim,

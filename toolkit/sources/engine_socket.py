@@ -53,7 +53,7 @@ def get(path: Path, request: str) -> Any:
     if len(data) > MAX_BYTES:
         raise InputError(where, "an answer that is too large", f"at most {MAX_BYTES >> 20} MiB")
     if answer.status == http.HTTPStatus.NOT_FOUND:
-        raise NotFoundError(where, "not found", "a container that is there")
+        raise NotFoundError(where, "not found", "a container that exists")
     if answer.status != http.HTTPStatus.OK:
         raise InputError(where, f"status {answer.status}", expected)
     return json_parts.load(data, where)

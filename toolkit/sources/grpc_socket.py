@@ -123,7 +123,7 @@ class Connection:
         if code is codes.UNIMPLEMENTED:
             return UnimplementedError(where, f"unimplemented ({text})", f"a server of {self._service}")
         if code is codes.NOT_FOUND:
-            return NotFoundError(where, f"not found ({text})", "a container that is there")
+            return NotFoundError(where, f"not found ({text})", "a container that exists")
         if code is codes.DEADLINE_EXCEEDED:
             return InputError(where, f"no answer within {self._deadline_s:g} s", "a server that is not hung")
         if code is codes.RESOURCE_EXHAUSTED:

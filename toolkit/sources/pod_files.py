@@ -14,6 +14,7 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.serde import read_text
+from toolkit.model.wording import kind_of
 from toolkit.model.yaml_text import MAX_BYTES, parse_documents
 
 EXPECTED = "Pod manifests (apiVersion: v1, kind: Pod)"
@@ -68,7 +69,7 @@ def _pods_of(document: Any, where: str) -> list[dict[str, Any]]:
     if kind in ("List", "PodList") and document.get("apiVersion") == "v1":
         items = document.get("items") or []
         if not isinstance(items, list):
-            raise InputError(f"{where}.items", f"a {type(items).__name__}", "a list of Pods")
+            raise InputError(f"{where}.items", kind_of(items), "a list of Pods")
         return checked(items, where)
     read_pod(document, where)
     return [document]

@@ -75,7 +75,7 @@ class _Located:
         name = container.name or container.id[:12]
         if not path:
             path = from_text(usual(container))
-            gathering.missing(name, f"podman does not say where its cgroup is; {path} follows from its cgroup manager")
+            gathering.missing(name, f"podman does not report its cgroup; {path} follows from its cgroup manager")
         inner = f"{path}/{CRUN_INNER}"
         if is_there(self._hierarchy, inner):
             return inner

@@ -45,7 +45,7 @@ _SPAN = re.compile(r"(\d{1,12})(?:\.(\d{1,6}))?(us|ms|s|min|h|d|w|month|y)", re.
 _NUMBER = re.compile(r"\d{1,20}", re.ASCII)
 _QUOTA = ("CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec")
 DELEGATED = (
-    "CPUQuota: a delegated scope's maker writes the quota itself, and tells systemd a rounded one: it is not judged"
+    "CPUQuota: a delegated scope's maker writes the quota itself, and gives systemd a rounded one: it is not judged"
 )
 """runc, also under docker and podman, asks systemd for whole percents of a CPU and then writes the microseconds that it
 was asked for; ``daemon-reload`` writes the rounded ones. Both are right, and systemd knows one of them.

@@ -6,13 +6,13 @@ Tolerance of CPU time. The cgroup's usage is brought up to date at ticks and swi
 tick on each CPU where the claim runs: two reads, ``2 * tick * CPUs``. The cgroups are read before the ledger, and how
 long before is measured at both ends (a jammed host needs hundreds of milliseconds): that time, again on each CPU. The
 ledger cuts intervals at the tracepoint, the kernel reads the run queue's clock at the start of the same
-``__schedule()``: what one task gains there the next one loses, less than 1 µs a switch. A switch that a wake-up asked
+``__schedule()``: what one task gains there the next one loses, less than 1 us a switch. A switch that a wake-up asked
 for is the exception: the run queue's clock was read when the task was put on the queue, ``wakeup_preempt()`` lets
 ``__schedule()`` skip a second reading (``rq_clock_skip_update``), so the woken task pays for what comes in between, and
-who ran until then does not. On a busy CPU that is what is left of the interrupt, measured 6 µs; on an idle one the way
-out of idle, which in a guest goes through the hypervisor: 8-15 µs where the host is quiet. The ledger measures it
+who ran until then does not. On a busy CPU that is what is left of the interrupt, measured 6 us; on an idle one the way
+out of idle, which in a guest goes through the hypervisor: 8-15 us where the host is quiet. The ledger measures it
 (``arrival_lag_ns``, ``departure_lag_ns``: the scheduler's clock at the task's arrival, against its own at the switch).
-Where the kernel keeps no arrivals: 10 µs and the idle state's latency that the kernel reports on hardware, 50 µs in a
+Where the kernel keeps no arrivals: 10 us and the idle state's latency that the kernel reports on hardware, 50 us in a
 guest, for each interval that began on an idle CPU. The task clock leaves out interrupt time and steal where the kernel
 accounts for them, the ledger's clock does not: 2 % and the steal that was measured.
 A task that is moved while it runs takes what it ran since the last tick with it (``cgroup_account_cputime`` charges the

@@ -17,7 +17,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from validators.credibility.agreement import disagreements
 from validators.credibility.contradictions import contradictions
 from validators.queries import file_history, view
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 from validators.witness import Witness
 
 ALL = frozenset(Witness)
@@ -61,14 +61,16 @@ def is_still(evidence: Evidence) -> bool:
     )
 
 
-@asked_often
+@memoised
 def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     """Return everything that makes this evidence incomplete, in a fixed order."""
     if is_still(evidence):
         return ()  # One reading of files: no window, no ledger, no control could be incomplete.
     found = [Doubt(witnesses=ALL, text=text) for text in _window(evidence)]
     if evidence.picture is not None:
-        found.append(Doubt(witnesses=ALL, text="it is called a still picture, but something was observed for a while"))
+        found.append(
+            Doubt(witnesses=ALL, text="it claims to be one reading of a node, but tasks were observed for a time")
+        )
     found += [
         Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True)
         for spot in evidence.coverage.blindness
@@ -124,7 +126,7 @@ def _window(evidence: Evidence) -> list[str]:
     if evidence.duration_ns <= 0:
         found.append("nothing was observed: the window is empty")
     found += [
-        f"CPU {event.cpu} went {'online' if event.online else 'offline'} while we watched"
+        f"CPU {event.cpu} went {'online' if event.online else 'offline'} in the window"
         for event in sorted(evidence.hotplug, key=lambda event: (event.at_ns, event.cpu))
     ]
     return found
@@ -138,7 +140,7 @@ def _files(evidence: Evidence) -> list[str]:
 
 
 def _followed(evidence: Evidence) -> list[str]:
-    """A source that does not answer: who came, who went and what was promised since then is not known."""
+    """A source that does not answer: claims that came, went or changed since then are not known."""
     following = evidence.following
     if following is None:
         return []

@@ -17,7 +17,7 @@ from toolkit.model.runtimes import INIT_NAMES, PINNED_NS, is_monitor, whole_of
 from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.intruders import next_life
 from validators.queries import view
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 from validators.wording import milliseconds
 
 INIT_NS = 1_600_000_000
@@ -28,7 +28,7 @@ PATIENCE_NS = PINNED_NS + FOLLOW_GAP_NS
 read again. A node that is read more seldom leaves everything undecided."""
 
 
-@asked_often
+@memoised
 def _lives(claims: ClaimSet) -> ClaimSet:
     """Return what each life of a container claimed: the cgroup of one that came and went is no claim's at the end."""
     lives = {one.claim.cgroup: one.claim for claim in claims.claims for one in versions(claims, claim)}
@@ -82,7 +82,7 @@ class Starts:
         return (name, doubt) if name or doubt else ("", next_life.doubt(intruder, owner, self._evidence))
 
     def _start(self, intruder: Intruder) -> tuple[str, str]:
-        """Return the same of a runtime at work, or who may be one."""
+        """Return the same of a task that is, or may be, a runtime at work."""
         later = self._later(intruder)
         spent_ns = self._spent_ns.get((self._container(intruder.cgroup), intruder.cpu))
         if spent_ns is None or spent_ns > INIT_NS:
@@ -98,7 +98,7 @@ class Starts:
             # It has the name of its program already: the last that it had, not the one that it ran there under.
             if not self._after_last_reading(intruder.first_at_ns):
                 return "", ""
-            return "", f"{spent}, first after the node was last read: it is not known whose container that is"
+            return "", f"{spent}, first after the node was last read: its container is not known"
         if any(
             view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.since_ns - intruder.first_at_ns) <= PATIENCE_NS
             for one in self._evidence.making
@@ -132,7 +132,7 @@ class Starts:
         return any(0 <= at_ns - since_ns <= PATIENCE_NS for at_ns in begun)
 
 
-@asked_often
+@memoised
 def starts_of(claims: ClaimSet, evidence: Evidence) -> Starts:
     """Return those of a window: every owner of CPUs asks."""
     return Starts(claims, evidence)

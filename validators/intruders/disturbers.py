@@ -15,7 +15,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Offender
 from validators.queries import view
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 
 HELPERS = "sandbox_ns"
 TASKS = {
@@ -40,7 +40,7 @@ class Disturber:
     measure: str
 
 
-@asked_often
+@memoised
 def disturbers(claims: ClaimSet, evidence: Evidence) -> Mapping[int, tuple[Disturber, ...]]:
     """Return them by CPU."""
     found: dict[int, list[Disturber]] = {}

@@ -17,7 +17,7 @@ from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Measure, Offender
 from validators.intruders import being_made, placing, possession
 from validators.queries import by_cpu, view
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 from validators.wording import listed, milliseconds
 
 UNCLAIMED = "(no claim)"
@@ -159,12 +159,12 @@ def foreign_use(
     return found
 
 
-@asked_often
+@memoised
 def _by_name(claims: ClaimSet) -> dict[str, Claim]:
     return {claim.name: claim for claim in claims.claims}
 
 
-@asked_often
+@memoised
 def _details(evidence: Evidence) -> dict[str, list[Offender]]:
     return view.by_claim(evidence.offenders)
 

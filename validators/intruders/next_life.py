@@ -55,7 +55,7 @@ def doubt(intruder: Intruder, owner: Claim | None, evidence: Evidence) -> str:
         return ""
     return (
         f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu} in {intruder.cgroup}, a new "
-        f"container of the pod of `{owner.name}` of which no reading of the node says anything yet: it is not known "
+        f"container of the pod of `{owner.name}` which no reading of the node shows yet: it is not known "
         "whether it is the owner's next life"
     )
 

@@ -20,7 +20,7 @@ from toolkit.model.wording import cpus_text
 from validators.intruders import placing, possession
 from validators.intruders.possession import FOREVER, Span
 from validators.queries import view
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 from validators.wording import seconds
 
 Piece = tuple[int, int, CpuSet]
@@ -95,7 +95,7 @@ class Ownership:
         return write(steps[0][1]) + "".join(f", from {seconds(at)} on {cpus or 'none'}" for at, cpus in steps[1:])
 
 
-@asked_often
+@memoised
 def owned(claims: ClaimSet, claim: Claim, transitions: tuple[Transition, ...]) -> Ownership:
     """Return what the claim owned: it was there, and the CPUs were promised to it or its pod alone."""
     spans: dict[int, list[Span]] = {}

@@ -128,7 +128,7 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
     if failed or open_:
         outcome, reason = (Outcome.FAILED, "; ".join(failed)) if failed else (Outcome.UNDECIDED, "; ".join(open_))
     elif len(layers) < 2:
-        outcome, reason = Outcome.UNDECIDED, "only one layer speaks about it: nothing to compare"
+        outcome, reason = Outcome.UNDECIDED, "only one layer states its CPUs: nothing to compare"
     elif words.state is None and words.asked is None and words.api is None:
         outcome, reason = _unpromised(evidence)
     return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason=reason, measures=measures)

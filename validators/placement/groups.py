@@ -9,14 +9,14 @@ from __future__ import annotations
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 
 CORES, L3, SOCKETS = "core_cpus", "l3_cpus", "socket_cpus"
 NODES = "numa_nodes"
 DISTANCES = "numa_distances"
 
 
-@asked_often
+@memoised
 def cpu_groups(evidence: Evidence, name: str) -> tuple[CpuSet, ...] | None:
     """Return the groups of one kind (:data:`CORES`, :data:`L3`, :data:`SOCKETS`); ``None``: not known."""
     found = evidence.environment.topology.get(name)

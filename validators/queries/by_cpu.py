@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolkit.model.evidence import CpuUse, Evidence, Intruder
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 
 
-@asked_often
+@memoised
 def rows_of(evidence: Evidence) -> Mapping[int, list[CpuUse]]:
     """Return the ledger's rows of claims by CPU, in order of their names."""
     found: dict[int, list[CpuUse]] = {}
@@ -17,7 +17,7 @@ def rows_of(evidence: Evidence) -> Mapping[int, list[CpuUse]]:
     return found
 
 
-@asked_often
+@memoised
 def tasks_of(evidence: Evidence) -> Mapping[int, list[Intruder]]:
     """Return the tasks without a claim by CPU, in an order that is not that of the evidence."""
     found: dict[int, list[Intruder]] = {}

@@ -16,7 +16,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
-from validators.queries.once import asked_often
+from validators.queries.memo import memoised
 
 PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
 """Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
@@ -125,7 +125,7 @@ def claim_of_cgroup(claims: ClaimSet, cgroup: str) -> Claim | None:
     return known.get(above)
 
 
-@asked_often
+@memoised
 def _claims_by_cgroup(claims: ClaimSet) -> dict[str, Claim]:
     """Return the claims by cgroup; of several about one the first."""
     return {claim.cgroup.rstrip("/"): claim for claim in reversed(claims.claims)}
@@ -152,7 +152,7 @@ def covered(claim: Claim, claims: ClaimSet) -> frozenset[str]:
     return frozenset({claim.name, *nested(claims).get(claim.name, ())})
 
 
-@asked_often
+@memoised
 def nested(claims: ClaimSet) -> dict[str, list[str]]:
     """Return the names of the claims in cgroups below each claim's own."""
     owners: dict[str, list[str]] = {}
@@ -184,7 +184,7 @@ def files_of(files: tuple[CgroupFiles, ...], cgroup: str) -> CgroupFiles | None:
     return found[0] if found else None
 
 
-@asked_often
+@memoised
 def files_by_cgroup(files: tuple[CgroupFiles, ...]) -> dict[str, list[CgroupFiles]]:
     """Group readings by cgroup."""
     groups: dict[str, list[CgroupFiles]] = {}
@@ -208,7 +208,7 @@ def layered(claim: Claim, evidence: Evidence) -> bool:
     return evidence.following is not None and (passing(claim, evidence) or claim.name in _stated(evidence))
 
 
-@asked_often
+@memoised
 def _stated(evidence: Evidence) -> frozenset[str]:
     """Return the claims whose CPUs a layer of the node states."""
     spoken = (row for row in evidence.layers if row.cpus is not None)
@@ -226,17 +226,17 @@ def between_scans(claim: Claim, evidence: Evidence) -> bool:
     return passing(claim, evidence) and not late
 
 
-@asked_often
+@memoised
 def _passing(evidence: Evidence) -> frozenset[str]:
     return frozenset(row.claim for row in evidence.transitions if row.what in ("claim-added", "claim-removed"))
 
 
-@asked_often
+@memoised
 def _bandwidth_by_claim(evidence: Evidence) -> dict[str, list[BandwidthUse]]:
     return by_claim(evidence.bandwidth)
 
 
-@asked_often
+@memoised
 def _gaps_by_claim(evidence: Evidence) -> dict[str, list[ScanGap]]:
     return by_claim(evidence.coverage.scan_gaps)
 

@@ -34,7 +34,7 @@ def of(
     seen_ns: int,
     after_ns: int = 0,
 ) -> str:
-    """Return who wrote, for the end of a sentence; empty where nobody is known. The writer is among the measures, too.
+    """Return the writer, for the end of a sentence; empty if none is known. The writer is among the measures, too.
 
     :param files: names that the value has, in both hierarchies.
     :param seen_ns: the first reading with the wrong value. :param after_ns: the reading before it.

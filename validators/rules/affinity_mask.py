@@ -96,19 +96,20 @@ RULE = Rule(
         id=ID,
         claim="Every thread of the claim may run only on the claim's CPUs.",
         how=prose("""
-            Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second, on a node
-            with hundreds of threads more seldom, so that reading takes at most 1 % of a CPU, and once in each window at
-            least. Each distinct mask is compared with the set that was promised at that time. A mask that reaches
-            outside is a failure, even if the thread never ran there. If no thread was read the verdict is undecided. So
-            it is for masks read first when all CPUs of the claim were offline: the kernel then lends the parent's.
+            Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second. On a node
+            with hundreds of threads it is read less often, so that reading takes at most 1 % of a CPU, but at least one
+            time in each window. Each distinct mask is compared with the set that was promised at that time. A mask that
+            reaches outside is a failure, even if the thread never ran there. The verdict is undecided if no thread was
+            read, or if a mask was first read while all CPUs of the claim were offline: the kernel then lends the
+            parent's CPUs.
 
-            A mask narrower than the set is legal and counted apart: a thread may narrow itself, and since kernel 6.2 a
-            change of the cpuset keeps that.
+            A mask narrower than the set is legal and counted apart: a thread may narrow its own mask, and since kernel
+            6.2 a change of the cpuset keeps that mask.
         """),
         tolerance=prose("""
-            None. Masks read while the set was being changed are discarded. A CPU's going is dated up to 0.5 s late.
-            On a node that is followed, CPUs that its next reading promises may have been the claim's since the reading
-            before: they may be in a mask meanwhile.
+            None. Masks read while the set was being changed are discarded. A CPU that goes offline is dated up to 0.5 s
+            late. On a followed node, CPUs that the next reading promises may have been the claim's since the reading
+            before it, so a mask may contain them in between.
 
             A mask that was too wide for less than `longest_gap_ms`, the longest time between two readings of a thread
             of the claim, may be missed. The rule is undecided if that time exceeds the sum of the pause between two

@@ -1,4 +1,4 @@
-"""Rule ``applied``: the cgroup's control files say what was promised, before and after the observation."""
+"""Rule ``applied``: the cgroup's control files hold what was promised, in every reading of the window."""
 
 from __future__ import annotations
 
@@ -68,10 +68,7 @@ def _judge(
 ) -> Verdict:
     changes = view.mask_changes(claim.name, transitions)
     reading, in_setup = _Reading(), ""
-    for when, files, epoch in (
-        ("before", evidence.files_before, 0),
-        ("after", evidence.files_after, len(changes)),
-    ):
+    for when, files, epoch in (("before", evidence.files_before, 0), ("after", evidence.files_after, len(changes))):
         found = view.files_of(files, claim.cgroup)
         at_ns = in_time.read_at(found, evidence) if when == "before" else evidence.duration_ns
         cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
@@ -96,6 +93,8 @@ def _judge(
         reading.measures["deviation_from_ms"] = drifts[0].from_ns / 1e6
         reading.wrong += [f"{drift.when} {drift.text}" for drift in drifts]
     if reading.wrong:
+        if evidence.picture:  # One reading of the node stands at both ends.
+            reading.wrong = list(dict.fromkeys(text.split(" the window ", 1)[-1] for text in reading.wrong))
         offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online) & (claim.cpus or CpuSet())
         if offline and all(name.startswith("cpuset.cpus") for name in reading.names):
             before = _before_offline(offline, evidence, reading, drifts)
@@ -111,10 +110,11 @@ def _judge(
         outcome = Outcome.SKIPPED if view.passing(claim, evidence) else Outcome.UNDECIDED
         return verdict(outcome, f"{in_setup}, and nothing was read at its other end")
     if not reading.compared:
-        return verdict(Outcome.SKIPPED, "nothing that a control file holds was promised")
+        return verdict(Outcome.SKIPPED, "no control file holds anything that was promised")
     times = evidence.coverage.file_readings
     between = f", {count(times, 'time')} in between" if times else ""
-    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised, before{between} and after{lives}")
+    ends = "" if evidence.picture else f", before{between} and after"
+    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised{ends}{lives}")
 
 
 def _promises(claim: Claim, evidence: Evidence) -> bool:
@@ -134,7 +134,7 @@ def _before_offline(
 
 
 def _writer(reading: _Reading, claim: Claim, evidence: Evidence, drifts: tuple[file_history.Deviation, ...]) -> str:
-    """Return who wrote what is wrong first, where the kernel reported it."""
+    """Return the writer of the first wrong value, if the kernel reported it."""
     files = _FILES.get(reading.names[0].removesuffix(".effective"), ())
     if any(text.startswith("before") for text in reading.wrong):
         return writers.of(claim, evidence, files, reading.measures, seen_ns=0, after_ns=_EVER_NS)
@@ -264,35 +264,34 @@ RULE = Rule(
         how=prose("""
             The control files are read when the window opens, about once a second while it is open, and when it closes:
             cpuset.cpus and cpuset.mems (what was requested and what the kernel grants), the CFS quota, period and
-            burst, the weight or shares, and the memory limit. Of hundreds of claims those that are written to are read
-            at once, and all of them every 10 s at least. On what was put back between two readings no verdict rests.
+            burst, the weight or shares, and the memory limit. With hundreds of claims, files that are written to are
+            read at once, and every file at least every 10 s. A value that was changed and put back between two readings
+            is not judged.
 
-            A value that a reading shows to differ is a failure, even if it was changed back later; the verdict gives
-            the time of the readings that differed, and the last writer before each, if the kernel reports it. A value
-            that could not be read is undecided. More than 3 s in which files were neither read nor known to be
-            unwritten leave the rule undecided; so do control files that are written to each time while they are read,
-            and another cpuset.cpus from when on one of the CPUs went offline (dated up to 0.5 s late), not before.
+            A value that differs in a reading is a failure, even if it was changed back later; the verdict gives the
+            time of that reading and the last writer before it, if the kernel reports it. The verdict is undecided if a
+            value could not be read, if files were for more than 3 s neither read nor known to be unwritten, if a file
+            was written to during every reading, or if cpuset.cpus differs only since one of its CPUs went offline
+            (dated up to 0.5 s late).
 
-            CPU sets of a node that is followed (`watch --kubelet`) are judged by `layers-agree`, which knows what the
-            kubelet asked for and when.
+            On a followed node (`watch --kubelet`) `layers-agree` judges the CPU sets, because it knows what the kubelet
+            requested and when.
 
-            A change that pinproof or the kubelet makes changes the promise as well. Nothing is compared while such a
-            change is under way, or in the first 2 s of a cgroup, while the runtime sets it up. A value that is promised
-            anew may be the new one from 15 s before that is known on (so long a node may go unread), and the old one
-            until 2 s after it; any third one is a failure.
+            A change by pinproof or the kubelet changes the promise as well. Nothing is compared during such a change,
+            or in the first 2 s of a cgroup, while the runtime sets it up. When a promise changes, the new value is
+            accepted from 15 s before the change was read (the longest that a node may go unread) and the old value
+            until 2 s after it. Any third value is a failure.
         """),
         tolerance=prose("""
             None but for these roundings, which are reported as measures:
 
-            A quota rounded up to 1 % of a CPU where systemd wrote it (a scope, slice or service that carries systemd's
-            mark; no other writer rounds). Shares converted to a weight by the kubelet's linear or the runtimes'
-            logarithmic formula. A memory limit rounded down to whole pages (at most 64 KiB). On cgroup v2, an empty
-            cpuset.cpus that inherits exactly the promised CPUs.
+            A quota rounded up to 1 % of a CPU where systemd wrote it (a scope, slice or service with systemd's mark).
+            Shares converted to a weight by the kubelet's linear or the runtimes' logarithmic formula. A memory limit
+            rounded down to whole pages (at most 64 KiB). On cgroup v2, an empty cpuset.cpus that inherits exactly the
+            promised CPUs.
         """),
-        source=prose("""
-            Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/cpusets.rst; scheduler/sched-bwc.rst; docs/failures.md
-            F10, F13-F15, F57, F60-F63, docs/facts.md K14-K16, K-quota, K-weight
-        """),
+        source="Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/cpusets.rst; scheduler/sched-bwc.rst; "
+        "docs/failures.md F10, F13-F15, F57, F60-F63, docs/facts.md K14-K16, K-quota, K-weight",
         negative_control="Write another value behind the claim's back: `echo 0 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),
     ),

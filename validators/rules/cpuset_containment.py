@@ -78,7 +78,7 @@ def _judge(
             f"it ran on CPUs {strange} outside {claim.cpus}, which the probe did not count: another set was watched",
         )
     measures["but"] = _but(claim, allowed, rows)
-    counted = f"0 of {measures['switches_judged']} switches and {measures['samples']} samples outside"
+    counted = f"none of {measures['switches_judged']} switches and {measures['samples']} samples outside"
     return verdict(Outcome.PASSED, f"{counted} {cpus_text(claim.cpus)}{measures['but']}")
 
 
@@ -160,20 +160,20 @@ RULE = Rule(
         how=prose("""
             The kernel judges every context switch: which task ran in the interval that just ended, in which cgroup, on
             which CPU. A CPU-clock sampler cuts the interval of a task that never switches, so that it is seen as well.
-            One interval outside the set is a failure. A claim of which no task was seen to run is undecided.
+            One interval outside the set is a failure. A claim is undecided if no task of it was seen to run.
 
             An interval that began before its task joined the cgroup, or before a change of the set was complete, is no
             violation; transition measures report it. A claim about a descendant cgroup is counted by itself, and its
             tasks must keep to both sets (ephemeral containers to their own). Tasks that all stay on one CPU of a wider
             set break no promise; `used_cpus` and `busiest_cpu_ratio` report it.
 
-            While all CPUs of a claim are offline the kernel lends it its parent's: what began outside from then on is
-            undecided, what began before stays a failure.
+            While all CPUs of a claim are offline the kernel lends it its parent's CPUs: an interval outside that began
+            after that moment is undecided; one that began before it stays a failure.
 
             The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""
-            Intervals outside the set: none. A CPU's going is dated up to 0.5 s late.
+            Intervals outside the set: none. A CPU that goes offline is dated up to 0.5 s late.
 
             CPU time of the two witnesses may differ by 2 ticks per CPU used (each read of the cgroup may miss one), 1
             us per switch (the two clocks are read at different points of the same switch), 2 %, and the measured steal

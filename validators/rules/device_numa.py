@@ -49,7 +49,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
             if far is not None:
                 wrong.append(f"device {device} sits on node {place.numa_node}, its {far[0]} on {far[1] or 'none'}")
         elif len(machine) > 1:
-            unknown.append(f"the firmware does not say on which node device {device} sits (numa_node -1)")
+            unknown.append(f"the firmware gives no NUMA node for device {device} (numa_node -1)")
     if wrong:
         return verdict(Outcome.FAILED, "; ".join(wrong[:3]))
     if unknown:

@@ -63,7 +63,7 @@ def _judge(now: Claim, own: list[Claim], claims: ClaimSet, evidence: Evidence) -
         return verdict(Outcome.UNDECIDED, seen.blurred[0])
     unknown = seen.of(OwnerClass.UNKNOWN)
     if unknown:
-        return verdict(Outcome.UNDECIDED, f"it is not known whose task {_names(unknown)} on CPU {unknown[0].cpu} is")
+        return verdict(Outcome.UNDECIDED, f"the owner of task {_names(unknown)} on CPU {unknown[0].cpu} is not known")
     until = f" until `{claim.name}` {'ended' if _gone(claim, evidence) else 'gave them up'}" if mine.ended else ""
     measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
     blind = "" if claims.pods_root or strict else foreign.NO_PODS_ROOT
@@ -113,30 +113,32 @@ RULE = Rule(
             container of the same pod that does not own the CPU is a violation. System tasks, kernel threads, pause
             sandboxes and runtime helpers (CRI-O's conmon in the pod of a container that the runtime lists) are measured
             as noise, because the kubelet's exclusivity covers pods only. Policy `strict-isolation`: every task is a
-            violation but per-CPU kernel threads and pinproof's own tasks.
+            violation, except per-CPU kernel threads and pinproof's own tasks.
 
             A task whose owner is unknown makes the verdict undecided. Ephemeral containers may not use exclusive CPUs
             of others. A claim about a descendant cgroup is an owner too. A verdict that passed names the owners that
-            ran there, and everything else that did, by class.
+            ran on the CPUs, and sums everything else that ran there by class.
         """),
         tolerance=prose("""
-            Violations: none. Every CPU that was the claim's at any time of the window is judged, for as long as it was:
-            one that it gave up as well, and one of a container that restarted on others, or ceased to own its CPUs. Who
-            ran there before or after breaks nothing. Time that cannot be dated makes the verdict undecided, unless it
-            is longer than the CPU was somebody else's.
+            Violations: none. Every CPU that the claim owned at any time of the window is judged for the time in which
+            the claim owned it. That includes a CPU that the claim gave up, a CPU of a container that restarted on other
+            CPUs, and a CPU of a container that stopped owning CPUs. Tasks that ran there before or after break nothing.
+            Time that cannot be dated makes the verdict undecided, unless it is longer than the time in which the CPU
+            had another owner.
 
-            On a node that is followed a container's runtime enters the new cgroup before it pins it. That breaks
-            nothing where the container is watched within 27 s (12 s, the longest that `runc init` was seen to sit
-            there, and 15 s, the longest that the node may go unread), and no more than 1.6 s of one CPU was used in the
-            cgroup (the longest that it sat there without load). More than that is a violation, whatever it calls
-            itself. Less of it under a runtime's name or in a monitor's cgroup, where no container began yet, is excused
-            if the runtime listed that container as created, and undecided if not; so is what came first after the node
-            was last read. The node is read once more when the window has ended: a container that this reading shows
-            began in the window.
+            A container's runtime enters the new cgroup before it pins it. On a followed node that breaks nothing if the
+            container is watched within 27 s (12 s, the longest that `runc init` was measured to stay there, plus 15 s,
+            the longest that the node may go unread) and if the cgroup used no more than 1.6 s of one CPU until then
+            (the longest measured without load). More than that is a violation, whatever the task's name. Less than
+            that, by a task with a runtime's name or in a monitor's cgroup, where no container has begun yet, is excused
+            if the runtime listed that container as created, and undecided if not. A task that came after the last
+            reading of the node is undecided too. The node is read again when the window has ended; a container that
+            only this reading shows began in the window.
 
-            An owner's next life on the owner's CPUs is the owner from its first moment on, whether a reading of the
-            window shows it or the one after it. A container of the owner's pod that no reading can know yet (the latest
-            began no more than 12 s after it came) is undecided where the owner's cgroup had gone: it may be that life.
+            If the owner restarts on the same CPUs, its new container is the owner from its first moment on, whether a
+            reading of this window shows it or the reading after the window. A container of the owner's pod that no
+            reading can show yet (the latest reading began no more than 12 s after the container appeared) is undecided
+            if the owner's cgroup is gone: it may be the restarted owner.
         """),
         source=prose("""
             Kubernetes documentation, Control CPU Management Policies; KEP-5526;

@@ -8,6 +8,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.evidence.following import LIMITS
 from toolkit.model.placement import HugetlbUse, PageKind
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.wording import nodes_text
 from validators.placement import groups
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -22,7 +23,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     if not asked:
         missing = evidence.following.missing if evidence.following else ()
         left_out = "".join(f" ({line})" for line in missing if line.startswith(f"{LIMITS}: "))
-        reason = f"no claim was promised huge pages{left_out}"
+        reason = f"no claim promises huge pages{left_out}"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     return tuple(_judge(claim, evidence) for claim in asked)
 
@@ -50,7 +51,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
             return verdict(Outcome.SKIPPED, reason)
         return verdict(Outcome.UNDECIDED, missing[0])
     used = sum(row.usage_bytes or 0 for row in rows.values())
-    where = f" on nodes {claim.mems}" if claim.mems is not None else ""
+    where = f" on {nodes_text(claim.mems)}" if claim.mems is not None else ""
     return verdict(Outcome.PASSED, f"{len(claim.hugepages)} limits stand, {used} bytes are in use{where}")
 
 
@@ -94,7 +95,7 @@ def _nodes(
     for node in sorted(by_node):
         measures[f"hugepages_node{node}_bytes"] = by_node[node]
         if by_node[node] > 0 and node not in mems:
-            wrong.append(f"{by_node[node]} bytes of huge pages are on node {node}, promised are nodes {mems}")
+            wrong.append(f"{by_node[node]} bytes of huge pages are on node {node}, promised: {nodes_text(mems)}")
     machine = groups.nodes(evidence)
     alone = machine is not None and len(machine) == 1
     counted = sum(sum((row.node_bytes or {}).values()) for row in rows)

@@ -53,7 +53,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             verdicts.append(_judge(claim, claims, evidence, spoken))
     if verdicts:
         return tuple(verdicts)
-    reason = "no layer speaks about any claim"
+    reason = "no layer states the CPUs of any claim"
     return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
 
 
@@ -67,7 +67,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
     if drift:
         return verdict(Outcome.FAILED, drift)
     if all(len(words) < 2 for words in sides.values()):
-        return verdict(Outcome.UNDECIDED, "only one layer speaks about it: nothing to compare")
+        return verdict(Outcome.UNDECIDED, "only one layer states its CPUs: nothing to compare")
     doubt = ""
     changes = view.mask_changes(claim.name, evidence.transitions)
     for what, words in sides.items():
@@ -211,7 +211,7 @@ def _observed(masks: list[tuple[ThreadMask, CpuSet]], ran: CpuSet) -> list[_Word
 RULE = Rule(
     RuleDoc(
         id=ID,
-        claim="Model, checkpoint, pod-resources API, claim, cgroup and what was observed say the same.",
+        claim="Model, checkpoint, pod-resources API, claim, cgroup and what was observed agree.",
         how=prose("""
             The layers that exist are compared in the order in which a decision travels: model, checkpoint,
             pod-resources, claim, cgroup (effective), observed (thread masks, and CPUs where tasks ran). Each must
@@ -222,19 +222,19 @@ RULE = Rule(
             window: what the state file assigns, what the kubelet requested through CRI, what the cgroup is set to, what
             the threads' masks are. Checkpoint and CRI may differ until a reconcile; CRI and cgroup may not differ at
             all: that is drift. The verdict names the pair, since when, and the bound. While the state file cannot be
-            read, the last known claims apply. A container that asks for CPUs of its own, has a set of its own, and has
-            no entry is no sharer whose pool grows late: model and checkpoint differ, and beyond the bound and 30 s (a
-            pod that ends) that fails; it is undecided where nobody says whether its pod has ended. With
-            `--kubelet-metrics` the kubelet's gauges (`kubelet metrics`) are compared with its state file every 10 s: a
-            difference of 3 s or more fails.
+            read, the last known claims apply. A container that requests exclusive CPUs and has a set of its own, but
+            has no entry in the state file, is not taken for one of the shared pool: model and checkpoint differ. That
+            fails after the bound and 30 s (the time in which a pod ends). It is undecided if no source reports whether
+            the pod has ended. With `--kubelet-metrics` the kubelet's gauges (`kubelet metrics`) are compared with its
+            state file every 10 s: a difference of 3 s or more fails.
 
             One reading of a node (`judge --capture`) also compares the kubelet's gauges with its state file, and the
             reasons of refused pods with the documented ones; without a layer that promises it is undecided.
 
             A layer that was not given, or that states nothing about the claim, is left out. The verdict is undecided if
-            the cgroup's files were not read at both ends, or if no thread mask was read or no task was seen to run. On
-            a node that is followed: if the cgroup's CPUs were not read, or no thread mask of a container that neither
-            came nor went; one that slept all the time is no doubt.
+            the cgroup's files were not read at both ends, if no thread mask was read, or if no task was seen to run. On
+            a followed node it is undecided if the cgroup's CPUs were not read, or if no thread mask was read of a
+            container that existed during the whole window; a container that slept all the time leaves no doubt.
         """),
         tolerance=prose("""
             Without a kubelet: none.

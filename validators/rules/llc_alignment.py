@@ -41,7 +41,7 @@ RULE = Rule(
             closed, if it was promised then) is compared with the CPUs that share a level 3 cache as sysfs reports them.
 
             The option prefer-align-cpus-by-uncorecache is a preference. If the node did not keep it, the verdict is
-            skipped and the reason says so; if it did, the CPUs must stay there.
+            skipped, with that reason; if it did, the CPUs must stay there.
 
             Skipped in a virtual machine, whose cache ids prove nothing. If a set or the topology was not read the
             verdict is undecided.

@@ -8,7 +8,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from toolkit.model.wording import count
+from toolkit.model.wording import count, nodes_text
 from validators.placement import groups
 from validators.queries import in_time, view
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -25,7 +25,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     every = ((claim, versions(claims, claim)) for claim in claims.claims)
     asked = [(claim, promised) for claim, promised in every if any(one.claim.mems is not None for one in promised)]
     if not asked:
-        reason = "no claim was promised NUMA nodes"
+        reason = "no claim promises NUMA nodes"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     masks = view.by_claim(evidence.thread_masks)
     pages = {reading.claim: reading for reading in evidence.pages or ()}
@@ -74,7 +74,7 @@ def _judge(
     if wide:
         worst = min(wide, key=lambda mask: (mask.first_at_ns, mask.tid, str(mask.mems_allowed)))
         then = [one.claim.mems for one in promised if one.claim.mems and one.at_ns <= worst.last_at_ns]
-        text = f"thread {worst.tid} ({worst.comm}) may use memory of nodes {worst.mems_allowed}"
+        text = f"thread {worst.tid} ({worst.comm}) may use memory of {nodes_text(worst.mems_allowed)}"
         return verdict(Outcome.FAILED, f"{text}, promised is {then[-1] if then else mems}")
     outside = [row for row in own if row.node not in mems and row.total_bytes > 0]
     if outside and claim.mems is not None:
@@ -91,7 +91,7 @@ def _judge(
         return verdict(Outcome.PASSED, f"node {mems} is the machine's only one")
     if claim.mems is None:
         seen = any(one.mems for mask in masks for one in in_time.promised_at(mask.first_at_ns, promised))
-        text = f"all thread masks on nodes {mems}, as long as these were promised"
+        text = f"all thread masks on {nodes_text(mems)}, as long as these were promised"
         return verdict(Outcome.PASSED if seen else Outcome.UNDECIDED, text if seen else NOT_READ)
     return verdict(*_kept(claim, mems, evidence, reading))
 
@@ -101,11 +101,14 @@ def _kept(claim: Claim, mems: CpuSet, evidence: Evidence, reading: PageReading |
     own = [row for row in (reading.pages if reading else ()) if row.kind in JUDGED]
     passing = view.passing(claim, evidence)
     if evidence.picture is not None:
-        return (Outcome.SKIPPED, f"all thread masks on nodes {mems}; a still picture says nothing about pages")
+        return (
+            Outcome.SKIPPED,
+            f"all thread masks on {nodes_text(mems)}; one reading of the node does not show where pages are",
+        )
     if evidence.pages is not None and passing and (reading is None or not (reading.processes or reading.unread)):
         # Pages are read at a window's end, of what runs then.
         reason = "it came or went in this window, between two readings of its pages"
-        return (Outcome.SKIPPED, f"{reason}; all thread masks on nodes {mems}")
+        return (Outcome.SKIPPED, f"{reason}; all thread masks on {nodes_text(mems)}")
     if evidence.pages is None or reading is None:
         return (Outcome.UNDECIDED, "where its pages are was not read")
     if not own:
@@ -114,14 +117,14 @@ def _kept(claim: Claim, mems: CpuSet, evidence: Evidence, reading: PageReading |
         return (Outcome.UNDECIDED, f"the pages of {reading.unread} of its processes were not read")
     amount = f"{sum(row.total_bytes for row in own) / 1e6:.1f} MB of {reading.processes} processes"
     beside = f"; {count(reading.joining, 'process', 'processes')} of a runtime not counted" if reading.joining else ""
-    return (Outcome.PASSED, f"{amount} and all thread masks on nodes {mems}{beside}")
+    return (Outcome.PASSED, f"{amount} and all thread masks on {nodes_text(mems)}{beside}")
 
 
 def _where(outside: list[PageUse], mems: CpuSet) -> str:
     worst = max(outside, key=lambda row: (row.total_bytes, -row.node, row.kind))
     total = sum(row.total_bytes for row in outside)
     return (
-        f"{total} bytes are outside nodes {mems}: {worst.total_bytes} {worst.kind} on node {worst.node}, "
+        f"{total} bytes are outside {nodes_text(mems)}: {worst.total_bytes} {worst.kind} on node {worst.node}, "
         f"most of them of process {worst.pid} ({worst.comm})"
     )
 
@@ -138,13 +141,13 @@ RULE = Rule(
             touched before the process joined the cgroup.
 
             Pages of files and shared memory are counted but not judged: their first user placed them. On a machine with
-            one node no page can be on another. If pages or masks were not read the verdict is undecided; of a container
-            of a followed node that came or went in the window it is skipped.
+            one node no page can be on another. If pages or masks were not read the verdict is undecided; on a followed
+            node it is skipped if the container started or ended in the window.
         """),
         tolerance=prose("""
-            None for pages of a workload. A process with a runtime's name that began less than 12 s ago is not judged by
-            pages on other nodes, but counted: what it allocated before it joined goes when it becomes its program.
-            Masks between two scans of a thread: see affinity-mask.
+            None for pages of a workload. Pages on other nodes are counted but not judged for a process with a runtime's
+            name that began less than 12 s ago: memory that it allocated before it joined the cgroup is freed when it
+            executes the container's program. Masks between two scans of a thread: see affinity-mask.
         """),
         source=prose("""
             proc(5), numa_maps; cpuset(7); Kubernetes documentation, Memory Manager; docs/failures.md F66

@@ -213,9 +213,9 @@ RULE = Rule(
             (firmware, an SMI). Above noiseBudgetNsPerS by the lower bound is a failure; within it by the upper bound
             passes; between them, or without observed interrupts, the verdict is undecided.
 
-            A CPU that was exclusive for a part of the window is judged for that part, with the budget of it; noise that
-            may be of another part neither fails nor passes. Less than a second may use a whole second's budget up: that
-            is undecided. Without a budget noise is measured only. Skipped in a virtual machine.
+            A CPU that was exclusive for a part of the window is judged for that part, against that part's budget. Noise
+            that may belong to another part neither fails nor passes. A part shorter than a second that uses up a whole
+            second's budget is undecided. Without a budget noise is measured only. Skipped in a virtual machine.
         """),
         tolerance=prose("""
             None besides the two bounds; a budget of 0 allows nothing.

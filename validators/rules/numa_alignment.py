@@ -99,7 +99,7 @@ RULE = Rule(
             containers together. distribute-cpus-across-numa: every node that is used gives as many CPUs (whole cores
             with full-pcpus-only) as the others.
 
-            prefer-closest-numa-nodes is a preference. If the nodes are not the nearest, the reason says so, and the
+            prefer-closest-numa-nodes is a preference. If the nodes are not the nearest, the reason states that, and the
             verdict is skipped unless something else was promised; if they are, they must stay the nearest. If a set or
             the topology was not read the verdict is undecided.
         """),

@@ -134,18 +134,20 @@ RULE = Rule(
         claim="An exclusive container has no CPU quota and was never throttled, at its own level and every ancestor.",
         how=prose("""
             The bandwidth file and nr_throttled are read for the claim's cgroup and, for an exclusive container, for
-            every cgroup above it: at both ends of the window, the file in between as `applied` says. A quota, even
-            one that was removed again, or a throttled period is a failure at each of these levels. A level that was not
-            read makes the verdict undecided, and so does another quota that was promised within the window.
+            every cgroup above it: at both ends of the window, the file also in between, as described in `explain
+            applied`. A quota, even one that was removed again, or a throttled period is a failure at each of these
+            levels. A level that was not read makes the verdict undecided, and so does another quota that was promised
+            within the window.
 
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share
-            the pod's pool (in container scope: the node's pool, where the plan says so); then only throttling fails.
-            That holds for the cgroup just above the container, not for its QoS class.
+            the pod's pool (in container scope: the node's pool, if the plan puts them there); then only throttling
+            fails. That holds for the cgroup just above the container, not for its QoS class.
         """),
         tolerance=prose("""
-            None, but on a node whose kubelet runs and could not be asked for its version: the quota that an owner's
-            limit gives, which kubelets before v1.33 leave it, is undecided, and so is that of its pod.
+            None, with one exception: if the version of the running kubelet is not known, the quota that follows from an
+            exclusive container's CPU limit is undecided, for the container and for its pod. Kubelets before v1.33 write
+            that quota.
         """),
         source=prose("""
             Kubernetes documentation, CPU management policies (DisableCPUQuotaWithExclusiveCPUs); KEP-5526;

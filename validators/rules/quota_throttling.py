@@ -162,21 +162,22 @@ RULE = Rule(
         id=ID,
         claim="Usage never exceeds the bandwidth that the quota allows, and reaches it under demand.",
         how=prose("""
-            Usage and throttling are read from cpu.stat and cpuacct at the claim's level and at every ancestor; the
-            ledger adds CPU time by bins.
+            Usage and throttling are read from cpu.stat and cpuacct at the claim's level and at every ancestor. The
+            ledger gives CPU time in bins, which are short slots of the window.
 
-            Failed: the file holds another quota or period, even for a time (it is read as `applied` says); more periods
-            passed than the promised period allows; more was used than the pool can have held (over the window, in any
-            stretch of bins, or at an ancestor); the claim was throttled before the promised quota was used up (each
-            throttled period proves a whole quota of usage, however busy the host is); an ancestor with less bandwidth
-            throttled it, also one that had less for a time and no quota otherwise.
+            Failed: the file holds another quota or period, even for a part of the window (it is read as described in
+            `explain applied`); more periods passed than the promised period allows; more was used than the quota can
+            have allowed (over the window, in any stretch of bins, or at an ancestor); the claim was throttled before
+            the promised quota was used up (each throttled period proves a whole quota of usage, however busy the host
+            is); an ancestor with less bandwidth throttled it, also one that had that quota for a part of the window and
+            none otherwise.
 
             Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy;
             run delay and steal are reported); the window is so short that half or twice the quota would look the same;
-            a level or a file was not read; an ancestor that throttled it had less bandwidth for a time only, and enough
-            (but a quota) at other times; periods were throttled beside tasks outside CFS bandwidth (real-time,
-            deadline, sched_ext), whose time is usage but is not drawn from the quota, so that the count of periods
-            proves nothing about it; another quota was promised within the window.
+            a level or a file was not read; an ancestor that throttled it had less bandwidth for a part of the window
+            only, and a quota with enough bandwidth for the rest; periods were throttled beside tasks outside CFS
+            bandwidth (real-time, deadline, sched_ext), whose time is usage but is not drawn from the quota, so that the
+            count of periods proves nothing about it; another quota was promised within the window.
 
             A load that asks for less than the quota passes if it was not held back.
         """),

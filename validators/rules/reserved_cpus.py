@@ -45,7 +45,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
         why = (
             seen.blurred[0]
             if seen.blurred
-            else f"it is not known whose task '{unknown[0].comm}' on CPU {unknown[0].cpu} is"
+            else f"the owner of task '{unknown[0].comm}' on CPU {unknown[0].cpu} is not known"
         )
         return verdict(Outcome.UNDECIDED, why)
     excused = seen.excused()
@@ -72,8 +72,8 @@ RULE = Rule(
             Without strict reservation shared workloads may run there by design, so the rule is skipped.
         """),
         tolerance=prose("""
-            None. Intervals that belong to a container's start or a change of its set (transition) do not
-            count, nor does a runtime at work on a node that is followed, as in exclusive-cpus.
+            None. Intervals that belong to a container's start or to a change of its set (transition) do not count. On a
+            followed node a runtime that makes a container is judged as in exclusive-cpus.
         """),
         source=prose("""
             KEP-4540 strict-cpu-reservation; Kubernetes documentation, CPU management policies; docs/failures.md

@@ -103,7 +103,7 @@ def _unknown(evidence: Evidence, seen: foreign.ForeignUse) -> str:
     if seen.blurred:
         return seen.blurred[0]
     if seen.of(OwnerClass.UNKNOWN):
-        return f"it is not known whose task {seen.of(OwnerClass.UNKNOWN)[0].comm} is"
+        return f"the owner of task {seen.of(OwnerClass.UNKNOWN)[0].comm} is not known"
     return ""
 
 
@@ -142,8 +142,8 @@ RULE = Rule(
             tasks and kernel threads are measured. In a pod with a budget of its own the cores are the pod's: its
             containers may share one.
 
-            distribute-cpus-across-cores is a preference. If the CPUs were given on fewer cores than there are, the
-            verdict is skipped and the reason says so; if on different cores, they must stay on different cores.
+            distribute-cpus-across-cores is a preference. If the CPUs were given on fewer cores than possible, the
+            verdict is skipped, with that reason; if they were given on different cores, they must stay there.
 
             One reading of a node (`judge --capture`) answers the first half only.
 

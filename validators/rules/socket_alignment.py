@@ -35,9 +35,8 @@ RULE = Rule(
             Each CPU set that held during the window (promised, and granted by the kernel when the window opened and
             closed, if it was promised then) is compared with the packages as sysfs reports them.
 
-            The option align-by-socket is a preference. If the node did not keep it, the verdict is skipped and the
-            reason says so; if it did, the CPUs must stay there. If a set or the topology was not read the verdict is
-            undecided.
+            The option align-by-socket is a preference. If the node did not keep it, the verdict is skipped, with that
+            reason; if it did, the CPUs must stay there. If a set or the topology was not read the verdict is undecided.
         """),
         tolerance="None.",
         source=prose("""

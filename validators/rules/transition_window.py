@@ -29,7 +29,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     ends = view.by_claim(change for change in evidence.transitions if change.what in ENDS)
     changed = [claim for claim in claims.claims if claim.name in changes]
     if not changed:
-        reason = "no claim changed while we watched"
+        reason = "no claim changed in the window"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     return tuple(
         _judge(
@@ -194,14 +194,14 @@ RULE = Rule(
             written and read back; no thread mask read afterwards reaches outside the new set.
 
             With transitionLimitMs a longer transition is a failure; without it transitions are measured only. A claim
-            that changed and ran outside its set in the same window is undecided: which of the two the time outside
-            belongs to, a change that did not hold or an escape, is not known (`cpuset-containment` fails). So is one
-            that took CPUs away and after which no thread was read, unless the claim or its cgroup ended; without a
-            limit one at the window's end, too late to be read, passes and is named.
+            that changed and ran outside its set in the same window is undecided: it is not known whether the time
+            outside is a change that did not hold or an escape (`cpuset-containment` fails). A change that took CPUs
+            away is undecided if no thread was read after it, unless the claim or its cgroup ended. Without a limit, a
+            change at the window's end after which no thread could be read passes, and the reason names it.
         """),
         tolerance=prose("""
             None. Begin and end are read from one clock (CLOCK_MONOTONIC). A mask is known only when it is read, so the
-            true transition may be up to one scan of /proc longer than measured.
+            true transition may be longer than measured by up to one scan of /proc.
         """),
         source="docs/principles.md (epochs); docs/facts.md K12, docs/failures.md F1, F5, F8, F65",
         negative_control="Let a thread keep the old CPUs after the set has shrunk, longer than the limit.",

@@ -32,7 +32,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised a weight."""
     asked = [claim for claim in claims.claims if claim.weight is not None or claim.shares is not None]
     if not asked:
-        reason = "no claim was promised a weight"
+        reason = "no claim promises a weight"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     tree = families(claims, evidence)
     return tuple(_judge(claim, tree, evidence) for claim in asked)
@@ -45,7 +45,7 @@ def _judge(claim: Claim, tree: dict[str, tuple[Child, ...]], evidence: Evidence)
     if formula:
         return verdict(Outcome.FAILED, formula)
     if not claim.contended:
-        return verdict(Outcome.SKIPPED, "its weight was promised, not that anybody competes with it for CPU time")
+        return verdict(Outcome.SKIPPED, "its weight was promised, but no other cgroup is known to compete with it")
     findings: list[tuple[Outcome, str]] = []
     problems: list[str] = []
     for parent, children in tree.items():
@@ -190,8 +190,8 @@ RULE = Rule(
             The weights are read from cpu.weight or cpu.shares at both ends of the window, never computed from requests.
             Throttled children and those with too little work are left out.
 
-            A deviation is undecided if others used more than 5 % of these CPUs, or if only one half of the window shows
-            it. A claim that is not known to have competed with a sibling is undecided.
+            A deviation is undecided if other tasks used more than 5 % of these CPUs, or if only one half of the window
+            shows it. A claim that is not known to have competed with a sibling is undecided.
 
             Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23 convert
             shares to weights by the new formula, older ones and cgroupfs by the old.

@@ -23,7 +23,7 @@ from toolkit.report.comparison_table import render_comparison
 from toolkit.report.junit import render_junit
 from toolkit.report.metrics import families
 from toolkit.report.table import render_table
-from toolkit.session.counters import Counters, Look
+from toolkit.session.counters import Counters, SessionState
 from validators.registry import judge
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -85,7 +85,7 @@ def use_everything(run: Path) -> None:
         render_table(saved.result)
     render_table(result)
     render_junit(result)
-    list(families(Look(counters=Counters(), open=saved.evidence, last=None), result.verdicts))
+    list(families(SessionState(counters=Counters(), open=saved.evidence, last=None), result.verdicts))
 
 
 @EXAMPLES

@@ -10,7 +10,7 @@ from tests.unit.validators.evidence_builder import claim_set, claim_web, cpus, e
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.evidence.following import Following, Granted
-from toolkit.model.granted import settled
+from toolkit.model.granted import with_grants
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.session.counters import Counters
 from validators.registry import judge, rule_named
@@ -116,7 +116,7 @@ def test_a_set_that_loses_the_cpu_again_forgives_what_was_over_by_then(last_ms: 
     last_ns = None if last_ms is None else last_ms * MS
     found = replace(found, offenders=tuple(replace(one, last_at_ns=last_ns) for one in found.offenders))
 
-    assert (settled(found) is found) is not forgiven
+    assert (with_grants(found) is found) is not forgiven
 
 
 def test_an_open_window_of_a_followed_node_counts_nothing_outside() -> None:

@@ -113,7 +113,7 @@ def test_a_container_in_no_reading_may_be_the_next_life() -> None:
     """The owner has ended, its pod got a new container, and the node was read last before both."""
     verdict = judged(row(), row(10.95, 40, tid=78, comm="runc:[2:INIT]"), transitions=(GONE,))
     assert verdict.outcome is UNDECIDED
-    assert "a new container of the pod of `db` of which no reading of the node says anything yet" in verdict.reason
+    assert "a new container of the pod of `db` which no reading of the node shows yet" in verdict.reason
     assert judged(row(cgroup=f"{NEXT.cgroup}/inner"), transitions=(GONE,)).outcome is UNDECIDED
     assert judged(row(), later=(NEXT,), transitions=(GONE,)).outcome is PASSED
 

@@ -43,13 +43,13 @@ def test_kept() -> None:
 
 def test_nothing_promised_is_skipped() -> None:
     """No claim with huge pages; where a node is followed, what its pods ask for is no promise, and that is said."""
-    assert RULE(claim_set(claim_db()), machine())[0].reason == "no claim was promised huge pages"
+    assert RULE(claim_set(claim_db()), machine())[0].reason == "no claim promises huge pages"
     line = "limits: those of huge pages are not judged while the node is followed"
     followed = Following(source="kubelet", missing=("metrics: refused", line))
     (verdict,) = RULE(claim_set(claim_db()), machine(following=followed))
 
     assert verdict.outcome is Outcome.SKIPPED
-    assert verdict.reason == f"no claim was promised huge pages ({line})"
+    assert verdict.reason == f"no claim promises huge pages ({line})"
 
 
 @pytest.mark.parametrize(

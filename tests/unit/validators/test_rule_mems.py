@@ -106,7 +106,7 @@ def passes_through(evidence: Evidence) -> Evidence:
 @pytest.mark.parametrize(
     ("seen", "outcome", "words"),
     [
-        (found(()), "skipped", "between two readings of its pages; all thread masks on nodes 1"),
+        (found(()), "skipped", "between two readings of its pages; all thread masks on node 1"),
         (found((replace(reading(), processes=0),)), "skipped", "between two readings of its pages"),
         (found(None), "undecided", "was not read"),
         (found((reading(),)), "undecided", "no resident page"),

@@ -180,7 +180,7 @@ def test_a_blind_spot_of_one_claim_is_one_of_what_rests_on_all() -> None:
 
 
 def test_the_kernel_lets_a_wake_up_pay_for_the_way_out_of_idle() -> None:
-    """20 µs more by the cgroup for each wake-up of an idle CPU is no doubt in a guest; more by the ledger is."""
+    """20 us more by the cgroup for each wake-up of an idle CPU is no doubt in a guest; more by the ledger is."""
     guest = replace(healthy().environment, virtualization="kvm")
     rows = (use("db", 2, switches=50_000, run_ns=SECOND, idle_wakes=50_000), *healthy().cpu_use[1:])
     outcomes = {}

@@ -58,7 +58,7 @@ class CpuPolicy(Protocol):
         """Release every container that is not in ``active`` (pod uid -> container names)."""
 
     def isolation(self, state: CpuState, pod: Pod, container: Container) -> Isolation:
-        """Say who shares the container's CPUs."""
+        """Return which tasks share the container's CPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The CPU Manager's state as a value: the shared pool, who owns which CPUs, and what a pod may use again.
+"""The CPU Manager's state as a value: the shared pool, the owners of CPUs, and what a pod may use again.
 
 What of it goes to the checkpoint file is ``policy_name``, ``default``, ``entries`` and ``pods``; ``reuse`` lives only
 as long as the kubelet's process. Every change gives a new value; nothing is changed in place.

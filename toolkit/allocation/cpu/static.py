@@ -242,7 +242,7 @@ class StaticPolicy:
         return state
 
     def isolation(self, state: CpuState, pod: Pod, container: Container) -> Isolation:
-        """Say who shares the container's CPUs (KEP-5526, ResourceIsolationLevel)."""
+        """Return which tasks share the container's CPUs (KEP-5526, ResourceIsolationLevel)."""
         if state.assigned(pod.uid, container.name) is None:
             return Isolation.HOST
         if pod.uid in state.pods and not self.requested(pod, container):
@@ -250,7 +250,7 @@ class StaticPolicy:
         return Isolation.CONTAINER
 
     def defects(self, state: CpuState) -> tuple[str, ...]:
-        """Say which promises a state breaks: CPUs of two pods, reserved CPUs given away, CPUs that nobody gets back.
+        """Return which promises a state breaks: CPUs with two pods, reserved CPUs given away, leaked CPUs.
 
         On regular machines, with pods that the API accepts, it breaks none.
         """

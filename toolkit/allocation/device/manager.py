@@ -15,6 +15,7 @@ from toolkit.allocation.cpu.hints import MAX_NUMA_NODES
 from toolkit.allocation.topology.hint import NO_AFFINITY, Hints, TopologyHint
 from toolkit.errors import InputError
 from toolkit.model.pod import Container, Pod
+from toolkit.model.wording import kind_of
 
 DEVICES_UNAVAILABLE = "requested number of devices unavailable"
 """In the message of a pod that is refused because of its devices."""
@@ -37,7 +38,7 @@ def read_devices(data: object, where: str) -> tuple[Device, ...]:
     if data is None:
         return ()
     if not isinstance(data, list):
-        raise InputError(where, f"a {type(data).__name__}", "a list of {resource, id, numa}")
+        raise InputError(where, kind_of(data), "a list of {resource, id, numa}")
     devices = []
     for i, item in enumerate(data):
         place = f"{where}[{i}]"
@@ -56,7 +57,7 @@ def read_devices(data: object, where: str) -> tuple[Device, ...]:
 
 
 class DeviceManager:
-    """Devices of one node and who has them."""
+    """Devices of one node and the containers that have them."""
 
     def __init__(self, devices: Iterable[Device], node_ids: Iterable[int]) -> None:
         self._devices: dict[str, dict[str, Device]] = {}

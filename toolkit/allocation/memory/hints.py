@@ -110,7 +110,7 @@ def best_hint(hints: Sequence[TopologyHint]) -> TopologyHint:
 
 
 def violates_groups(state: MemoryState, nodes: Sequence[int]) -> bool:
-    """Say whether a group of several nodes contains one that is in use alone or in another group."""
+    """Return whether a group of several nodes contains one that is in use alone or in another group."""
     if len(nodes) == 1:
         return False
     wanted = sorted(nodes)

@@ -57,7 +57,7 @@ class CpuPlugin(Protocol):
         """Too few CPUs are left: name holders that give theirs up, so that the question can be asked again."""
 
     def pre_score(self, ask: CpuAsk, cpus: CpuSet) -> Mapping[int, float]:
-        """Say how well single CPUs suit; those not named suit neither well nor badly."""
+        """Return how well single CPUs suit; CPUs that are not named suit neither well nor badly."""
 
     def select(self, ask: CpuAsk, cpus: CpuSet, scores: Mapping[int, float]) -> Iterable[CpuSet]:
         """Propose sets of ``ask.count`` CPUs, the best first."""

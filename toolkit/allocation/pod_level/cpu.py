@@ -67,7 +67,7 @@ def release_pod(state: CpuState, pod_uid: str) -> CpuState:
 
 
 def refuse_empty_pool(pod: Pod, budget: int, requested: Requested) -> str:
-    """Say in the kubelet's words why the division cannot work, or nothing.
+    """Return the kubelet's message if the division cannot work; else nothing.
 
     A container that shares needs at least one CPU that nobody has; a regular init container needs its CPUs besides
     those of the sidecars before it.

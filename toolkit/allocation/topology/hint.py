@@ -26,6 +26,6 @@ NO_AFFINITY = TopologyHint(None, False)
 
 
 def narrower(left: int, right: int) -> bool:
-    """Say whether the first mask has fewer nodes, or as many and smaller ids."""
+    """Return whether the first mask has fewer nodes, or as many and smaller ids."""
     counts = left.bit_count(), right.bit_count()
     return counts[0] < counts[1] if counts[0] != counts[1] else left < right

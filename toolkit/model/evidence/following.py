@@ -1,4 +1,4 @@
-"""What following a node at work gives: how often its own word was read, and who held CPUs that are another's by now."""
+"""Evidence of a followed node: how often it was read, and which claims held CPUs that now belong to another one."""
 
 from __future__ import annotations
 

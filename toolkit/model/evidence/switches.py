@@ -1,4 +1,4 @@
-"""What the witness of context switches gives: who ran where for how long, and how complete that is."""
+"""Evidence of the witness of context switches: which tasks ran where and how long, and how complete that is."""
 
 from __future__ import annotations
 

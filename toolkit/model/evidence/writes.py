@@ -1,4 +1,4 @@
-"""What the witness of writes gives: who wrote which value to a control file.
+"""Evidence of the witness of writes: which task wrote which value to a control file.
 
 Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst; kernel/cgroup/cgroup.c (``cgroup_file_write``).
 """

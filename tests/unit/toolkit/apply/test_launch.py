@@ -114,5 +114,5 @@ def test_the_process_of_a_runtime_is_alive_until_it_ends(tmp_path: Path) -> None
         assert not launch.alive(started)
     gone = Started.by_a_runtime(process.pid)
     assert not launch.alive(gone)
-    with pytest.raises(ApplyError, match="here: the workload died at once: it said nothing"):
+    with pytest.raises(ApplyError, match="here: the workload died at once: no message"):
         launch.await_ready(gone, Command(argv=(), comm="x", workers=0), what="here", stderr=tmp_path / "stderr")

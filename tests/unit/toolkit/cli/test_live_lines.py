@@ -9,7 +9,7 @@ from probes.observer import Violation
 from toolkit.cli import live_lines
 from toolkit.cli.live_lines import EVERY_S, LiveLines
 from toolkit.cli.main import cli
-from toolkit.session.counters import Look
+from toolkit.session.counters import SessionState
 
 
 def violation(claim: str) -> Violation:
@@ -43,7 +43,7 @@ def test_where_claims_are_followed_the_nodes_next_word_is_awaited(
     said = LiveLines(3600.0, lambda _claim, _cpu, _at_ns: its_own)
     for _ in range(2):
         said(violation("db"))
-        said.tick(Look)
+        said.tick(SessionState)
     assert len(capsys.readouterr().err.splitlines()) == lines
 
 
@@ -54,5 +54,5 @@ def test_a_node_that_says_nothing_holds_no_line_back_for_ever(
     monkeypatch.setattr(live_lines, "HELD_NS", 0)
     said = LiveLines(3600.0, lambda _claim, _cpu, _at_ns: None)
     said(violation("db"))
-    said.tick(Look)
+    said.tick(SessionState)
     assert len(capsys.readouterr().err.splitlines()) == 1

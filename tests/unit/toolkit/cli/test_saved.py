@@ -54,7 +54,7 @@ def test_edited_verdicts_are_not_believed(tmp_path: Path, verb: Any) -> None:
     done = CliRunner().invoke(verb, [str(run)])
 
     assert done.exit_code == 3
-    assert "cpuset-containment db is saved as passed, its evidence says undecided" in done.stderr
+    assert "cpuset-containment db is saved as passed, its evidence gives undecided" in done.stderr
     assert "undecided" in done.stdout
 
 

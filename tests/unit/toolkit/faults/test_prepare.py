@@ -176,7 +176,7 @@ def test_undo_puts_back_only_what_we_wrote(v2: Host) -> None:
     assert undo(v2, change) == ()
     assert path.read_text().split()[0] == "39"
     path.write_text("7\n")
-    assert "somebody else wrote '7' meanwhile" in undo(v2, change)[0]
+    assert "another program wrote '7' meanwhile" in undo(v2, change)[0]
     path.unlink()
     assert undo(v2, change) == ()
 

@@ -141,7 +141,7 @@ def test_numbers_are_accepted_as_yaml_reads_them() -> None:
         (manifest({}, init=[5]), ".spec.initContainers[0]: 5; expected a container"),  # type: ignore[list-item]
         (
             manifest({"resources": {"limits": {"cpu": "1", "memory": []}}}),
-            ".spec.containers[0].resources.limits.memory: list; expected a quantity such as 500m or 1Gi",
+            ".spec.containers[0].resources.limits.memory: a list; expected a quantity such as 500m or 1Gi",
         ),
         (manifest(*[{}] * 1025), ".spec.containers: 1025 containers; expected at most 1024"),
         (manifest({}, resources=[1]), ".spec.resources: a list; expected requests and limits"),

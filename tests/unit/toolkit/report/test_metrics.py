@@ -18,13 +18,13 @@ from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report import metrics
 from toolkit.report.metrics import MetricsServer, registry_of
-from toolkit.session.counters import Counters, Look
+from toolkit.session.counters import Counters, SessionState
 from validators.registry import judge
 
 
-def look(found: Evidence | None = None) -> Look:
+def look(found: Evidence | None = None) -> SessionState:
     """The first window of a session, open."""
-    return Look(open=found or evidence())
+    return SessionState(open=found or evidence())
 
 
 def values(registry: CollectorRegistry) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -52,7 +52,7 @@ def test_values() -> None:
         first_at_ns=1,
     )
     found = evidence(cpu_use=(*evidence().cpu_use, bad), intruders=(guest, replace(guest, tid=2)))
-    read = values(registry_of(claim_set, lambda: Look(open=found), judge))
+    read = values(registry_of(claim_set, lambda: SessionState(open=found), judge))
 
     assert read[("pinproof_switches_judged_total", ())] == 1_204_331
     assert read[("pinproof_out_of_set_switches_total", (("claim", "db"), ("cpu", "0")))] == 3
@@ -81,7 +81,7 @@ def test_names_and_registry() -> None:
 def test_hostile_names_stay_labels() -> None:
     """A claim's name cannot break out of its label."""
     found = evidence(cpu_use=(use('x"} 1\nevil 2', 0),))
-    read = values(registry_of(claim_set, lambda: Look(open=found), judge))
+    read = values(registry_of(claim_set, lambda: SessionState(open=found), judge))
 
     assert "evil" not in {name for name, _ in read}
 
@@ -90,7 +90,7 @@ def test_server() -> None:
     """It serves on loopback while the block runs, looks once for scrapes close together, and then stops."""
     taken = []
 
-    def taken_now() -> Look:
+    def taken_now() -> SessionState:
         taken.append(1)
         return look()
 
@@ -168,7 +168,7 @@ def test_lint() -> None:
 def test_two_names_stay_two_series() -> None:
     """Names that look alike when printed are still two: a series twice makes Prometheus refuse the whole scrape."""
     found = evidence(cpu_use=(use("a\x01", 0), use("a\x02", 0)))
-    read = values(registry_of(claim_set, lambda: Look(open=found), judge))
+    read = values(registry_of(claim_set, lambda: SessionState(open=found), judge))
 
     assert sum(name == "pinproof_switches_total" for name, _ in read) == 2
 
@@ -182,7 +182,7 @@ def test_counters_go_on_from_window_to_window() -> None:
     for found, result in ((failing, failed), (evidence(), passed), (failing, failed)):
         ended.add(found)
         ended.judged(result)
-    read = values(registry_of(claim_set, lambda: Look(counters=ended, open=evidence(), last=failed), judge))
+    read = values(registry_of(claim_set, lambda: SessionState(counters=ended, open=evidence(), last=failed), judge))
 
     assert read["pinproof_switches_judged_total", ()] == 4 * 1_204_331
     assert read["pinproof_watched_seconds_total", ()] == 4 * evidence().duration_ns / 1e9
@@ -202,7 +202,7 @@ def test_a_session_that_is_over_keeps_its_sums() -> None:
     """Between the end of the last window and that of the server there is no open window."""
     ended = Counters()
     ended.add(evidence())
-    read = values(registry_of(claim_set, lambda: Look(counters=ended), judge))
+    read = values(registry_of(claim_set, lambda: SessionState(counters=ended), judge))
 
     assert read["pinproof_switches_judged_total", ()] == 1_204_331
     assert ("pinproof_window_seconds", ()) not in read

@@ -20,7 +20,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report import metrics, metrics_file
 from toolkit.report.metrics import SessionCollector, registered
 from toolkit.report.metrics_file import MetricsFile, exported
-from toolkit.session.counters import KEPT_WINDOWS, Counters, Look
+from toolkit.session.counters import KEPT_WINDOWS, Counters, SessionState
 from validators.registry import judge
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -36,7 +36,7 @@ def parsed(text: str) -> Values:
     }
 
 
-def read(look: Callable[[], Look]) -> Values:
+def read(look: Callable[[], SessionState]) -> Values:
     """What a scrape of this look says."""
     return parsed(generate_latest(registered(SessionCollector(claim_set, look, judge))).decode())
 
@@ -51,7 +51,7 @@ def judged(found: Evidence) -> tuple[Counters, Result]:
 
 def test_an_open_window() -> None:
     """A window is open: up, judged up to its start, no outcome yet, no witness doubtful, each of them named."""
-    values = read(lambda: Look(open=evidence(), window_s=30.0))
+    values = read(lambda: SessionState(open=evidence(), window_s=30.0))
 
     assert values[UP] == 1
     assert values["pinproof_judged_until_timestamp_seconds", ()] == 1795309200.0  # 2026-11-22T01:00:00+00:00
@@ -64,7 +64,7 @@ def test_an_open_window() -> None:
 def test_a_window_that_has_ended() -> None:
     """Judged up to its end, and its outcome."""
     counters, result = judged(evidence())
-    values = read(lambda: Look(counters=counters, open=evidence(), last=result))
+    values = read(lambda: SessionState(counters=counters, open=evidence(), last=result))
 
     assert values["pinproof_judged_until_timestamp_seconds", ()] == 1795309200.0 + 10
     assert values["pinproof_last_window", (("pinproof_last_window", "passed"),)] == 1
@@ -74,9 +74,14 @@ def test_a_window_that_has_ended() -> None:
 def test_a_look_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is raised: not up, what was known last is served, counters never go back; then it goes on."""
     monkeypatch.setattr(metrics, "FRESH_S", -1.0)
-    answers: list[Look | BaseException] = [Look(open=evidence()), OSError(5, "x"), KeyError("y"), Look(open=evidence())]
+    answers: list[SessionState | BaseException] = [
+        SessionState(open=evidence()),
+        OSError(5, "x"),
+        KeyError("y"),
+        SessionState(open=evidence()),
+    ]
 
-    def look() -> Look:
+    def look() -> SessionState:
         answer = answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
@@ -92,7 +97,7 @@ def test_a_look_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_look_that_never_succeeds() -> None:
     """Not up and nothing judged since the epoch: the rule about old windows fires, too."""
 
-    def look() -> Look:
+    def look() -> SessionState:
         raise RuntimeError("the observer is gone")
 
     values = read(look)
@@ -105,7 +110,7 @@ def test_doubtful_witnesses() -> None:
     spots = (BlindSpot(text="a", witnesses=(Witness.SWITCHES,)), BlindSpot(text="b", witnesses=(Witness.SWITCHES,)))
     blind = evidence(coverage=coverage(blindness=spots, positive_control_latency_ms=None), canaries=())
     counters, result = judged(blind)
-    values = read(lambda: Look(counters=counters, open=evidence(), last=result))
+    values = read(lambda: SessionState(counters=counters, open=evidence(), last=result))
 
     assert values["pinproof_blind_spots", (("witness", "switches"),)] == 2
     assert values["pinproof_blind_windows_total", (("witness", "switches"),)] == 1
@@ -115,7 +120,7 @@ def test_doubtful_witnesses() -> None:
 
 def test_throttled_time_and_own_cost() -> None:
     """Throttled time by claim and level; the time that the controls took."""
-    values = read(lambda: Look(open=evidence()))
+    values = read(lambda: SessionState(open=evidence()))
 
     assert values["pinproof_cfs_throttled_seconds_total", (("claim", "web"), ("level", "0"))] == 15
     assert values["pinproof_canary_seconds_total", ()] == pytest.approx(0.1)
@@ -124,7 +129,7 @@ def test_throttled_time_and_own_cost() -> None:
 def test_outcomes_that_have_not_come_yet_are_zero() -> None:
     """The first failure must be an increase, not a series that was not there before."""
     counters, result = judged(evidence())
-    values = read(lambda: Look(counters=counters, open=evidence(), last=result))
+    values = read(lambda: SessionState(counters=counters, open=evidence(), last=result))
     key = (("outcome", "failed"), ("rule", "cpuset-containment"), ("subject", "db"))
 
     assert values["pinproof_window_verdicts_total", key] == 0
@@ -151,7 +156,7 @@ def test_subjects_that_are_gone_are_forgotten() -> None:
 def test_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole at once when the block begins; not up when it has ended, whatever the look says; nothing else is left."""
     path = tmp_path / "pinproof.prom"
-    with MetricsFile(claim_set, lambda: Look(open=evidence()), path, pytest.fail):
+    with MetricsFile(claim_set, lambda: SessionState(open=evidence()), path, pytest.fail):
         during = parsed(path.read_text())
     after = parsed(path.read_text())
 
@@ -166,7 +171,7 @@ def test_the_file_is_written_again_and_again(tmp_path: Path, monkeypatch: pytest
     folder, moved, said = tmp_path / "a", tmp_path / "b", []
     folder.mkdir()
     path = folder / "x.prom"
-    with MetricsFile(claim_set, lambda: Look(open=evidence()), path, said.append):
+    with MetricsFile(claim_set, lambda: SessionState(open=evidence()), path, said.append):
         first = path.stat().st_ino
         wait(lambda: path.stat().st_ino != first)
         folder.rename(moved)
@@ -192,7 +197,7 @@ def test_a_file_that_is_no_use(name: str, tmp_path: Path) -> None:
     """One line: node_exporter reads no other names, and a folder that does not exist is not made."""
     with (
         pytest.raises(InputError),
-        exported(claim_set, Look, address="127.0.0.1", port=None, file=tmp_path / name, complain=pytest.fail),
+        exported(claim_set, SessionState, address="127.0.0.1", port=None, file=tmp_path / name, complain=pytest.fail),
     ):
         pass
     assert list(tmp_path.iterdir()) == []

@@ -35,7 +35,7 @@ from toolkit.report.comparison_table import render_comparison
 from toolkit.report.machine_owners import Owner
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.metrics import registry_of
-from toolkit.session.counters import Look
+from toolkit.session.counters import SessionState
 from validators.registry import judge
 
 FORGED = b"\nFailed\n  cpuset-containment  db  \x1b[2J\r\xe2\x80\xa8\x85\xff\\n</failure>\"'&\x00"[:-1]
@@ -108,7 +108,7 @@ def comparison(name: str) -> str:
 def metrics(name: str) -> str:
     claims = claim_set(claim_db(name=name), claim_web())
     found = replace(named(name), cpu_use=(use(name, 2),))
-    return generate_latest(registry_of(lambda: claims, lambda: Look(open=found), judge)).decode()
+    return generate_latest(registry_of(lambda: claims, lambda: SessionState(open=found), judge)).decode()
 
 
 RENDERINGS: dict[str, Callable[[str], str]] = {

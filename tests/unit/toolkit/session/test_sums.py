@@ -202,7 +202,7 @@ def test_what_passed_is_said_of_the_windows_that_it_is_true_of() -> None:
     longer = replace(evidence(), cpu_use=tuple(replace(row, switches=row.switches + 1) for row in evidence().cpu_use))
     reason = verdict(summed(longer, evidence(), evidence()), "cpuset-containment", "db")[1]
     assert reason.startswith("window 1 of 3 (")
-    assert "), and 2 more passed: 0 of " in reason
+    assert "), and 2 more passed: none of " in reason
 
 
 def test_what_one_window_did_not_measure_has_no_sum() -> None:

@@ -34,7 +34,7 @@ class CpuPolicyOptions:
         return f"CpuPolicyOptions.of({', '.join(map(repr, self.names))})"
 
     def __contains__(self, name: str) -> bool:
-        """Say whether the option of this name is on."""
+        """Return whether the option of this name is on."""
         return any(option.name == name for option in self.on)
 
     @cached_property

@@ -49,7 +49,7 @@ def _order(machine: Machine, quirks: bool) -> MaskKey:
 
 
 def _idle(machine: Machine) -> str:
-    """Say so where all groups of as many nodes are equally close."""
+    """Return a finding where all groups of as many nodes are equally close."""
     rows = [node.distances or () for node in machine.nodes]
     apart = {distance for i, row in enumerate(rows) for j, distance in enumerate(row) if i != j}
     own = {row[i] for i, row in enumerate(rows) if i < len(row)}

@@ -1,7 +1,7 @@
-"""What a source names and nobody watches: a line when that begins, and a blind spot for as long as it lasts.
+"""Subjects that a source names and that cannot be watched: a line when that begins, a blind spot as long as it lasts.
 
-Of what is not watched there is no verdict, and nothing else would say so: what it does to others is the node's, so the
-spot is every witness's and nobody's alone.
+Such a subject has no verdict, and nothing else would show that. It may disturb every other subject of the node, so the
+blind spot weakens all witnesses and names no claim.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Sight(Protocol):
         """Note that one is over."""
 
 
-class Unwatched:
-    """:param report: told of each subject that is not watched, one line."""
+class UnwatchedSubjects:
+    """:param report: gets one line for each subject that is not watched."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._why: dict[str, str] = {}
         self._spot = ""
 
-    def are(self, why: Mapping[str, str], sight: Sight) -> None:
-        """Note what is not watched from now on, by name with the reason; all else is, or is gone."""
+    def note(self, why: Mapping[str, str], sight: Sight) -> None:
+        """Note the subjects that are not watched from now on, each with its reason; all others are watched, or gone."""
         for name in why.keys() - self._why.keys():
             self._report(f"{name} is not watched: {why[name]}")
         self._why = dict(why)
@@ -62,8 +62,8 @@ def _text(why: Mapping[str, str]) -> str:
 
 
 def is_there(hierarchy: Hierarchy, claim: Claim) -> bool:
-    """Return whether the claim's cgroup exists: one that has vanished meanwhile is no reason worth a word."""
+    """Return whether the claim's cgroup exists: one that has vanished meanwhile needs no line."""
     try:
         return cgroupfs.exists(hierarchy, claim.cgroup)
     except (InputError, OSError):
-        return True  # no path of a cgroup: nobody can watch it, and that is said
+        return True  # no path of a cgroup: it cannot be watched, and that is reported

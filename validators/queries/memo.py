@@ -1,6 +1,6 @@
-"""What many rules ask of the same evidence is worked out once for all of them: a node has hundreds of claims.
+"""Answers that many rules need of the same evidence, computed one time for all of them: a node has hundreds of claims.
 
-Values are frozen, so the same objects give the same answer. Nothing is kept longer than :func:`once` lasts.
+Values are frozen, so the same objects give the same answer. Nothing is kept after :func:`memo` ends.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _kept = _Kept()
 
 
 @contextmanager
-def once() -> Iterator[None]:
-    """Keep the answers of what is :func:`asked_often` while the block runs, in this thread."""
+def memo() -> Iterator[None]:
+    """Keep the answers of :func:`memoised` functions while the block runs, in this thread."""
     before, _kept.answers = _kept.answers, {}
     try:
         yield
@@ -32,8 +32,8 @@ def once() -> Iterator[None]:
         _kept.answers = before
 
 
-def asked_often(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a pure function of frozen values be called once for the same objects."""
+def memoised(function: Callable[P, R]) -> Callable[P, R]:
+    """Compute a pure function of frozen values one time for the same objects, inside :func:`memo`."""
 
     @wraps(function)
     def asked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -43,7 +43,8 @@ def asked_often(function: Callable[P, R]) -> Callable[P, R]:
         key = (function, *map(id, args))
         found = answers.get(key)
         if found is None:
-            found = answers[key] = args, function(*args, **kwargs)  # who is kept has its number for itself
+            # The arguments are kept, so that no other object gets their id.
+            found = answers[key] = args, function(*args, **kwargs)
         return cast("R", found[1])
 
     return asked

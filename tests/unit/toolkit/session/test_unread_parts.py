@@ -11,7 +11,7 @@ from tests.unit.toolkit.session.followed import Node
 from tests.unit.toolkit.sources.kubelet.followed_node import Node as KubeletNode
 from tests.unit.toolkit.sources.kubelet.followed_node import made_node
 from toolkit.model.node_reading import MissingPart
-from toolkit.session.not_read import SHOWN, TURNS, WIDTH, NotRead
+from toolkit.session.unread_parts import SHOWN, TURNS, WIDTH, UnreadParts
 
 
 @pytest.fixture
@@ -20,18 +20,18 @@ def lines() -> list[str]:
 
 
 @pytest.fixture
-def seen(lines: list[str]) -> NotRead:
-    return NotRead(lines.append)
+def seen(lines: list[str]) -> UnreadParts:
+    return UnreadParts(lines.append)
 
 
 def parts(*names: str, why: str = "refused") -> list[MissingPart]:
     return [MissingPart(part=name, reason=why) for name in names]
 
 
-def test_a_part_is_said_once_and_when_it_is_over(seen: NotRead, lines: list[str]) -> None:
+def test_a_part_is_said_once_and_when_it_is_over(seen: UnreadParts, lines: list[str]) -> None:
     """Whatever the reason is from one reading to the next."""
     for found in (parts("cri"), parts("cri", why="timed out"), parts("cri", "config"), parts("config"), []):
-        seen.are(found, ())
+        seen.note(found, ())
     assert lines == [
         "not read: cri: refused",
         "not read: config: refused",
@@ -40,31 +40,31 @@ def test_a_part_is_said_once_and_when_it_is_over(seen: NotRead, lines: list[str]
     ]
 
 
-def test_what_others_report_is_not_said_twice(seen: NotRead, lines: list[str]) -> None:
+def test_what_others_report_is_not_said_twice(seen: UnreadParts, lines: list[str]) -> None:
     """A subject that is left out has its own line."""
-    seen.are(parts("lost", "cri"), {"lost": "why"})
+    seen.note(parts("lost", "cri"), {"lost": "why"})
     assert lines == ["not read: cri: refused"]
 
 
-def test_two_reasons_of_one_part_are_one_line(seen: NotRead, lines: list[str]) -> None:
+def test_two_reasons_of_one_part_are_one_line(seen: UnreadParts, lines: list[str]) -> None:
     """Two manifests that cannot be read."""
-    seen.are([*parts("static_pods"), *parts("static_pods", why="too long")], ())
+    seen.note([*parts("static_pods"), *parts("static_pods", why="too long")], ())
     assert lines == ["not read: static_pods: refused (and 1 more)"]
 
 
-def test_lines_are_bounded(seen: NotRead, lines: list[str]) -> None:
+def test_lines_are_bounded(seen: UnreadParts, lines: list[str]) -> None:
     """Many parts at once, a part that comes and goes all the time, long reasons, names that are no line."""
-    seen.are(parts(*(f"p{number:02}" for number in range(30))), ())
+    seen.note(parts(*(f"p{number:02}" for number in range(30))), ())
     assert (len(lines), lines[-1]) == (SHOWN + 1, f"{30 - SHOWN} more parts are not read, or are read again")
-    seen.are([], ())
+    seen.note([], ())
     lines.clear()
     for _ in range(50):
-        seen.are(parts("cri"), ())
-        seen.are([], ())
+        seen.note(parts("cri"), ())
+        seen.note([], ())
     assert len(lines) == 2 * TURNS + 1
     assert lines[-1] == "not read: cri, again and again: no more lines about it"
     lines.clear()
-    seen.are(parts("a\nb", why="word " * 1000), ())
+    seen.note(parts("a\nb", why="word " * 1000), ())
     assert len(lines) < 12
     assert all(len(line) <= WIDTH and "\n" not in line for line in lines)
 

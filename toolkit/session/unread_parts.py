@@ -1,7 +1,7 @@
-"""What a source could not read: a line when that begins, and one when it is over.
+"""Parts that a source could not read: a line when a part is not read, and one when it is read again.
 
-What rests on such a part is undecided or skipped, and who watches is to know why without waiting for the end. A part
-that comes and goes again and again has a few lines, and one that says that there are no more.
+Verdicts that rest on such a part are undecided or skipped; the user is to see the reason while the watch goes on.
+A part that changes again and again gets a few lines, and a last one that states that no more follow.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart
 
 SHOWN = 8
-"""So many parts of one reading have lines of their own: a node has about a dozen."""
+"""Parts of one reading with lines of their own, at most: a node has about a dozen."""
 TURNS = 5
-"""So often a part's begin is worth a line."""
+"""Lines about the same part, at most."""
 WIDTH = 80 - len("00:00:00 ")
 """Of a line of the watch, which begins with the time."""
 MAX_CHARS = 600
 """Of a part with its reason."""
 MAX_PARTS = 1000
-"""So many parts are remembered: names come from files of others."""
+"""Parts that are remembered, at most: their names come from files that others write."""
 
 
-class NotRead:
-    """:param report: told of each part that is not read, and of each that is read again, in lines of :data:`WIDTH`."""
+class UnreadParts:
+    """:param report: gets a line for each part that is not read, or is read again; lines of :data:`WIDTH`."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._now: frozenset[str] = frozenset()
         self._turns: dict[str, int] = {}
 
-    def are(self, missing: Iterable[MissingPart], named: Container[str]) -> None:
-        """Note what was not read this time. :param named: parts of which others report."""
+    def note(self, missing: Iterable[MissingPart], named: Container[str]) -> None:
+        """Note the parts that were not read this time. :param named: parts that are reported elsewhere."""
         why: dict[str, list[str]] = {}
         for part in missing:
             if part.part not in named:
@@ -50,7 +50,7 @@ class NotRead:
                 self._report(piece)
 
     def _begins(self, part: str, reasons: list[str]) -> str:
-        """Return the line; empty: it had enough of them."""
+        """Return the line; empty: the part has had its lines."""
         if part not in self._turns and len(self._turns) >= MAX_PARTS:
             self._turns.clear()
         turn = self._turns[part] = self._turns.get(part, 0) + 1
