@@ -2,7 +2,8 @@
 
 Counters of a new cgroup begin at nothing, and those of a deleted one cannot be read any more: what each used is the
 difference of its own last and first reading, and a window's use is the sum over the lives. What a cgroup used between
-its last reading and its end is in no reading: the ledger, which goes on through all of it, measures how much that was.
+its last reading and its end, or before its first one where nobody knows when it was made, is in no reading: the ledger,
+which goes on through all of it, measures how much that was.
 Readings come from whoever makes them (window edges, once a second, before a cgroup is deleted); nothing is read here.
 """
 
@@ -75,8 +76,7 @@ class Account:
             self._end()
         fresh_ns = 0
         if found.there:
-            begun = min(found.stat.at_ns, made_ns) if made_ns is not None else found.stat.at_ns
-            self.base = self._begin(found, begun)
+            self.base = self._begin(found, made_ns)
             fresh_ns = (found.stat.usage_ns or 0) - (self.base.stat.usage_ns or 0)
             self.last = found
             self.lives += 1
@@ -101,14 +101,15 @@ class Account:
         self.done = _sum(self.done, self._now())
         self.ended, self.last = self.last, None
 
-    def _begin(self, found: Reading, begun_ns: int) -> Reading:
-        """A new cgroup counts from nothing; of two directories only one may be new (v1 and v2 side by side)."""
-        stat = replace(ZERO, at_ns=begun_ns)
-        if self.ended is not None:
-            for index, names in enumerate((USAGE, COUNTS)):
-                if found.ids[index] == self.ended.ids[index]:
-                    stat = replace(stat, **{name: getattr(self.ended.stat, name) for name in names})
-        return Reading(stat=stat, ids=found.ids)
+    def _begin(self, found: Reading, made_ns: int | None) -> Reading:
+        """A new cgroup counts from nothing, since it was made. Where that is not known, or where one of two directories
+        (v1 hierarchies side by side) is the old one, whose count went on meanwhile, it is counted from this reading on:
+        what was used belongs to the time in which it was.
+        """
+        went_on = self.ended is not None and any(old == new for old, new in zip(self.ended.ids, found.ids, strict=True))
+        if made_ns is None or went_on:
+            return found
+        return Reading(stat=replace(ZERO, at_ns=min(found.stat.at_ns, made_ns)), ids=found.ids)
 
 
 @dataclass(slots=True)

@@ -128,6 +128,7 @@ class SwitchReading(Reading):
         rows = [
             tally.intruder(key, sums, classify(sums, self.observer_pid), self.cgroups.get(key.cgroup, ""), start_ns)
             for key, sums in self.intruders.items()
+            if sums.ns or sums.switches  # one that was found in its v1 cpuset and has not run since
         ]
         return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.cpu, row.tid)))
 

@@ -71,6 +71,8 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
         u64 word = note ? *note : 0, key = NOTE_KEY(e->tag, news);
         struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
 
+        if (note && word & NOTE_LEFT)
+                word = word_of_living(note, word);
         s.ended = ended;
         s.tick = tick;
         s.life = life_of_note(word);

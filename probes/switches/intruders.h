@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * intruders.h - tasks without a claim on watched (exclusive or reserved) CPUs, by CPU, task and cgroup: a task that is
- * moved is somebody else from then on.
+ * moved is somebody else from then on. A task that is a pod's by its v1 cpuset alone (its runtime does not join the v2
+ * hierarchy, or somebody took it out there) is under that cpuset, with CPUSET_SPACE.
  *
  * Maps:
  *   intruders  hash: key struct intruder_key, value struct intruder, MAX_INTRUDERS entries. Full: map_full is counted; user
@@ -10,33 +11,61 @@
 /* Full: map_full is counted. */
 BPF_TABLE("hash", struct intruder_key, struct intruder, intruders, MAX_INTRUDERS);
 
+/* The pods' v1 cpuset that a task sits in whose identity is elsewhere: 0, or its id. */
+static __always_inline u64 pods_cpuset(void *task)
+{
+        void *css_set = read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS);
+        void *css = read_kernel(void *, css_set, OFF_CSS_SET_SUBSYS + CPUSET_SUBSYS * sizeof(void *));
+        void *cgroup = read_kernel(void *, css, OFF_CGROUP_SUBSYS_STATE_CGROUP);
+        struct claim_root *root = root_of_cgroup(cgroup, CPUSET_SPACE);
+
+        if (!root || root->ident != PODS_IDENT)
+                return 0;
+        return CPUSET_SPACE | read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
+}
+
+static __always_inline struct intruder *new_intruder(struct intruder_key *key, void *task, u64 first_ns, u32 in_pods)
+{
+        struct intruder fresh = { .first_ns = first_ns, .tgid = bpf_get_current_pid_tgid() >> 32, .in_pods = in_pods };
+
+        fresh.flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
+        bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+        fresh.nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
+        intruders.update(key, &fresh);
+        return intruders.lookup(key);
+}
+
 static __always_inline void watched(struct cpu_state *st, struct place_entry *e, struct span *s)
 {
-        u64 id = bpf_get_current_pid_tgid();
+        u64 id = bpf_get_current_pid_tgid(), pods = 0;
         int zero = 0;
         struct config *c = config.lookup(&zero);
+        struct intruder *i = 0;
+        void *task = (void *)bpf_get_current_task();
 
         if (!id || !c)
                 return;                 /* the idle task */
-        struct intruder_key key = { .cpu = bpf_get_smp_processor_id(), .tid = id, .life = s->life, .cgroup = e->cgroup };
+        struct intruder_key key = { .cpu = bpf_get_smp_processor_id(), .tid = id, .life = s->life };
 
         key.epoch = st->window << 8 | (c->epoch & 255);
-
-        struct intruder *i = intruders.lookup(&key);
-
-        if (!i) {
-                void *task = (void *)bpf_get_current_task();
-                struct intruder fresh = { .first_ns = s->from, .tgid = id >> 32, .in_pods = e->ident == PODS_IDENT };
-
-                fresh.flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
-                bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-                fresh.nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
-                intruders.update(&key, &fresh);
+        if (c->cpuset_hierarchy && !e->ident)
+                pods = pods_cpuset(task);
+        /* No history says when it came into the cpuset: the interval in which it is found there first was before. */
+        if (pods) {
+                key.cgroup = pods;
                 i = intruders.lookup(&key);
-                if (!i) {
-                        st->map_full++;
-                        return;
-                }
+                if (!i)
+                        new_intruder(&key, task, s->now, 1);
+        }
+        if (!i) {
+                key.cgroup = e->cgroup;
+                i = intruders.lookup(&key);
+        }
+        if (!i)
+                i = new_intruder(&key, task, s->from, e->ident == PODS_IDENT);
+        if (!i) {
+                st->map_full++;
+                return;
         }
         u64 earliest = s->start > st->opened_ns ? s->start : st->opened_ns;
 

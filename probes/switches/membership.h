@@ -140,9 +140,7 @@ static __always_inline void complete_joining(struct cpu_state *st, void *cgroup,
         struct claim_root *root = root_of_cgroup(cgroup, CPUSET_SPACE);
         struct member *m = membership(tid, tgid);
 
-        if (!root || !m || !m->incomplete || m->ident != root->ident)
-                return;
-        if (bpf_ktime_get_ns() - m->joined_ns > PATIENCE_NS)
+        if (!root || !m || !m->incomplete || m->ident != root->ident || bpf_ktime_get_ns() - m->joined_ns > PATIENCE_NS)
                 return;
         struct member complete = { .ident = m->ident, .joined_ns = m->joined_ns };
         u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &complete);
@@ -216,9 +214,11 @@ static __always_inline void handle_fork(struct cpu_state *st, void *parent, void
         struct member *p = membership(read_kernel(u32, parent, OFF_TASK_STRUCT_PID),
                                       read_kernel(u32, parent, OFF_TASK_STRUCT_TGID));
 
-        if (p && p->incomplete && p->ident == fresh.ident) {
-                fresh.incomplete = 1;   /* between its parent's two joinings */
-                fresh.joined_ns = p->joined_ns;
+        if (p && p->ident == fresh.ident) {
+                fresh.incomplete = p->incomplete;       /* between its parent's two joinings */
+                fresh.joined_ns = p->incomplete ? p->joined_ns : 0;
+        } else if (root->in_cpuset) {
+                fresh.incomplete = !in_cpuset_of(css, fresh.ident);     /* born into it by clone3() */
         }
         write_member(st, tid, 0, &fresh);
 }
@@ -234,6 +234,8 @@ static __always_inline void handle_exit(void *task)
         struct member *m = membership(tid, tgid);
         u64 *note = note_of(tid);
 
+        if (note)
+                *note |= NOTE_LEFT;
         /* Between two joinings: the record says so to whoever cuts the rest; the next task of this id replaces it. */
         if (m && m->incomplete && bpf_ktime_get_ns() - m->joined_ns <= PATIENCE_NS)
                 return;

@@ -6,8 +6,9 @@ Source: docs/facts.md K9 and K13; include/linux/sched.h for the flags (stable AB
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from probes.switches.records import IntruderSums
+from probes.switches.records import CPUSET_SPACE, IntruderSums
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.model.evidence import OwnerClass
@@ -41,6 +42,7 @@ class CgroupNames:
     def __init__(self, hierarchy: Hierarchy) -> None:
         assert hierarchy.unified is not None  # probes.loaded refuses the others
         self._unified = hierarchy.unified
+        self._cpusets = None if hierarchy.is_v2("cpuset") else hierarchy.controller_dir("cpuset")
         self._paths: dict[int, str] = {}
         self._window = 0
         self._named: dict[int, int] = {}
@@ -49,7 +51,10 @@ class CgroupNames:
     def __getitem__(self, cgroup_id: int) -> str:
         """Return the path below the cgroup root, or ``""`` if it vanished before anybody looked."""
         if cgroup_id not in self._paths:
-            self.refresh()
+            if not cgroup_id & CPUSET_SPACE:
+                self.refresh()
+            elif self._cpusets is not None:
+                self._walk(self._cpusets, CPUSET_SPACE)
             self._paths.setdefault(cgroup_id, "")
         self._named[cgroup_id] = self._window
         return self._paths[cgroup_id]
@@ -68,7 +73,11 @@ class CgroupNames:
 
     def refresh(self) -> None:
         """Walk the hierarchy and remember what is there. No two cgroups have one number, and none is renamed."""
-        for directory, number in cgroupfs.directories(str(self._unified)):
+        self._walk(self._unified)
+
+    def _walk(self, mount: Path, space: int = 0) -> None:
+        for directory, inode in cgroupfs.directories(str(mount)):
+            number = inode | space
             self._named[number] = self._window
             if not self._paths.get(number):
-                self._paths[number] = cgroupfs.spelt(directory, self._unified)
+                self._paths[number] = cgroupfs.spelt(directory, mount)

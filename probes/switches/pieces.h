@@ -56,6 +56,25 @@ static __always_inline void send_piece(struct cpu_state *st, struct place_entry 
 }
 
 /*
+ * A task that runs under the id of one that has exited: another one, which no fork announced, or a thread that took the id
+ * of its dead leader in exec. What was known of the id is not its own, but for the moves of a process in exec.
+ */
+static __always_inline u64 word_of_living(u64 *note, u64 word)
+{
+        u64 id = bpf_get_current_pid_tgid();
+        u32 tid = id, flags = read_kernel(u32, bpf_get_current_task(), OFF_TASK_STRUCT_FLAGS);
+
+        if (flags & PF_EXITING)
+                return word;            /* it is on its way out */
+        if (word & NOTE_DEAD || id >> 32 != tid) {
+                word += 1ULL << NOTE_LIFE_SHIFT;
+                threads.delete(&tid);
+        }
+        *note = word & NOTE_LIFE;
+        return *note;
+}
+
+/*
  * Called where there is news since the task was looked up, or where its note does not fit its cgroup (`key` is the one
  * that does). Returns whether the interval is dealt with; if not, the task was under the claim of its cgroup all the
  * time.
@@ -74,7 +93,7 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
         if (ident == e->ident && (!m || m->at_ns <= s->from)) {
                 if (!incomplete) {
                         if (note && s->ended)   /* a tick may meet a thread whose switches nobody reports */
-                                *note = (*note & NOTE_LIFE) | key;
+                                *note = (*note & (NOTE_LIFE | NOTE_LEFT)) | key;
                         return 0;
                 }
                 /* Between its two joinings, but where it may be after both: nothing to cut. */

@@ -93,9 +93,9 @@ def test_what_is_put_back_was_seen(ledger: Ledger) -> None:
         stretch = said[name].partition("from ")[2]
         from_s, until_s = (float(stretch.split(" s")[index].removeprefix(" to ")) for index in (0, 1))
         assert began - 0.1 <= from_s < until_s <= evidence.duration_ns / 1e9
-    assert failed(layers_agree(claims, evidence), "cpuset").startswith("claim and cgroup differed from")
+    assert failed(layers_agree(claims, evidence), "cpuset").startswith("claim and cgroup differed as read from")
     assert failed(layers_agree(claims, evidence), "alone") == ""
-    assert "had 40 ms / 100 ms from" in failed(quota_throttling(claims, evidence), "quota")
+    assert "had 40 ms / 100 ms as read from" in failed(quota_throttling(claims, evidence), "quota")
     assert failed(quota_throttling(claims, evidence), "alone") == ""
     paced(evidence, delay_ns)
 
@@ -119,7 +119,7 @@ def test_a_quota_of_the_pod_was_seen(ledger: Ledger) -> None:
             evidence = observer.close_window()
 
     assert not any(row.nr_throttled for row in evidence.bandwidth)
-    assert f"{pod} had a quota of 10000 ms / 100 ms from" in failed(quota_free(claims, evidence), "own")
+    assert f"{pod} had a quota of 10000 ms / 100 ms as read from" in failed(quota_free(claims, evidence), "own")
 
 
 WRITER = """import itertools, os, sys

@@ -114,6 +114,28 @@ def test_cpuset_is_joined_late(observer: Observer, place: Place, mover: Path, co
 
 
 @narrow
+def test_a_child_is_born_into_the_identity(observer: Observer, place: Place, mover: Path) -> None:
+    """Healthy: a child that clone3() makes in the identity joins the cpuset itself, as one that moves there does."""
+    child = f"into {place.identity.parent} {{ start burn 2000 done put {place.cpuset} 0 work 500 nap 100 }}"
+    evidence, account, perf = play(observer, mover, f"pin {OUT} times 30 {{ {child} }}")
+    clean(evidence, place)
+    assert account.stays == 30
+    assert total(evidence).transition_ns >= account.low_ns * 0.95 - perf.lost_ns(switches_on(evidence, OUT))
+    consistent(evidence)
+
+
+@wide
+def test_a_child_is_born_into_the_identity_alone(observer: Observer, place: Place, mover: Path) -> None:
+    """One that never joins the cpuset, or that escapes when it has joined, is outside."""
+    never = f"into {place.identity.parent} {{ start burn 2000 done }}"
+    later = f"into {place.identity.parent} {{ put {place.cpuset} 0 start burn 2000 done }}"
+    evidence, account, perf = play(observer, mover, f"pin {OUT} times 15 {{ {never} {later} }}")
+    use = total(evidence)
+    lost_ns = perf.lost_ns(switches_on(evidence, OUT), died=30)
+    assert account.low_ns * 0.95 - lost_ns <= use.out_of_set_ns <= account.high_ns * 1.05 + 30 * 300_000, (use, account)
+
+
+@narrow
 def test_a_child_is_born_between_the_joinings(observer: Observer, place: Place, mover: Path) -> None:
     """Healthy: the child of a task that is not complete yet joins the cpuset itself, as its parent does."""
     inner = f"fork {{ burn 500 put {place.cpuset} 0 burn 500 }}"

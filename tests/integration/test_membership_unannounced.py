@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from probes.observer import Observer
-from tests.integration.membership_lab import Mover, complete, home, procs, switches_on, total
+from tests.integration.membership_lab import Mover, Stays, complete, home, procs, rest, switches_on, total
 from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import cgroup
 from toolkit.model.claims import Claim
@@ -121,6 +122,59 @@ def test_workers_live_on_when_their_process_is_moved(observer: Observer, place: 
     lost_ns = perf.lost_ns(switches_on(evidence, OUT), switched_out=switched_out, died=died)
     assert truth - slack - lost_ns <= db.out_of_set_ns <= truth + slack, (db, before, after, lost_ns)
     assert (db.transition_ns, web.out_of_set_ns, web.transition_ns) == (0, 0, 0)
+
+
+def id_of_the_gone(mover: Path, how: str) -> int:
+    """Return the id of a task that has just gone, and let the next task have it."""
+    words = {"a task": "nap 1000", "a leader before its thread": "thread { nap 30000 } nap 1000 gone"}[how]
+    with subprocess.Popen([mover, *words.split()]) as one:
+        one.wait(10)
+    Path("/proc/sys/kernel/ns_last_pid").write_text(str(one.pid - 1))
+    return one.pid
+
+
+@pytest.mark.parametrize("gone", ["a task", "a leader before its thread"])
+def test_a_worker_has_the_id_of_a_task_that_has_gone(observer: Observer, place: str, mover: Path, gone: str) -> None:
+    """It is another task: what it runs outside is outside, and it is cut where its process is moved."""
+    script = f"put {procs(place)} 0 pin {IN} tell workers {OUT} 4 tell workers {OUT} 100 tell"
+    for _ in range(20):  # somebody else may be quicker
+        with Mover(mover, f"pin {IN} ready {script}") as run, PerfAccount(run.pid, OUT, observer) as perf:
+            observer.open_window()
+            run.go()
+            run.account()
+            tid = id_of_the_gone(mover, gone)
+            run.go()
+            run.account()
+            on_cpu, switched = perf.read_ns(), perf.switches.read()
+            stayed = observer.close_window()
+            procs("/").write_text(str(run.process.pid))
+            stays = Stays(perf)
+            observer.open_window()
+            run.go()
+            longest_ns = 0
+            for _ in range(40):
+                rest(0.006)
+                before = perf.read_ns()
+                stays.enter(lambda: procs(place).write_text(str(run.process.pid)))
+                rest(0.001)
+                stays.leave(lambda: procs("/").write_text(str(run.process.pid)))
+                longest_ns = max(longest_ns, perf.read_ns() - before)
+            visited = observer.close_window()
+            perf.close()
+        if {row.tid for row in stayed.offenders + visited.offenders} == {tid}:
+            break
+    else:
+        pytest.skip("no worker got the id: other tasks of this machine took it each time")
+    complete(stayed)
+    use = total(stayed)
+    assert on_cpu > 5_000_000
+    slack = max(0.05 * on_cpu, 200_000)
+    lost_ns = perf.lost_ns(switches_on(stayed, OUT), switched_out=switched)
+    assert on_cpu - slack - lost_ns <= use.out_of_set_ns <= on_cpu + slack, (use, on_cpu, lost_ns)
+    complete(visited)
+    use = total(visited)
+    assert stays.account.agrees(use.out_of_set_ns, stays.lost_ns(switches_on(visited, OUT))), (use, stays.account)
+    assert max(row.longest_ns for row in visited.offenders) <= longest_ns + 20_000
 
 
 def test_workers_at_home_are_no_offence(observer: Observer, place: str, mover: Path) -> None:

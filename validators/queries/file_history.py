@@ -43,9 +43,9 @@ class Deviation:
 
     @property
     def when(self) -> str:
-        """When it was so, for people."""
+        """When it was so, for people: by the readings, a second or more apart; the file may have been right sooner."""
         until = "the end" if self.until_ns is None else f"{self.until_ns / 1e9:.1f} s"
-        return f"from {self.from_ns / 1e9:.1f} s to {until}"
+        return f"as read from {self.from_ns / 1e9:.1f} s to {until}"
 
 
 def unread_ns(evidence: Evidence) -> int:

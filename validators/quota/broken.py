@@ -91,7 +91,14 @@ def too_much(case: Case) -> Finding | None:
         f"used {case.cpus(case.usage_ns)} ({case.usage_ns / 1e6:.1f} ms), {case.limit_text} allows at most "
         f"{case.cpus(bound.total_ns)} ({bound.text}){case.beside}"
     )
+    if case.ledger_ns <= bound.total_ns:
+        return undecided(f"{text}; {_ledger(case)}")
     return _unless_in_kernel(text, case.usage_ns - bound.total_ns, case)
+
+
+def _ledger(case: Case) -> str:
+    """The second witness's word, where the first one alone says that the quota was broken: one of them is wrong."""
+    return f"by the ledger it used {case.cpus(case.ledger_ns)}"
 
 
 def burst(case: Case) -> Finding | None:
@@ -166,15 +173,17 @@ def too_little(case: Case) -> Finding | None:
     floor = bandwidth.throttled_floor_ns(case.limit, case.conditions, case.nr_throttled, sleeps=not case.user_mode)
     if case.usage_ns >= floor:
         return None
-    return failed(
+    text = (
         f"throttled in {case.nr_throttled} of {case.nr_periods} periods after {case.cpus(case.usage_ns)}; "
         f"{case.limit_text} gives at least {case.cpus(floor)}"
     )
+    return failed(text) if case.ledger_ns < floor else undecided(f"{text}; {_ledger(case)}")
 
 
 def ancestor_too_little(case: Case) -> Finding | None:
     """An ancestor with less bandwidth throttled it before it had what it was promised."""
-    if case.fits or case.usage_ns >= bandwidth.demanded_ns(case.limit, case.conditions):
+    used_ns = max(case.usage_ns, case.ledger_ns)
+    if case.fits or used_ns >= bandwidth.demanded_ns(case.limit, case.conditions):
         return None
     doubt: Finding | None = None
     for row in case.ancestors:

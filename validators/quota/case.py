@@ -65,6 +65,11 @@ class Case:
         return bandwidth.upper(self.limit, self.conditions, None if self.unbound else self.nr_periods)
 
     @property
+    def ledger_ns(self) -> int:
+        """Its CPU time by the ledger, over the same time; the cgroup's own count where the ledger has none."""
+        return self.usage_ns if self.own.bpf_usage_ns is None else self.own.bpf_usage_ns
+
+    @property
     def beside(self) -> str:
         """Name what no quota holds, for the end of a sentence."""
         named = self.unbound[:3] if len(self.unbound) <= 3 else (*self.unbound[:3], f"{len(self.unbound) - 3} more")

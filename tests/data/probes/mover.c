@@ -14,7 +14,7 @@
  *   thread { ... }      do not wait
  *   into DIR { ... }    clone3(CLONE_INTO_CGROUP), wait       vfork ARG...;   vfork, run a mover of these words, wait
  *   tid N { ... }       clone3(set_tid), wait                 tidinto N DIR { ... }   both
- *   exec WORD ...       become a mover of these words
+ *   exec WORD ...       become a mover of these words         gone      this thread ends, its process need not
  *   workers CPU N       N reads of 4 MiB of urandom by io_uring workers on CPU
  *   poller CPU US       an io_uring poller on CPU that spins for US
  *
@@ -358,6 +358,8 @@ static void run(char **w)
                         *w = self;
                         execv(self, w);
                         fail("execv");
+                } else if (!strcmp(*w, "gone")) {
+                        syscall(SYS_exit, 0);
                 } else if (!strcmp(*w, "workers")) {
                         workers(atoi(w[1]), atoi(w[2]));
                         w += 2;

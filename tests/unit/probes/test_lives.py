@@ -57,7 +57,7 @@ def test_a_deleted_cgroup_keeps_its_last_reading_and_the_ledger_says_what_is_mis
 
 
 def test_a_cgroup_made_again_counts_from_nothing_and_both_are_summed() -> None:
-    """50 before, 7 ns that nobody read, 40 after, over 20 + 15 ns: however it is noticed."""
+    """50 before, 7 that nobody read, 40 after, over 20 + 15 ns; where nobody says since when, 10 in the last 5 ns."""
     for told, seen_gone in product((True, False), repeat=2):
         account = started()
         account.read(reading(20, 150, periods=7), 50, None)
@@ -68,20 +68,24 @@ def test_a_cgroup_made_again_counts_from_nothing_and_both_are_summed() -> None:
 
         pair = account.pair()
         assert pair is not None
-        used = (pair[1].usage_ns, pair[1].nr_periods, account.lives, account.unread_ns)
-        assert used == (90, 4, 2, 7)
-        assert pair[1].at_ns == (35 if told else 25)
+        used = (pair[1].usage_ns, pair[1].nr_periods, account.lives, account.unread_ns, pair[1].at_ns)
+        assert used == ((90, 4, 2, 7, 35) if told else (60, 3, 2, 37, 25))
 
 
-def test_v1_counters_that_went_on_are_not_counted_twice() -> None:
-    """Only the directory of the throttling counters is a new one: usage goes on where it was."""
+@pytest.mark.parametrize("ids", [(1, 9), (9, 1)], ids=["cpu", "cpuacct"])
+@pytest.mark.parametrize("made_ns", [None, 30])
+def test_what_one_part_counted_while_the_other_was_made_anew_is_of_no_life(
+    ids: tuple[int, int], made_ns: int | None
+) -> None:
+    """Only one directory is a new one: the count of the other went on, for longer than the lives lasted together."""
     account = started()
     account.read(reading(20, 150, periods=7), 50, None)
-    account.read(reading(40, 170, (1, 9), periods=3), 70, None)
+    account.read(reading(40, 170, ids, periods=3), 70, made_ns)
+    account.read(reading(50, 180, ids, periods=4), 80, None)
 
     pair = account.pair()
     assert pair is not None
-    assert (pair[1].usage_ns, pair[1].nr_periods) == (70, 5)
+    assert (pair[1].usage_ns, pair[1].nr_periods, pair[1].at_ns, account.unread_ns) == (60, 3, 30, 20)
 
 
 @pytest.mark.parametrize("left", [(-7, 0), (-7, 1), (1, 0)], ids=["v2-stays", "v2-and-cpu-stay", "cpuacct-stays"])

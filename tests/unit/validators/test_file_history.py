@@ -69,7 +69,7 @@ def test_a_quota_that_was_doubled_for_a_time_is_no_long_kernel_section() -> None
     said = verdict(claim_web(), put_back(web_files(quota_us=100_000), web_files()), "quota-throttling")
 
     assert said.outcome is Outcome.FAILED
-    assert "had 100 ms / 100 ms from 2.0 s to 8.0 s, promised was 50 ms / 100 ms" in said.reason
+    assert "had 100 ms / 100 ms as read from 2.0 s to 8.0 s, promised was 50 ms / 100 ms" in said.reason
 
 
 def test_a_quota_given_and_taken_away_fails_quota_free() -> None:
@@ -86,7 +86,7 @@ def test_layers_agree_names_the_pair_and_since_when() -> None:
     said = verdict(claim_db(), replace(found, layers=layers), "layers-agree", reconcile_period_s=10.0)
 
     assert said.outcome is Outcome.FAILED
-    assert said.reason == "claim and cgroup differed from 2.0 s to 8.0 s: CPUs 2-3 against 0-3"
+    assert said.reason == "claim and cgroup differed as read from 2.0 s to 8.0 s: CPUs 2-3 against 0-3"
 
 
 def test_a_cgroup_that_was_late_has_the_kubelets_patience() -> None:

@@ -92,7 +92,7 @@ def changed(cgroup: str, *readings: tuple[int, int]) -> Evidence:
 @pytest.mark.parametrize("cgroup", ["/kubepods/poda", "/kubepods"])
 @pytest.mark.parametrize(
     ("readings", "when"),
-    [(((2, 200_000),), "from 2.0 s to the end"), (((2, 200_000), (8, -1)), "from 2.0 s to 8.0 s")],
+    [(((2, 200_000),), "as read from 2.0 s to the end"), (((2, 200_000), (8, -1)), "as read from 2.0 s to 8.0 s")],
     ids=["stays", "removed"],
 )
 def test_an_ancestor_that_was_given_a_quota_fails(

@@ -131,5 +131,5 @@ def test_layers_agree_names_the_writer() -> None:
     (db, *_) = layers_agree.check(claim_set(claim_db()), drifted(write(2, "0-3")))
 
     assert db.outcome is Outcome.FAILED
-    assert "claim and cgroup differed from 3.0 s to the end" in db.reason
+    assert "claim and cgroup differed as read from 3.0 s to the end" in db.reason
     assert db.reason.endswith("; cpuset.cpus of db was written at 2.000 s by sh[4711]: '0-3'")

@@ -1,0 +1,25 @@
+"""The rule ``quota-throttling`` where the ledger and the cgroup differ about what was used."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.validators.test_rule_quota import FREE, MS, levels, used, web
+
+
+@pytest.mark.parametrize(
+    ("cgroup_ms", "ledger_ms", "outcome", "word"),
+    [
+        (0, 5000, "undecided", "by the ledger it used 0.5000 CPUs"),  # nobody joined the v1 cpuacct
+        (10_000, 5000, "undecided", "by the ledger it used 0.5000 CPUs"),  # others did, who are not its tasks
+        (0, 10, "failed", "after 0.0000 CPUs"),
+        (10_000, 9900, "failed", "allows at most"),
+    ],
+)
+def test_what_one_of_two_witnesses_says_alone_proves_nothing(
+    cgroup_ms: int, ledger_ms: int, outcome: str, word: str
+) -> None:
+    """Throttled in each period, and kept by the ledger: the cgroup that counts CPU time is not that with the quota."""
+    verdict = web(levels(used(cgroup_ms, bpf_usage_ns=ledger_ms * MS), FREE))
+
+    assert (verdict.outcome.value, word in verdict.reason) == (outcome, True), verdict.reason
