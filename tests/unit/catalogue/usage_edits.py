@@ -20,7 +20,7 @@ def used(stand: Stand, claim: Claim) -> Iterator[Edit]:
     if claim.quota_us is not None and claim.quota_us >= 0:
         # More than every CPU of the machine has: no bound allows it.
         most = 4 * len(stand.online) * evidence.duration_ns
-        yield edit(quota_word(claim), "quota-throttling", claim, _bandwidth(evidence, claim.cgroup, usage_ns=most))
+        yield edit(quota_word(claim), "quota-throttling", claim, _used(evidence, claim.cgroup, most))
     if claim.quota_us == -1:
         held = _bandwidth(evidence, claim.cgroup, nr_throttled=7, throttled_ns=7 * MS)
         yield edit(quota_word(claim), "quota-free", claim, held)
@@ -60,6 +60,17 @@ def of_node(stand: Stand) -> Iterator[Edit]:
 def _bandwidth(evidence: Evidence, cgroup: str, **values: object) -> Evidence:
     """Change what a cgroup's counters said, at whichever claim's level they were read."""
     rows = tuple(replace(row, **values) if row.cgroup == cgroup else row for row in evidence.bandwidth)  # type: ignore[arg-type]
+    return replace(evidence, bandwidth=rows)
+
+
+def _used(evidence: Evidence, cgroup: str, usage_ns: int) -> Evidence:
+    """Let a cgroup have used so much, by both witnesses: what one of them says alone is a doubt."""
+    rows = tuple(
+        replace(row, usage_ns=usage_ns, bpf_usage_ns=None if row.bpf_usage_ns is None else usage_ns)
+        if row.cgroup == cgroup
+        else row
+        for row in evidence.bandwidth
+    )
     return replace(evidence, bandwidth=rows)
 
 
