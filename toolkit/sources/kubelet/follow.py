@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ from toolkit.sources.kubelet.followed_words import ended, present, unmeasured
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
-from toolkit.sources.kubelet.memory import Memory
+from toolkit.sources.kubelet.memory import Memory, may_have_begun
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.owned import Owned
-from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
+from toolkit.sources.kubelet.places import CGROUP_ROOT, PROC, SYS, Places
 from toolkit.sources.kubelet.reconciles import PoolChanges, Reconciles
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
@@ -181,7 +182,8 @@ class KubeletSource:
         if known.config.cpu_manager_policy == STATIC and self._online != parsed.online:
             self._online = parsed.online
             self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
-        state = self._held.cpu(parsed.cpu_state, now_ns, _wait_ns(known))
+        proc = self._places.proc or self._places.below(PROC)
+        state = self._held.cpu(parsed.cpu_state, now_ns, _wait_ns(known), partial(may_have_begun, proc))
         static = self._static.of(parsed)
         parts = _Parts(parsed=parsed, version=self._version, sysfs=self._sysfs, state=state, static=static)
         if self._whole is None or not parts.same(self._whole[0]):

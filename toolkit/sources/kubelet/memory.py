@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
+from toolkit.host.procfs import ticks_of
 from toolkit.sources.kubelet.answers import Answers
-from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid
+from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid, numbers, small_file
 from toolkit.sources.kubelet.pod_tree import PodTree
 
 SEARCH_S = 60.0
@@ -38,6 +40,24 @@ class KubeletProcess:
         """
         self._said = arguments or self._said
         return self._said
+
+
+def may_have_begun(proc: Path, since_ns: int) -> bool:
+    """Whether a kubelet may have begun since then (CLOCK_MONOTONIC): none runs, one is younger, or one does not say it.
+
+    All of them are looked at: several nodes may run on one machine. What a kubelet wrote since then that is older was
+    written by one that did not restart.
+    """
+    try:
+        found = [pid for pid in numbers(proc) if is_kubelet(proc, pid)]
+    except OSError:
+        return True
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    for pid in found:
+        ticks = ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
+        if ticks is None or (ticks + 1) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")) - boot_ns >= since_ns:
+            return True
+    return not found
 
 
 class Memory:
