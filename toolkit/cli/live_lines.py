@@ -12,7 +12,7 @@ from toolkit.cli.common import say_line
 from toolkit.report.live_lines import Pending
 from toolkit.session.counters import SessionState
 from toolkit.session.record import Record
-from validators.rules import layers_agree
+from validators.rules import exclusive_cpus, layers_agree
 
 EVERY_S = 10.0
 """Unless somebody says otherwise."""
@@ -81,8 +81,10 @@ class LiveLines:
 
     def ended(self, record: Record) -> None:
         """Take the rest of a window that has ended."""
-        layers = [verdict for verdict in record.result.verdicts if verdict.rule == layers_agree.ID]
-        self._pending.ended(record.claims, record.evidence, layers)
+        verdicts = record.result.verdicts
+        layers = [verdict for verdict in verdicts if verdict.rule == layers_agree.ID]
+        kept = [verdict for verdict in verdicts if verdict.rule == exclusive_cpus.ID]
+        self._pending.ended(record.claims, record.evidence, layers, kept)
 
 
 def show_line(text: str) -> None:

@@ -76,13 +76,17 @@ class Pending:
                 self.outside[one.claim].threads.add(one.tid)
         return new
 
-    def ended(self, claims: ClaimSet, evidence: Evidence, layers: Iterable[Verdict] = ()) -> None:
+    def ended(
+        self, claims: ClaimSet, evidence: Evidence, layers: Iterable[Verdict] = (), kept: Iterable[Verdict] = ()
+    ) -> None:
         """Take the rest of a window that has ended, and what ran on exclusive CPUs in it.
 
         With policy ``strict-isolation`` system tasks are violations, which verdicts name.
 
-        :param layers: verdicts about the layers of the node.
+        :param layers: verdicts about the layers of the node. :param kept: about who ran on CPUs of a claim: where one
+            has passed, tasks of other pods broke nothing (a runtime that makes a container).
         """
+        alone = {verdict.subject for verdict in kept if verdict.outcome is Outcome.PASSED}
         self.look(with_grants(evidence))
         named = {OwnerClass.FOREIGN_POD}
         if claims.policy is ExclusivePolicy.K8S:
@@ -94,7 +98,8 @@ class Pending:
             for cpu in claim.cpus
         }
         for row in evidence.intruders:
-            if row.cpu in owners and row.owner in named:
+            excused = row.owner is OwnerClass.FOREIGN_POD and owners.get(row.cpu) in alone
+            if row.cpu in owners and row.owner in named and not excused:
                 found = self.visitors[owners[row.cpu], row.owner]
                 found.cpus.add(row.cpu)
                 found.tasks_ns[row.comm] += row.total_ns

@@ -105,6 +105,18 @@ def test_tasks_of_other_pods_are_named_on_all_cpus_of_a_claim(policy: ExclusiveP
     assert pending.lines() == (f"db: tasks of other pods on its {where}: stress {3 * len(cpus)} ms",)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.UNDECIDED, Outcome.FAILED])
+def test_tasks_of_other_pods_that_broke_nothing_are_no_line(outcome: Outcome) -> None:
+    """A runtime enters a new container's cgroup before it is pinned: no verdict fails for it, and no line alarms."""
+    claims = claim_set()
+    rows = (intruder(claims.exclusive_cpus.first(), 7, "runc:[2:INIT]", 20, OwnerClass.FOREIGN_POD),)
+    alone = Verdict(rule="exclusive-cpus", subject="db", outcome=outcome, reason="", measures={})
+    pending = Pending()
+    pending.ended(claims, evidence(cpu_use=(), offenders=(), intruders=rows), kept=(alone,))
+
+    assert len(pending.lines()) == (outcome is not Outcome.PASSED)
+
+
 def test_the_top_system_tasks_on_exclusive_cpus_are_named() -> None:
     """By owner of the CPU; kernel threads are noise, and a pod's task is a violation with verdicts of its own."""
     claims = claim_set()
