@@ -88,10 +88,10 @@ def _judge(
     drifts = _drifts(reading, claim, evidence, promised)
     lives = file_history.lives(claim, evidence)
     verdict = Judgement(ID, claim.name, reading.measures)
-    if drifts and not reading.wrong:
+    if drifts and not any(text.startswith("before") for text in reading.wrong):
         reading.measures["deviations_count"] = len(drifts)
         reading.measures["deviation_from_ms"] = drifts[0].from_ns / 1e6
-        reading.wrong += [f"{drift.when} {drift.text}" for drift in drifts]
+        reading.wrong = [f"{drift.when} {drift.text}" for drift in drifts]
     if reading.wrong:
         if evidence.picture:  # One reading of the node stands at both ends.
             reading.wrong = list(dict.fromkeys(text.split(" the window ", 1)[-1] for text in reading.wrong))
