@@ -79,8 +79,10 @@ class KubeletSource:
         self._followed: Followed | None = None
         self._known: tuple[NodeReading, str, Settings] | None = None
         self._turn = 0
+        self._differed: frozenset[str] = frozenset()
+        """Ids of containers whose layers did not agree at the last reading."""
         self._spared: tuple[str, ...] = ()
-        """Ids of containers whose layers agreed at the last reading, and whose turn it is not."""
+        """Ids of those that agreed then, and at the one before as far as they were there, and whose turn it is not."""
         self._cost_s = 0.0
         """CPU time of the last reading."""
         self._gauges_due_ns = 0
@@ -245,9 +247,15 @@ class KubeletSource:
         return self._watched
 
     def _remember(self, now: Followed) -> None:
-        """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up."""
+        """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up.
+
+        Of one that has just begun to agree the runtime is asked once more: whether it followed its cgroup, or somebody
+        else wrote that and put it back.
+        """
         self._turn += 1
-        self._spared = tuple(one for index, one in now.agree if (index + self._turn) % TURNS)
+        agree = {one: index for index, one in now.agree}
+        before, self._differed = self._differed, frozenset(p.subject.id for p in now.running) - agree.keys()
+        self._spared = tuple(one for one, index in agree.items() if one not in before and (index + self._turn) % TURNS)
 
     def _ask_again(self, words: ControlWords) -> None:
         """Ask for those, too, whose quota or limit of memory is not what was asked for: it was resized, or it drifts.

@@ -170,6 +170,14 @@ def test_statuses_are_asked_for_while_layers_differ(node: Node) -> None:
         node.read()
         assert DB in node.asked
 
+    node.runs(DB, "db", "main", "2-3")
+    for _ in range(2):  # Put back; and once more: whether the runtime had asked for it shows what it says now.
+        node.read()
+        assert DB in node.asked
+    node.read()
+    node.read()
+    assert DB not in node.asked
+
 
 def test_a_status_that_is_not_asked_for_is_that_of_before(node: Node) -> None:
     """What a container was asked is known between two of its turns, too."""
