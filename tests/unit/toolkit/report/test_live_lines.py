@@ -85,6 +85,16 @@ def test_drift_and_a_late_pool_have_a_line_each() -> None:
     assert pending.lines() == ()
 
 
+def test_each_rule_has_a_line_of_its_own() -> None:
+    """A container whose CPUs drift and whose limit was written, too."""
+    pending = Pending()
+    limit = replace(told("db", Outcome.FAILED, "the memory limit was 1 bytes, promised 2"), rule="applied")
+    drift = told("db", Outcome.FAILED, "cri and cgroup differ")
+    pending.ended(claim_set(), evidence(cpu_use=(), offenders=(), intruders=()), (drift, limit))
+
+    assert pending.lines() == ("db: the memory limit was 1 bytes, promised 2", "db: cri and cgroup differ")
+
+
 def intruder(cpu: int, tid: int, comm: str, ms: int, owner: OwnerClass) -> Intruder:
     """A task without a claim that ran for some milliseconds."""
     return Intruder(
