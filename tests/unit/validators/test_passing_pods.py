@@ -19,7 +19,7 @@ POD = bandwidth("web", "/kubepods/podb", 1, bpf_usage_ns=None)
 
 
 INSIDE = (claim_web(pod="b"), claim_web(name="box", pod="b", kind=SubjectKind.SANDBOX, quota_us=None))
-OWN = claim_web(name="b/(pod)", pod="b", cgroup="/kubepods/podb", kind=SubjectKind.POD, memory_bytes=1 << 26)
+OWN = claim_web(name="b/(pod)", pod="b", cgroup="/kubepods/podb", kind=SubjectKind.POD, cpus=None, memory_bytes=1 << 26)
 
 
 def judged(rule: Rule, went: tuple[str, ...], **found: Any) -> Verdict:
@@ -34,7 +34,7 @@ def judged(rule: Rule, went: tuple[str, ...], **found: Any) -> Verdict:
 
 @pytest.mark.parametrize(("went", "outcome"), [(("web", "box"), Outcome.SKIPPED), (("web",), Outcome.UNDECIDED)])
 def test_files_that_were_going(went: tuple[str, ...], outcome: Outcome) -> None:
-    """On v1 each hierarchy's cgroup goes by itself: the quota's file was there still, that of the memory limit was not."""
+    """On v1 each hierarchy's cgroup goes by itself: the quota was read, the memory limit was not any more."""
     last = files("/kubepods/podb", quota_us=50_000, period_us=100_000, burst_us=0)
     first = replace(last, memory_max_bytes=1 << 26)
     verdict = judged(applied.RULE, went, files_before=(first,), files_after=(last,), files_during=())
