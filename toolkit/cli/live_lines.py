@@ -12,10 +12,12 @@ from toolkit.cli.common import say_line
 from toolkit.report.live_lines import Pending
 from toolkit.session.counters import SessionState
 from toolkit.session.record import Record
-from validators.rules import layers_agree
+from validators.rules import applied, checkpoint, exclusive_cpus, hugepages, layers_agree
 
 EVERY_S = 10.0
 """Unless somebody says otherwise."""
+OF_NODE = (layers_agree.ID, applied.ID, hugepages.ID, checkpoint.ID)
+"""Rules whose failures on a node that is followed are lines: nobody else tells them before the watch ends."""
 HELD_NS = 10_000_000_000
 """How long the node's next reading is awaited: longer than the longest pause between two readings."""
 
@@ -81,8 +83,11 @@ class LiveLines:
 
     def ended(self, record: Record) -> None:
         """Take the rest of a window that has ended."""
-        layers = [verdict for verdict in record.result.verdicts if verdict.rule == layers_agree.ID]
-        self._pending.ended(record.claims, record.evidence, layers)
+        verdicts = record.result.verdicts
+        rules = OF_NODE if record.evidence.following is not None else OF_NODE[:1]
+        layers = [verdict for verdict in verdicts if verdict.rule in rules]
+        kept = [verdict for verdict in verdicts if verdict.rule == exclusive_cpus.ID]
+        self._pending.ended(record.claims, record.evidence, layers, kept)
 
 
 def show_line(text: str) -> None:

@@ -29,9 +29,13 @@ def start_time(pid: int, root: Path = Path("/")) -> int | None:
 
     With the pid it names one task for good: a reused pid has another start time.
     """
-    text = read_control(root / f"proc/{pid}/stat")
+    return ticks_of(read_control(root / f"proc/{pid}/stat") or "")
+
+
+def ticks_of(stat: str) -> int | None:
+    """Return the same of a task's ``stat``; ``None``: it does not say it."""
     # The name in parentheses may itself hold spaces and parentheses.
-    fields = [] if text is None else text.rpartition(")")[2].split()
+    fields = stat.rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 and fields[19].isdigit() else None
 
 

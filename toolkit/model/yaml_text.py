@@ -9,12 +9,28 @@ import yaml
 from toolkit.errors import InputError
 
 MAX_BITS = 256
+MAX_DEPTH = 100
+"""Levels of nesting: several times those of any document that people or programs write here. To find the end of a level
+the scanner looks ahead over a thousand characters, each of which may begin another one."""
 MAX_BYTES = 2 * 1024 * 1024
 """Thousands of claims or pods. The parser takes seconds and some hundred megabytes for each megabyte of a file."""
 
 
 class _Loader(yaml.SafeLoader):
     """SafeLoader that refuses what would silently lose or multiply data."""
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        if self.flow_level >= MAX_DEPTH:
+            raise self._too_deep()
+        super().fetch_flow_collection_start(token)
+
+    def add_indent(self, column: int) -> bool:
+        if len(self.indents) >= MAX_DEPTH:
+            raise self._too_deep()
+        return bool(super().add_indent(column))
+
+    def _too_deep(self) -> yaml.MarkedYAMLError:
+        return yaml.MarkedYAMLError(problem=f"more than {MAX_DEPTH} levels", problem_mark=self.get_mark())
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         # A file of a few lines could grow to gigabytes when its aliases are expanded.

@@ -2,7 +2,8 @@
 
 What a line says is a difference of the counters, so it is complete whatever the kernel reported at once. The causes:
 threads outside their CPUs, system tasks and tasks of other pods on exclusive CPUs, layers of the node that differ
-(drift), a pool that still has CPUs that are exclusive now.
+(drift), limits and state files of a followed node that are not as they must be, a pool that still has CPUs that are
+exclusive now.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Pending:
 
     outside: dict[str, _Outside] = field(default_factory=lambda: defaultdict(_Outside))
     visitors: dict[tuple[str, OwnerClass], _Visitors] = field(default_factory=lambda: defaultdict(_Visitors))
-    differ: dict[str, str] = field(default_factory=dict)
-    """Subject -> how its layers differ, by the last window that says so."""
+    differ: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Subject and rule -> how its layers differ, or what of it is wrong, by the last window that says so."""
     late: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Subject of the pool -> exclusive CPUs that it still had, and for how many milliseconds at the most."""
     _seen: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
@@ -76,13 +77,18 @@ class Pending:
                 self.outside[one.claim].threads.add(one.tid)
         return new
 
-    def ended(self, claims: ClaimSet, evidence: Evidence, layers: Iterable[Verdict] = ()) -> None:
+    def ended(
+        self, claims: ClaimSet, evidence: Evidence, layers: Iterable[Verdict] = (), kept: Iterable[Verdict] = ()
+    ) -> None:
         """Take the rest of a window that has ended, and what ran on exclusive CPUs in it.
 
         With policy ``strict-isolation`` system tasks are violations, which verdicts name.
 
-        :param layers: verdicts about the layers of the node.
+        :param layers: verdicts about the layers, limits and state files of the node.
+        :param kept: about who ran on CPUs of a claim: where one has passed, tasks of other pods broke nothing (a
+            runtime that makes a container).
         """
+        alone = {verdict.subject for verdict in kept if verdict.outcome is Outcome.PASSED}
         self.look(with_grants(evidence))
         named = {OwnerClass.FOREIGN_POD}
         if claims.policy is ExclusivePolicy.K8S:
@@ -94,13 +100,14 @@ class Pending:
             for cpu in claim.cpus
         }
         for row in evidence.intruders:
-            if row.cpu in owners and row.owner in named:
+            excused = row.owner is OwnerClass.FOREIGN_POD and owners.get(row.cpu) in alone
+            if row.cpu in owners and row.owner in named and not excused:
                 found = self.visitors[owners[row.cpu], row.owner]
                 found.cpus.add(row.cpu)
                 found.tasks_ns[row.comm] += row.total_ns
         for verdict in layers:
             if verdict.outcome is Outcome.FAILED:
-                self.differ[verdict.subject] = verdict.reason
+                self.differ[verdict.subject, verdict.rule] = verdict.reason
             elif "overlap_cpus" in verdict.measures:
                 lasted_ms = float(verdict.measures.get("overlap_ms", 0))
                 _, known_ms = self.late.get(verdict.subject, ("", 0.0))
@@ -118,7 +125,7 @@ class Pending:
                 continue
             who = "system tasks" if kind is OwnerClass.SYSTEM else "tasks of other pods"
             found.append(f"{owner}: {who} on its {_on(visitors.cpus)}: {_named(visitors.tasks_ns)}")
-        found += [f"{subject}: {reason}" for subject, reason in sorted(self.differ.items())]
+        found += [f"{subject}: {reason}" for (subject, _), reason in sorted(self.differ.items())]
         for subject, (cpus, lasted_ms) in sorted(self.late.items()):
             found.append(f"{subject}: its pool still had CPUs {cpus}, exclusive to others, for {lasted_ms / 1e3:.3g} s")
         for sums in (self.outside, self.visitors, self.differ, self.late):

@@ -16,10 +16,11 @@ from types import TracebackType
 from probes.cgroups.bandwidth import lineage
 from probes.readings import Frame
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Granted
 from toolkit.model.node_word import NodeWord
+from toolkit.session.next_claim import more_of, pooled
 from toolkit.session.observe import Observation
 from toolkit.session.said import Said
 from toolkit.session.source_reader import SourceReader
@@ -111,7 +112,7 @@ class Follower:
             last_ns, known = self._applied_ns, self._cgroups
         later = self._named(reading) if reading is not None and reading.complete else {}
         # What a reading that is not applied yet gives was given in the window, or a moment after it.
-        given = ((name, _more(self._present.get(name), claim)) for name, claim in later.items())
+        given = ((name, more_of(self._present.get(name), claim)) for name, claim in later.items())
         since_ns, end_ns = last_ns - frame.start_ns, frame.end_ns - frame.start_ns
         late = (Granted(claim=name, cpus=cpus, since_ns=since_ns, until_ns=end_ns) for name, cpus in given if cpus)
         until_ns = latest_ns if reading is not None and reading.complete else last_ns
@@ -157,7 +158,7 @@ class Follower:
         # While the runtime does not answer the rest says less: no word is not the word that a promise has changed.
         now = {name: claim for name, claim in wanted.items() if name in self._present}
         if not reading.complete:
-            now = {name: _pooled(self._present[name], claim) for name, claim in now.items()}
+            now = {name: pooled(self._present[name], claim) for name, claim in now.items()}
         changed = [name for name in now if now[name] != self._present[name]]
         for name in sorted(changed, key=lambda one: len(now[one].cpus or ()) - len(self._present[one].cpus or ())):
             self._change(opened, now[name], self._applied_ns if reading.complete else self._read_ns)
@@ -241,7 +242,7 @@ class Follower:
         elif claim.cpus != before.cpus:
             with opened.observer.changing(claim.name, claim.cpus, BY):
                 pass  # whoever changed it has written it
-            if more := _more(before, claim):
+            if more := more_of(before, claim):
                 self._said.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())
             self._giving_back.pop(claim.name, None)
         self._present[claim.name] = claim
@@ -265,7 +266,8 @@ class Follower:
                 self._giving_back[name] = cpus, within_s
                 self._late.add(name)
         for name in self._late - set(reading.giving_back):
-            self._giving_back.pop(name, None)
+            if self._giving_back.pop(name, None) and name in opened.observer.subjects:
+                opened.observer.give_back(name, CpuSet(), 0)  # Its set has not changed: all of it is its own again.
             self._said.gave_back(name, now_ns)
         self._late &= set(reading.giving_back)
 
@@ -284,17 +286,3 @@ class Follower:
                     name, number = f"{claim.name}#{number}", number + 1
             found[name] = claim if claim.name == name else replace(claim, name=name)
         return found
-
-
-def _pooled(before: Claim, now: Claim) -> Claim:
-    """Return a claim as it was, with the CPUs of the shared pool as they are: its source knows these by itself."""
-    shared = before.isolation is now.isolation is Isolation.HOST
-    known = before.cpus is not None and now.cpus is not None
-    return replace(before, cpus=now.cpus) if shared and known else before
-
-
-def _more(before: Claim | None, now: Claim) -> CpuSet:
-    """Return the CPUs that a claim has got; none if it is new, or was or is without any."""
-    if before is None or before.cpus is None or now.cpus is None or before.isolation is not now.isolation:
-        return CpuSet()
-    return now.cpus - before.cpus

@@ -45,12 +45,15 @@ def socket_path(endpoint: str) -> Path:
 
 
 class Connection:
-    """One service behind one socket; a context manager. Nothing is sent before the first call."""
+    """One service behind one socket; a context manager. Nothing is connected before the first call.
+
+    A server is never connected to without a call: an older kubelet logs each such client, at each reading.
+    """
 
     def __init__(self, endpoint: str, service: str, classes: dict[str, Any], deadline_s: float = DEADLINE_S) -> None:
-        """Connect.
+        """Prepare the calls.
 
-        :raises InputError: no socket there, nobody listens, or no right to connect.
+        :raises InputError: no path of a socket.
         :raises HostUnsupportedError: grpcio is not installed.
         """
         try:
@@ -60,7 +63,6 @@ class Connection:
         self._grpc = grpc
         self.path = socket_path(endpoint)
         self._service, self._classes, self._deadline_s = service, classes, deadline_s
-        _knock(self.path, deadline_s)
         options = (
             ("grpc.max_receive_message_length", MAX_BYTES),
             ("grpc.default_authority", "localhost"),  # Go's servers refuse the path of a socket as an authority
@@ -91,7 +93,7 @@ class Connection:
     def message(self, method: str, request: str, response: str, **fields: object) -> Any:
         """Make one call.
 
-        :returns: the answer, a message.
+        :returns: the answer, a message. Errors of one that cannot be connected to are the kernel's words.
         :raises UnimplementedError: the server does not know the call.
         :raises NotFoundError: the server does not know the subject of the call.
         :raises InputError: refused, too late, too large, or not the message that was agreed.
@@ -129,6 +131,7 @@ class Connection:
         if code is codes.RESOURCE_EXHAUSTED:
             return InputError(where, f"refused or too large ({text})", f"an answer of at most {MAX_BYTES >> 20} MiB")
         if code is codes.UNAVAILABLE:
+            _knock(self.path, self._deadline_s)
             return InputError(where, f"the connection broke ({text})", "a gRPC server behind this socket")
         return InputError(where, f"{code.name.lower()} ({text})", "an answer")
 
@@ -145,7 +148,10 @@ def as_json(message: Any) -> dict[str, Any]:
 
 
 def _knock(path: Path, deadline_s: float) -> None:
-    """Connect once without a word: the kernel says precisely what grpc would call "unavailable"."""
+    """Connect once without a word: the kernel says precisely what grpc calls "unavailable".
+
+    :raises InputError: no socket there, nobody listens, or no right to connect.
+    """
     where, expected = printable(str(path)), "the socket of a running server"
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):

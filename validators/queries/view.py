@@ -220,6 +220,12 @@ def passing(claim: Claim, evidence: Evidence) -> bool:
     return evidence.following is not None and claim.name in _passing(evidence)
 
 
+def passing_pod(claim: Claim, claims: ClaimSet, evidence: Evidence) -> bool:
+    """Return whether a pod's own cgroup may have come or gone in this window: everything followed in its pod did."""
+    inside = [one for one in claims.claims if one.pod == claim.pod and one.kind.carries_tasks]
+    return claim.kind is SubjectKind.POD and bool(inside) and all(passing(one, evidence) for one in inside)
+
+
 def between_scans(claim: Claim, evidence: Evidence) -> bool:
     """Return whether a claim came or went between two readings of its threads: nobody looked for longer than stated."""
     late = any(gap.longest_ns > gap.allowed_ns for gap in _gaps_by_claim(evidence).get(claim.name, ()))

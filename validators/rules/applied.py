@@ -58,14 +58,11 @@ class _Reading:
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the control files of every claim."""
     transitions = view.by_claim(evidence.transitions)
-    return tuple(
-        _judge(claim, evidence, transitions.get(claim.name, []), versions(claims, claim)) for claim in claims.claims
-    )
+    return tuple(_judge(claim, claims, evidence, transitions.get(claim.name, [])) for claim in claims.claims)
 
 
-def _judge(
-    claim: Claim, evidence: Evidence, transitions: list[Transition], promised: tuple[ClaimChange, ...]
-) -> Verdict:
+def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, transitions: list[Transition]) -> Verdict:
+    promised = versions(claims, claim)
     changes = view.mask_changes(claim.name, transitions)
     reading, in_setup = _Reading(), ""
     for when, files, epoch in (("before", evidence.files_before, 0), ("after", evidence.files_after, len(changes))):
@@ -88,10 +85,10 @@ def _judge(
     drifts = _drifts(reading, claim, evidence, promised)
     lives = file_history.lives(claim, evidence)
     verdict = Judgement(ID, claim.name, reading.measures)
-    if drifts and not reading.wrong:
+    if drifts and not any(text.startswith("before") for text in reading.wrong):
         reading.measures["deviations_count"] = len(drifts)
         reading.measures["deviation_from_ms"] = drifts[0].from_ns / 1e6
-        reading.wrong += [f"{drift.when} {drift.text}" for drift in drifts]
+        reading.wrong = [f"{drift.when} {drift.text}" for drift in drifts]
     if reading.wrong:
         if evidence.picture:  # One reading of the node stands at both ends.
             reading.wrong = list(dict.fromkeys(text.split(" the window ", 1)[-1] for text in reading.wrong))
@@ -103,8 +100,9 @@ def _judge(
             reading.wrong = list(dict.fromkeys([*before, *reading.wrong]))
         more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
         return verdict(Outcome.FAILED, reading.wrong[0] + more + lives + _writer(reading, claim, evidence, drifts))
-    if reading.unread:
-        return verdict(Outcome.UNDECIDED, reading.unread[0])
+    if reading.unread:  # Files of one cgroup go one after the other, in each hierarchy by itself.
+        gone = view.passing_pod(claim, claims, evidence)
+        return verdict(Outcome.SKIPPED if gone else Outcome.UNDECIDED, reading.unread[0])
     if in_setup and not reading.compared and _promises(claim, evidence):
         # One that came with the last moments of a window is judged in the next one.
         outcome = Outcome.SKIPPED if view.passing(claim, evidence) else Outcome.UNDECIDED

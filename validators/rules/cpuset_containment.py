@@ -111,8 +111,10 @@ def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: lis
         )
     where = CpuSet.of([row.cpu for row in outside] or [one.cpu for one in named])
     longest_ns = max([row.out_of_set_longest_ns for row in outside] + [one.longest_ns for one in named])
+    # CPUs that it has now were outside the set that it had then.
+    what = f"the set of the time (by now {cpus})" if where & cpus else f"{cpus}"
     text = (
-        f"ran on CPUs {where} outside {cpus}: {sum(row.out_of_set_switches for row in outside)} switches, "
+        f"ran on CPUs {where} outside {what}: {sum(row.out_of_set_switches for row in outside)} switches, "
         f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms"
     )
     return Outcome.FAILED, text

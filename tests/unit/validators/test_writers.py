@@ -73,7 +73,7 @@ def test_applied_names_the_writer() -> None:
 @pytest.mark.parametrize(
     ("writes", "said"),
     [
-        ((), "promised 2-3 (and 1 more)"),
+        ((), "as read from 3.0 s to the end cpuset.cpus was 0-3, promised 2-3"),
         ((write(2, "0-3", tid=9, own=True),), "at 2.000 s by sh[4711, thread 9] (pinproof itself): '0-3'"),
         ((write(1, "2"), write(2, "0-3")), "at 2.000 s by sh[4711]: '0-3', the last of 2 writes"),
         ((write(-60, "0-3"),), "cpuset.cpus of db was last written 60.0 s before the window by sh[4711]: '0-3'"),

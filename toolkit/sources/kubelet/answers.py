@@ -53,6 +53,10 @@ class Answers:
         """Say whose statuses the next reading need not ask for, as long as the runtime lists them unchanged."""
         self._settled = frozenset(containers)
 
+    def must_ask(self, containers: Iterable[str]) -> None:
+        """Take back from the next reading what was said of these."""
+        self._settled -= frozenset(containers)
+
     def listed(self, cri: Cri) -> Answer:
         """Ask for the lists; the same entries are the same objects."""
         containers, sandboxes = (

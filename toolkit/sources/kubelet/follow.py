@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ from toolkit.sources.kubelet.followed_words import ended, present, unmeasured
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
-from toolkit.sources.kubelet.memory import Memory
+from toolkit.sources.kubelet.memory import Memory, may_have_begun
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.owned import Owned
-from toolkit.sources.kubelet.places import CGROUP_ROOT, SYS, Places
+from toolkit.sources.kubelet.places import CGROUP_ROOT, PROC, SYS, Places
 from toolkit.sources.kubelet.reconciles import PoolChanges, Reconciles
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
@@ -78,8 +79,10 @@ class KubeletSource:
         self._followed: Followed | None = None
         self._known: tuple[NodeReading, str, Settings] | None = None
         self._turn = 0
+        self._differed: frozenset[str] = frozenset()
+        """Ids of containers whose layers did not agree at the last reading."""
         self._spared: tuple[str, ...] = ()
-        """Ids of containers whose layers agreed at the last reading, and whose turn it is not."""
+        """Ids of those that agreed then, and at the one before as far as they were there, and whose turn it is not."""
         self._cost_s = 0.0
         """CPU time of the last reading."""
         self._gauges_due_ns = 0
@@ -181,7 +184,8 @@ class KubeletSource:
         if known.config.cpu_manager_policy == STATIC and self._online != parsed.online:
             self._online = parsed.online
             self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
-        state = self._held.cpu(parsed.cpu_state, now_ns, _wait_ns(known))
+        proc = self._places.proc or self._places.below(PROC)
+        state = self._held.cpu(parsed.cpu_state, now_ns, _wait_ns(known), partial(may_have_begun, proc))
         static = self._static.of(parsed)
         parts = _Parts(parsed=parsed, version=self._version, sysfs=self._sysfs, state=state, static=static)
         if self._whole is None or not parts.same(self._whole[0]):
@@ -243,9 +247,15 @@ class KubeletSource:
         return self._watched
 
     def _remember(self, now: Followed) -> None:
-        """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up."""
+        """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up.
+
+        Of one that has just begun to agree the runtime is asked once more: whether it followed its cgroup, or somebody
+        else wrote that and put it back.
+        """
         self._turn += 1
-        self._spared = tuple(one for index, one in now.agree if (index + self._turn) % TURNS)
+        agree = {one: index for index, one in now.agree}
+        before, self._differed = self._differed, frozenset(p.subject.id for p in now.running) - agree.keys()
+        self._spared = tuple(one for one, index in agree.items() if one not in before and (index + self._turn) % TURNS)
 
     def _ask_again(self, words: ControlWords) -> None:
         """Ask for those, too, whose quota or limit of memory is not what was asked for: it was resized, or it drifts.

@@ -1,12 +1,14 @@
 """``cpu_manager_state`` while the kubelet restarts: what it said last holds until it says something again.
 
 Absent while the kubelet is down, then for 50 ms a pool without entries, then as before; no cgroup changes meanwhile.
+A kubelet that goes on running writes such a pool when it has taken the last CPUs back, from a pod that it refused, too.
 A file is written whole or not at all: text that is no checkpoint is nobody's restart, but a file that is spoilt.
 Source: docs/facts.md K-kubelet-4, K-kubelet-5, "Normal on a healthy node".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from toolkit.allocation.checkpoint.state_files import cpu_state_file
@@ -24,6 +26,8 @@ class HeldState:
     def __init__(self) -> None:
         self._text: str | None = None
         self._known: CpuStateFile | None = None
+        self._spoke_ns = 0
+        """When the last reading began that was believed."""
         self._back_ns: int | None = None
         self._since_ns: int | None = None
         """Since when it is absent, empty, or of a manager that has not started; ``None``: it is not."""
@@ -53,8 +57,14 @@ class HeldState:
             return self.instead.problem or "the checksum is not that of the content"
         return "its manager has not started"
 
-    def cpu(self, text: str | None, now_ns: int, wait_ns: int) -> str | None:
-        """Return what holds now. :param text: of the file; ``None``: absent. :param wait_ns: a reconcile, and slack."""
+    def cpu(
+        self, text: str | None, now_ns: int, wait_ns: int, restarted: Callable[[int], bool] = lambda _since_ns: True
+    ) -> str | None:
+        """Return what holds now.
+
+        :param text: of the file; ``None``: absent. :param wait_ns: a reconcile, and slack.
+        :param restarted: whether a kubelet may have begun since then (CLOCK_MONOTONIC); asked after the file was read.
+        """
         found = None if text is None or not text.strip() else _read(text)
         known = self._known
         self.silent, self.lost, self.instead = False, False, None
@@ -72,12 +82,12 @@ class HeldState:
             self.instead, self._back_ns = found, None
             return self._text
         emptied = known is not None and bool(known.entries or known.pods) and not (found.entries or found.pods)
-        if known is not None and emptied and found.policy == known.policy:
+        if known is not None and emptied and found.policy == known.policy and restarted(self._spoke_ns):
             self._back_ns = now_ns if self._back_ns is None else self._back_ns
             if now_ns - self._back_ns < wait_ns:
                 self.silent = True
                 return self._text
-        self._back_ns, self._text, self._known = None, text, found
+        self._back_ns, self._text, self._known, self._spoke_ns = None, text, found, now_ns
         return text
 
 

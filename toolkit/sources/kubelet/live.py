@@ -98,7 +98,7 @@ class LiveNode:
         self._allocated()
         self._at("cgroup_read")
         root = places.cgroup_root or places.below(CGROUP_ROOT)
-        cgroups = live_files.cgroup_files(root) if self.memory is None else self.memory.tree.cpusets(root)
+        cgroups = live_files.cgroup_files(root) if self.memory is None else self.memory.cpusets(root)
         self.files |= cgroups
         self._at("threads_read")
         if cgroups and self.memory is not None:

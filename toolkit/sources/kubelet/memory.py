@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from toolkit.host.procfs import ticks_of
+from toolkit.model.runtimes import whole_of
 from toolkit.sources.kubelet.answers import Answers
-from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid
+from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid, numbers, small_file
+from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.pod_tree import PodTree
 
 SEARCH_S = 60.0
@@ -40,6 +44,24 @@ class KubeletProcess:
         return self._said
 
 
+def may_have_begun(proc: Path, since_ns: int) -> bool:
+    """Whether a kubelet may have begun since then (CLOCK_MONOTONIC): none runs, one is younger, or one does not say it.
+
+    All of them are looked at: several nodes may run on one machine. What a kubelet wrote since then that is older was
+    written by one that did not restart.
+    """
+    try:
+        found = [pid for pid in numbers(proc) if is_kubelet(proc, pid)]
+    except OSError:
+        return True
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    for pid in found:
+        ticks = ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
+        if ticks is None or (ticks + 1) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")) - boot_ns >= since_ns:
+            return True
+    return not found
+
+
 class Memory:
     """Of one node."""
 
@@ -48,6 +70,19 @@ class Memory:
         self.tree = PodTree()
         self.answers = Answers()
         self._about: tuple[dict[str, Any], bytes] = {}, b"{}"
+        self._cpusets: dict[str, bytes] = {}
+
+    def cpusets(self, root: Path) -> dict[str, bytes]:
+        """Read the tree; a container whose file says something new is asked for in the same reading, spared or not.
+
+        Its runtime may have been asked for that set and be asked for the old one again before the next reading.
+        """
+        found = self.tree.cpusets(root)
+        new = [name for name, data in found.items() if self._cpusets.get(name, data) != data]
+        places = (place_of(whole_of(f"/{PurePosixPath(name).parent}")) for name in new)
+        self.answers.must_ask(place.id for place in places if place is not None)
+        self._cpusets = found
+        return found
 
     def about(self, value: dict[str, Any]) -> bytes:
         """Return a capture's description as JSON, written once for all readings that are described alike.

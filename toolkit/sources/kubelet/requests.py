@@ -47,7 +47,7 @@ def requested(
     :param ignored: whether it is not known of a pod (by UID) if its kubelet looks at these.
     """
     allocated, now = allocations(reading), actuated(reading)
-    listed, named = pod_documents(reading), {**reading.static_of, **manifests(reading)}
+    listed, named = pod_documents(reading), {**manifests(reading), **reading.static_of}
     pods, in_force, partial = {}, {}, set()
     for uid in listed.keys() | named.keys() | allocated.keys():
         own, waiting = allocated.get(uid), _in_force(listed[uid]) if uid in listed else None

@@ -22,10 +22,17 @@ _HASH = re.compile(r"[0-9a-f]{32}")
 
 
 class StaticPods:
-    """What pods of a followed node were made of: a manifest that is taken away ends its pod some time later."""
+    """What pods of a followed node were made of: a manifest that is taken away ends its pod some time later, and one
+    that is edited is that of another pod, whose UID is another hash; the pod that runs is as it was until it ends.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, Any]] = {}
+        self._joined: dict[str, dict[str, Any]] = {}
+        """As the last reading alone has them."""
+        self._sure: frozenset[str] = frozenset()
+        """UIDs of those that two readings in turn joined with the same manifest. One alone may be between two: its
+        manifest was read before, and the runtime's list after an edit."""
         self._reading: NodeReading | None = None
 
     def of(self, reading: NodeReading) -> dict[str, dict[str, Any]]:
@@ -33,12 +40,16 @@ class StaticPods:
 
         The same object as long as nothing differs.
         """
-        if reading is not self._reading and reading.containers is not None:
-            self._reading = reading
-            joined = manifests(reading)
-            listed = {entry.pod_uid for entry in reading.containers}
-            found = {uid: document for uid, document in self._known.items() if uid in listed} | joined
-            self._known = self._known if found == self._known else found
+        if reading.containers is None:
+            return self._known
+        joined = self._joined if reading is self._reading else manifests(reading)
+        listed = {entry.pod_uid for entry in reading.containers}
+        again = {uid for uid, document in joined.items() if _HASH.fullmatch(uid) and document == self._joined.get(uid)}
+        found = {uid: document for uid, document in self._known.items() if uid in listed}
+        found |= {uid: document for uid, document in joined.items() if uid not in self._sure}
+        self._sure = frozenset((self._sure | again) & listed)
+        self._reading, self._joined = reading, joined
+        self._known = self._known if found == self._known else found
         return self._known
 
 

@@ -85,6 +85,16 @@ def test_drift_and_a_late_pool_have_a_line_each() -> None:
     assert pending.lines() == ()
 
 
+def test_each_rule_has_a_line_of_its_own() -> None:
+    """A container whose CPUs drift and whose limit was written, too."""
+    pending = Pending()
+    limit = replace(told("db", Outcome.FAILED, "the memory limit was 1 bytes, promised 2"), rule="applied")
+    drift = told("db", Outcome.FAILED, "cri and cgroup differ")
+    pending.ended(claim_set(), evidence(cpu_use=(), offenders=(), intruders=()), (drift, limit))
+
+    assert pending.lines() == ("db: the memory limit was 1 bytes, promised 2", "db: cri and cgroup differ")
+
+
 def intruder(cpu: int, tid: int, comm: str, ms: int, owner: OwnerClass) -> Intruder:
     """A task without a claim that ran for some milliseconds."""
     return Intruder(
@@ -103,6 +113,18 @@ def test_tasks_of_other_pods_are_named_on_all_cpus_of_a_claim(policy: ExclusiveP
 
     where = f"CPU{'s' if len(cpus) > 1 else ''} {claims.exclusive_cpus}"
     assert pending.lines() == (f"db: tasks of other pods on its {where}: stress {3 * len(cpus)} ms",)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.UNDECIDED, Outcome.FAILED])
+def test_tasks_of_other_pods_that_broke_nothing_are_no_line(outcome: Outcome) -> None:
+    """A runtime enters a new container's cgroup before it is pinned: no verdict fails for it, and no line alarms."""
+    claims = claim_set()
+    rows = (intruder(claims.exclusive_cpus.first(), 7, "runc:[2:INIT]", 20, OwnerClass.FOREIGN_POD),)
+    alone = Verdict(rule="exclusive-cpus", subject="db", outcome=outcome, reason="", measures={})
+    pending = Pending()
+    pending.ended(claims, evidence(cpu_use=(), offenders=(), intruders=rows), kept=(alone,))
+
+    assert len(pending.lines()) == (outcome is not Outcome.PASSED)
 
 
 def test_the_top_system_tasks_on_exclusive_cpus_are_named() -> None:

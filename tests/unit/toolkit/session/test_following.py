@@ -14,7 +14,7 @@ from probes.readings import Moment
 from tests.unit.probes.readings import FRAME
 from tests.unit.toolkit.session.followed import FOR_EVER, ROOM, Node
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.session.observe import Observation
@@ -203,6 +203,22 @@ def test_cpus_that_must_be_given_back_bind_as_a_transition(node: Node) -> None:
     (done,) = node.follower._said._back
     assert done.until_ns is not None
     assert node.watched == set()
+
+
+def test_a_debt_that_is_cancelled_leaves_the_set_whole(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubelet takes CPUs for a pod that it refuses, and gives them back before any reconcile: nothing has changed."""
+    published: list[tuple[str, str]] = []
+
+    def publish(_subject: object, cpus: CpuSet, grace: CpuSet = EMPTY, _until_ns: int = 0) -> None:
+        published.append((str(cpus), str(grace)))
+
+    monkeypatch.setattr(node.observer, "publish", publish)
+    node.say(node.claim("a", "0-1"))
+    published.clear()
+    node.say(node.claim("a", "0-1"), giving_back={"a": CpuSet.parse("1")}, give_back_s=5.0)
+    node.say(node.claim("a", "0-1"))
+    node.say(node.claim("a", "0-1"))
+    assert published == [("0", "1"), ("0-1", "")]
 
 
 def test_cpus_that_another_owns_by_now_have_no_time(node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import socket
@@ -168,6 +169,24 @@ def test_what_speaks_something_else_costs_one_line(
     assert capfd.readouterr().err == ""
 
 
+def test_a_server_is_connected_to_for_its_calls_alone(tmp_path: Path) -> None:
+    """An older kubelet logs each client that goes without a word, and a node is read every two seconds."""
+    held: list[socket.socket] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "x.sock"))
+        listener.listen()
+        listener.settimeout(0.2)
+        assert pod_resources_files(tmp_path / "x.sock", 0.3)[0] == {}
+        with contextlib.suppress(TimeoutError):
+            while True:
+                held.append(listener.accept()[0])
+    words = [one.recv(24) for one in held]
+    for one in held:
+        one.close()
+    assert words
+    assert set(words) == {b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}
+
+
 def test_no_server(tmp_path: Path) -> None:
     """Missing, a plain file, and a socket that nobody listens to are told apart."""
     plain, dead = tmp_path / "plain", tmp_path / "dead.sock"
@@ -175,8 +194,8 @@ def test_no_server(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(dead))
     for path, match in ((tmp_path / "none", "No such file"), (plain, "not a socket"), (dead, "refused")):
-        with pytest.raises(InputError, match=match):
-            Cri(str(path))
+        with pytest.raises(InputError, match=match), Cri(str(path)) as cri:
+            cri.version()
         assert pod_resources_files(path)[0] == {}
     with pytest.raises(InputError, match="a unix socket"):
         Cri("tcp://127.0.0.1:1")

@@ -164,11 +164,23 @@ def test_statuses_are_asked_for_while_layers_differ(node: Node) -> None:
     assert all(len(turn) < 2 for turn in turns)
     assert sorted(one for turn in turns for one in turn) == [DB, WEB]
 
-    node.runs(DB, "db", "main", "2-3", cgroup="0-3")
-    node.read()
+    for one, pod, name, right in ((DB, "db", "main", "2-3"), (WEB, "web", "app", "0-1")):
+        # At once, whosever turn it is: it may be put back before the next reading.
+        node.runs(one, pod, name, right, cgroup="0-3")
+        node.read()
+        assert one in node.asked
+    node.runs(WEB, "web", "app", "0-1")
     for _ in range(TURNS):
         node.read()
         assert DB in node.asked
+
+    node.runs(DB, "db", "main", "2-3")
+    for _ in range(2):  # Put back; and once more: whether the runtime had asked for it shows what it says now.
+        node.read()
+        assert DB in node.asked
+    node.read()
+    node.read()
+    assert DB not in node.asked
 
 
 def test_a_status_that_is_not_asked_for_is_that_of_before(node: Node) -> None:

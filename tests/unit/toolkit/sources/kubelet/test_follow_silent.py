@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import Node, cpus, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import DB, Node, back, cpus, made_node
 from tests.unit.toolkit.sources.made_node import write
 from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.evidence.following import Following
@@ -143,3 +144,27 @@ def test_no_window_has_a_word_of_long_ago(node: Node, clock: list[float]) -> Non
         word = said.word(start_ns + at_s * SECOND, SECOND)
         layers = [view for view in word.layers if view.layer is Layer.CHECKPOINT and view.claim == "db/main"]
         assert bool(word.state_files) is bool(layers) is bool(words)
+
+
+@pytest.mark.parametrize(("age_s", "begun"), [(3600, False), (0, True), (None, True)])
+def test_a_refused_pod_is_over_at_once_unless_the_kubelet_restarted(
+    node: Node, age_s: int | None, *, begun: bool
+) -> None:
+    """The only owner of CPUs is refused: the pool has them back before any reconcile, and owes none of them.
+
+    A kubelet that began since then, or of which that is not known, may be about to say again what it said before.
+    """
+    node.ends(DB)
+    node.state("0-1")
+    node.read()
+    node.state("0", new="1")
+    assert back(node.read()) == {"web/app": "1"}
+    if age_s is not None:
+        ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - age_s) * os.sysconf("SC_CLK_TCK"))
+        write(node.root, "proc/42/stat", f"42 (kubelet) S {'0 ' * 18}{ticks} 0\\n")
+    node.state("0-1")
+    reading = node.read()
+    assert back(reading) == ({"web/app": "1"} if begun else {})
+    (said,) = reading.state_files
+    assert said.cpu is not None
+    assert bool(said.cpu.entries) is begun

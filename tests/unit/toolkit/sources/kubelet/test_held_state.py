@@ -47,6 +47,21 @@ def test_a_file_without_entries_counts_after_a_reconcile() -> None:
     assert not held.silent
 
 
+def test_a_kubelet_that_goes_on_running_is_believed_at_once() -> None:
+    """It has taken the last CPUs back, from a pod that it refused, too; whether it restarted is asked of when."""
+    held, asked = HeldState(), list[int]()
+
+    def restarted(since_ns: int) -> bool:
+        asked.append(since_ns)
+        return False
+
+    held.cpu(BEFORE, 0, WAIT_NS, restarted)
+    held.cpu(BEFORE, SECOND, WAIT_NS, restarted)
+    assert held.cpu(text("0-3"), 2 * SECOND, WAIT_NS, restarted) == text("0-3")
+    assert held.speaks
+    assert asked == [SECOND]
+
+
 def test_what_is_said_first_holds() -> None:
     """A node may have no assignment, or no file."""
     assert HeldState().cpu(None, 0, WAIT_NS) is None

@@ -191,6 +191,42 @@ def test_a_manifest_that_is_taken_away_is_known_as_long_as_its_pod_is_listed() -
     assert known.of(replace(there, static_pods=(), containers=())) == {}
 
 
+def static(uid: str, memory: str) -> NodeReading:
+    """A node with a manifest of this limit, and a pod of this UID."""
+    limit = f"resources: {{limits: {{memory: {memory}}}}}"
+    text = f"metadata: {{name: web}}\nspec: {{containers: [{{name: app, {limit}}}]}}"
+    pod = RuntimeContainer(id=uid, name="app", pod_uid=uid, pod_name="web-node", state="running")
+    return NodeReading(static_pods=(NamedText(name="web.yaml", text=text),), containers=(pod,))
+
+
+def limits(known: StaticPods, reading: NodeReading) -> dict[str, int]:
+    """What the containers of these pods are limited to, in MiB, as one who follows the node knows it."""
+    pods = requested(replace(reading, static_of=known.of(reading))).pods
+    return {uid[:2]: pod.containers[0].limit("memory").value >> 20 for uid, pod in pods.items()}
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["one-object", "read-anew"])
+def test_a_manifest_that_is_edited_is_that_of_the_next_pod(*, same: bool) -> None:
+    """The pod that runs goes on with what it was made of, for as long as its containers take to end."""
+    known, old, new = StaticPods(), "ab" * 16, "cd" * 16
+    before = static(old, "64Mi")
+    assert limits(known, before) == {"ab": 64}
+    assert limits(known, before if same else static(old, "64Mi")) == {"ab": 64}
+    assert limits(known, static(old, "32Mi")) == {"ab": 64}
+    both = static(new, "32Mi")
+    assert both.containers is not None
+    both = replace(both, containers=(*both.containers, *(before.containers or ())))
+    assert limits(known, both) == {"ab": 64, "cd": 32}
+    assert limits(known, static(new, "32Mi")) == {"cd": 32}
+
+
+def test_a_manifest_that_was_edited_between_two_lists_is_not_believed_for_good() -> None:
+    """It was read before the edit, and the runtime's list after the next pod was made."""
+    known, new = StaticPods(), "cd" * 16
+    assert limits(known, static(new, "64Mi")) == {"cd": 64}
+    assert limits(known, static(new, "32Mi")) == {"cd": 32}
+
+
 def test_a_description_is_written_when_it_differs() -> None:
     """And only then."""
     kept = Memory()
