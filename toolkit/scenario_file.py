@@ -31,6 +31,8 @@ from toolkit.scenario_references import all_pods, kubelet_settings
 QOS_CLAIMS = {qos_claim_name(cgroup) for cgroup in QOS_CGROUPS.values()}
 """What negative controls call the cgroups of QoS classes."""
 EXPECTED = "a scenario file (apiVersion: pinproof/v1, kind: Scenario)"
+AS_A_KUBELET = frozenset({"kubelet", "pods", "resizes"})
+"""Keys whose values are read as a kubelet reads them: YAML 1.1, in which ``defaultMode: 0644`` is common."""
 DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """RFC 1123 label: what Kubernetes accepts as a name; it also keeps names harmless as cgroup path parts."""
 Name = Annotated[str, StringConstraints(pattern=f"^{DNS_LABEL.pattern}$")]
@@ -167,7 +169,7 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
     :param folder: where the paths in it begin; ``None``: it cannot name other files.
     :raises InputError: one line that names the place, what was found and what was expected.
     """
-    data = parse_document(text, where)
+    data = parse_document(text, where, decimal_but=AS_A_KUBELET)
     check_kind(data, "Scenario", where, EXPECTED)
     try:
         document = ScenarioDocument.model_validate(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def run_result(path: Path) -> tuple[Result, StoredRun]:
         result = judged_again(run)
         sums.add(number, result, run.evidence)
     now = reread(sums.result())
-    saved = load_result(path) if (path / "result.json").exists() else None
+    saved = load_result(path) if os.path.lexists(path / "result.json") else None
     found = [] if saved is None else disagreements(saved, now)
     missing = sorted(set(range(1, max(windows) + 1)) - set(windows))
     lacking = max(0, (saved.windows.count if saved is not None and saved.windows is not None else 0) - len(windows))
@@ -107,7 +108,7 @@ def result_of(path: Path) -> tuple[Result, str]:
     A ``result.json`` without evidence beside it cannot be checked; that is reported on standard error.
     """
     run = path.parent if path.name == "result.json" else path
-    evidence = (run / "evidence.json").exists() or (run.is_dir() and bool(window_paths(run)))
+    evidence = os.path.lexists(run / "evidence.json") or (run.is_dir() and bool(window_paths(run)))
     if run.is_dir() and (evidence or not (run / "result.json").exists()):
         found, saved = run_result(run)
         return found, saved.scenario.name if saved.scenario is not None else ""

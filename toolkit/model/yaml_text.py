@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -12,6 +14,9 @@ MAX_BITS = 256
 MAX_DEPTH = 100
 """Levels of nesting: several times those of any document that people or programs write here. To find the end of a level
 the scanner looks ahead over a thousand characters, each of which may begin another one."""
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+DECIMAL = re.compile(r"[-+]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|\.(?:inf|nan))", re.I)
+"""A number that all readers read alike. YAML 1.1 reads ``010`` as 8, ``1_0`` as 10 and ``1:0`` as 60."""
 MAX_BYTES = 2 * 1024 * 1024
 """Thousands of claims or pods. The parser takes seconds and some hundred megabytes for each megabyte of a file."""
 
@@ -64,13 +69,38 @@ def _bounded_int(loader: _Loader, node: yaml.ScalarNode) -> int:
 _Loader.add_constructor("tag:yaml.org,2002:int", _bounded_int)
 
 
-def parse_documents(text: str, where: str) -> list[Any]:
+def _scalars(root: yaml.Node, but: frozenset[str]) -> Iterator[tuple[str, yaml.ScalarNode]]:
+    """Yield every scalar with its place, keys too, but none below a key in ``but``."""
+    waiting = [("", root)]
+    while waiting:
+        path, node = waiting.pop()
+        if isinstance(node, yaml.ScalarNode):
+            yield path, node
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [(f"{path}[{i}]", item) for i, item in reversed([*enumerate(node.value)])]
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in reversed(node.value):
+                name = key.value if isinstance(key, yaml.ScalarNode) else ""
+                if name not in but:
+                    place = f"{path}.{name[:80]}".lstrip(".")
+                    waiting += [(place, value), (place, key)]
+
+
+def parse_documents(text: str, where: str, decimal_but: frozenset[str] | None = None) -> list[Any]:
     """Read all YAML documents of a text.
 
+    :param decimal_but: refuse numbers that are not plain decimal, except below these keys; ``None``: none is refused.
     :raises InputError: with line and column.
     """
     try:
-        return list(yaml.load_all(text, Loader=_Loader))
+        loader = _Loader(text)
+        documents = []
+        while loader.check_node():
+            node = loader.get_node()
+            if decimal_but is not None and node is not None:
+                _check_decimal(node, where, decimal_but)
+            documents.append(loader.construct_document(node))
+        return documents
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
@@ -79,12 +109,20 @@ def parse_documents(text: str, where: str) -> list[Any]:
         raise InputError(where, f"not YAML that can be read: {str(error) or type(error).__name__}") from None
 
 
-def parse_document(text: str, where: str) -> Any:
-    """Read exactly one YAML document.
+def _check_decimal(root: yaml.Node, where: str, but: frozenset[str]) -> None:
+    """Refuse a number that YAML 1.1 reads as another one than people do."""
+    for path, scalar in _scalars(root, but):
+        if scalar.tag in NUMBERS and not DECIMAL.fullmatch(scalar.value):
+            found = f"line {scalar.start_mark.line + 1}: {path + ': ' if path else ''}{scalar.value[:40]}"
+            raise InputError(where, found, "a plain decimal number, or quotes around a text")
+
+
+def parse_document(text: str, where: str, decimal_but: frozenset[str] | None = None) -> Any:
+    """Read exactly one YAML document; see :func:`parse_documents`.
 
     :raises InputError: none, several, or not YAML.
     """
-    documents = parse_documents(text, where)
+    documents = parse_documents(text, where, decimal_but)
     if len(documents) != 1:
         raise InputError(where, f"{len(documents)} YAML documents", "one")
     return documents[0]

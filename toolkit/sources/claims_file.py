@@ -127,7 +127,7 @@ def parse_claims(text: str, where: str) -> ClaimSet:
 
     :raises InputError: one line that names the place, what was found and what was expected.
     """
-    data = parse_document(text, where)
+    data = parse_document(text, where, decimal_but=frozenset())
     check_kind(data, "Claims", where, EXPECTED)
     try:
         document = ClaimsDocument.model_validate(data)

@@ -83,7 +83,7 @@ def _child(cgroup: str, below: list[Claim], evidence: Evidence) -> Child:
         return no(f"{cgroup} was throttled by a quota")
     demands = [claim.demand_cpus for claim in below]
     if any(demand is None for demand in demands):
-        return no(f"it is not known how much {cgroup} had to do")
+        return no(f"how much work {cgroup} had is not known (demandCpus of a claim states it)")
     if sum(demand or 0.0 for demand in demands) < len(cpus):
         return no(f"{cgroup} had no work for each of its CPUs")
     return Child(

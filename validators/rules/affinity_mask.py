@@ -19,12 +19,22 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the thread masks of every claim that was promised a CPU set."""
     masks = view.by_claim(evidence.thread_masks)
     transitions = view.by_claim(evidence.transitions)
+    outside = view.by_claim(row for row in evidence.cpu_use if row.out_of_set_switches or row.out_of_set_samples)
     return tuple(
-        _judge(claim, evidence, masks.get(claim.name, []), transitions.get(claim.name, [])) for claim in claims.claims
+        _judge(
+            claim,
+            evidence,
+            masks.get(claim.name, []),
+            transitions.get(claim.name, []),
+            CpuSet.of(row.cpu for row in outside.get(claim.name, [])),
+        )
+        for claim in claims.claims
     )
 
 
-def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transitions: list[Transition]) -> Verdict:
+def _judge(
+    claim: Claim, evidence: Evidence, masks: list[ThreadMask], transitions: list[Transition], outside: CpuSet
+) -> Verdict:
     if claim.cpus is None:
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     changes = view.mask_changes(claim.name, transitions)
@@ -48,22 +58,7 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
     measures |= view.scan_measures(claim, evidence)
     verdict = Judgement(ID, claim.name, measures, [_offender(claim, mask, promised) for mask, promised in wide])
     if wide:
-        lent_ns = hotplug.all_offline_ns(claim.cpus, evidence)
-        if lent_ns is not None and all(mask.first_at_ns >= lent_ns for mask, _ in wide):
-            return verdict(Outcome.UNDECIDED, f"all its CPUs {claim.cpus} went offline: the kernel lends the parent's")
-        if all(is_unknown(mask.first_at_ns, evidence) for mask, _ in wide):
-            where = CpuSet.union(mask.cpus_allowed for mask, _ in wide)
-            return verdict(
-                Outcome.UNDECIDED,
-                f"threads may run on {where} since the node was read last: what was promised by then is not known",
-            )
-        worst, promised = min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid, pair[0].cpus_allowed.mask))
-        wide_count = len({(mask.pid, mask.tid) for mask, _ in wide})
-        return verdict(
-            Outcome.FAILED,
-            f"thread {worst.tid} ({worst.comm}) may run on {cpus_text(worst.cpus_allowed)}, promised is {promised}"
-            + (f"; {wide_count} threads in all" if wide_count > 1 else ""),
-        )
+        return verdict(*_wide(claim.cpus, evidence, wide))
     if not masks and view.between_scans(claim, evidence):
         return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
@@ -75,7 +70,30 @@ def _judge(claim: Claim, evidence: Evidence, masks: list[ThreadMask], transition
     narrowed = f", {measures['narrowed_threads_count']} with a narrower mask" if narrow else ""
     allowed = view.ever_allowed(claim, changes)
     before = f" ({allowed} before a change)" if allowed != claim.cpus else ""
+    if outside:
+        return verdict(
+            Outcome.UNDECIDED,
+            f"{counted} within {cpus_text(claim.cpus)} at each reading, but a task of it ran on {cpus_text(outside)}: "
+            "its mask was wider between two readings",
+        )
     return verdict(Outcome.PASSED, f"{counted} within {cpus_text(claim.cpus)}{before}{narrowed}")
+
+
+def _wide(cpus: CpuSet, evidence: Evidence, wide: list[tuple[ThreadMask, CpuSet]]) -> tuple[Outcome, str]:
+    """Judge masks that reach outside: a violation, unless the kernel lent the CPUs or the promise is not known."""
+    lent_ns = hotplug.all_offline_ns(cpus, evidence)
+    if lent_ns is not None and all(mask.first_at_ns >= lent_ns for mask, _ in wide):
+        return Outcome.UNDECIDED, f"all its CPUs {cpus} went offline: the kernel lends the parent's"
+    if all(is_unknown(mask.first_at_ns, evidence) for mask, _ in wide):
+        where = CpuSet.union(mask.cpus_allowed for mask, _ in wide)
+        return (
+            Outcome.UNDECIDED,
+            f"threads may run on {where} since the node was read last: what was promised by then is not known",
+        )
+    worst, promised = min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid, pair[0].cpus_allowed.mask))
+    wide_count = len({(mask.pid, mask.tid) for mask, _ in wide})
+    text = f"thread {worst.tid} ({worst.comm}) may run on {cpus_text(worst.cpus_allowed)}, promised is {promised}"
+    return Outcome.FAILED, text + (f"; {wide_count} threads in all" if wide_count > 1 else "")
 
 
 def _offender(claim: Claim, mask: ThreadMask, promised: CpuSet) -> Offender:
@@ -100,8 +118,8 @@ RULE = Rule(
             with hundreds of threads it is read less often, so that reading takes at most 1 % of a CPU, but at least one
             time in each window. Each distinct mask is compared with the set that was promised at that time. A mask that
             reaches outside is a failure, even if the thread never ran there. The verdict is undecided if no thread was
-            read, or if a mask was first read while all CPUs of the claim were offline: the kernel then lends the
-            parent's CPUs.
+            read, if no mask was too wide although the ledger saw a task outside (`explain cpuset-containment`), or if a
+            mask was first read while all CPUs of the claim were offline: the kernel then lends the parent's CPUs.
 
             A mask narrower than the set is legal and counted apart: a thread may narrow its own mask, and since kernel
             6.2 a change of the cpuset keeps that mask.

@@ -115,9 +115,9 @@ def _kept(case: Case) -> Finding:
         load = f"its load of {case.demand_cpus:g} CPUs is below the quota"
         if case.nr_throttled > PERIODS_BY_CHANCE:
             return undecided(f"throttled in {case.nr_throttled} periods although {load}")
-        above = max(case.ancestors, key=lambda row: row.nr_throttled or 0, default=None)
-        if above is not None and (above.nr_throttled or 0) > PERIODS_BY_CHANCE:
-            return undecided(f"{above.cgroup} was throttled in {above.nr_throttled} periods although {load}")
+        above, periods = _most_throttled(case)
+        if periods > PERIODS_BY_CHANCE:
+            return undecided(f"{above} was throttled in {periods} periods although {load}")
         return passed(f"{held}; {load}, it was not held back")
     if not case.nr_throttled:
         # What was throttled when the window opened is counted when it goes on: at most a period on each CPU.
@@ -148,16 +148,23 @@ def _under_demand(case: Case) -> Finding:
         )
     times = f"was throttled in only {case.nr_throttled} of {case.nr_periods} periods"
     if case.usage_ns < low:
-        promised = f"{case.limit.rate_cpus:.3f}"
-        return undecided(
-            f"used {case.cpus(case.usage_ns)} of {promised} and {times}: the host was too busy to decide{case.business}"
-        )
+        held = f"used {case.cpus(case.usage_ns)} of {case.limit.rate_cpus:.3f} and {times}"
+        above, periods = _most_throttled(case)
+        if periods > max(case.nr_periods / 2, PERIODS_BY_CHANCE):
+            return undecided(f"{held}: {above} was throttled in {periods}, so the claim's own quota was not tested")
+        return undecided(f"{held}: the host was too busy to decide{case.business}")
     # As much as promised, and hardly throttled: a file elsewhere, or its CPUs, may have held it at just this rate.
     held_back = case.nr_throttled + sum(row.nr_throttled or 0 for row in case.ancestors)
     if held_back < case.nr_periods / 2 - PERIODS_BY_CHANCE:
         return undecided(f"used {case.cpus(case.usage_ns)} but {times}: something else held it there{case.business}")
     measured = f"{case.usage_ns / case.own.window_ns:.4f}"
     return passed(f"throttled to {case.limit.rate_cpus:.3f} CPUs (quota {case.limit_text}; measured {measured})")
+
+
+def _most_throttled(case: Case) -> tuple[str, int]:
+    """Return the ancestor that was throttled in the most periods, and in how many."""
+    above = max(case.ancestors, key=lambda row: row.nr_throttled or 0, default=None)
+    return ("", 0) if above is None else (above.cgroup, above.nr_throttled or 0)
 
 
 def _needs(claims: ClaimSet) -> float:
@@ -180,8 +187,9 @@ RULE = Rule(
             is); an ancestor with less bandwidth throttled it, also one that had that quota for a part of the window and
             none otherwise.
 
-            Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy;
-            run delay and steal are reported); the window is so short that half or twice the quota would look the same;
+            Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy,
+            and run delay and steal are reported; or an ancestor with enough bandwidth, which others may have used up,
+            was throttled in most periods); the window is so short that half or twice the quota would look the same;
             a level or a file was not read; an ancestor that throttled it had less bandwidth for a part of the window
             only, and a quota with enough bandwidth for the rest; periods were throttled beside tasks outside CFS
             bandwidth (real-time, deadline, sched_ext), whose time is usage but is not drawn from the quota, so that the

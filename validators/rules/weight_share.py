@@ -72,7 +72,7 @@ def _judge(claim: Claim, tree: dict[str, tuple[Child, ...]], evidence: Evidence)
     if waited is not None and claim.demand_cpus is None and waited <= LAG_NS:
         measures["run_delay_ns"] = waited
         return verdict(Outcome.SKIPPED, f"its tasks waited {waited / 1e6:.1f} ms for a CPU: nothing was divided")
-    return verdict(Outcome.UNDECIDED, f"not contended, as far as is known: {problems[0]}")
+    return verdict(Outcome.UNDECIDED, f"its share cannot be judged: {problems[0]}")
 
 
 def _share(

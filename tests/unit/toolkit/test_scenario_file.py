@@ -52,6 +52,9 @@ def test_every_rule_is_broken_by_some_scenario() -> None:
     [
         ("name: one", "name: One/..", "name: "),
         ("threads: 2", "threads: -1", "threads"),
+        ("threads: 2", "threads: 0x2", "line 9: workloads.db/main[0].threads: 0x2; expected a plain decimal number"),
+        ("title: One pod", "title: x\nrequires: {cpus: 1_0}", "line 6: requires.cpus: 1_0; expected a plain decimal"),
+        ("title: One pod", "title: x\ndurationSeconds: 1:0", "durationSeconds: 1:0; expected a plain decimal"),
         ("kind: spin", "kind: party", "kind"),
         ("db/main: ", "db/other: ", "container 'db/other'"),
         ("metadata: {name: db}", "metadata: {}", "pods[0].metadata.name: nothing"),
@@ -117,3 +120,12 @@ def test_controls_carry_settings_pods_and_needs() -> None:
     ) == ("change-node", {"cpuManagerPolicy": None}, 2)
     assert control.pods[0]["metadata"]["name"] == "more"
     assert Tier.CORE is scenario.tier
+
+
+def test_a_pod_in_a_scenario_is_read_as_a_kubelet_reads_it() -> None:
+    """YAML 1.1: ``0644`` is common in manifests, and what a scenario holds of them may be a copy."""
+    volume = "volumes: [{name: v, configMap: {name: c, defaultMode: 0644}}]"
+
+    scenario = parse_scenario(GOOD.replace("spec: {", "spec: {" + volume + ", "), "file")
+
+    assert scenario.pods[0]["spec"]["volumes"][0]["configMap"]["defaultMode"] == 0o644

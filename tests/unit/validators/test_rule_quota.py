@@ -103,6 +103,14 @@ def test_a_busy_host_is_undecided() -> None:
     assert "waited 12 s" in verdict.reason
 
 
+def test_a_pod_whose_quota_others_used_up_is_named() -> None:
+    """The pod has enough for one container and not for all: the host was not busy, and is not blamed."""
+    verdict = web(levels(used(3_300, nr_throttled=20), replace(POD, nr_throttled=100)))
+
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "/kubepods/podb was throttled in 100, so the claim's own quota was not tested" in verdict.reason
+
+
 def test_usage_at_the_quota_without_throttling_is_undecided() -> None:
     """Contention may hold a load just at its quota; without throttled periods the quota did not show itself."""
     assert web(levels(used(5_000, nr_throttled=3), FREE)).outcome is Outcome.UNDECIDED

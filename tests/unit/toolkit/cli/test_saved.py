@@ -14,6 +14,7 @@ from toolkit import store
 from toolkit.cli.compare import command as compare
 from toolkit.cli.judge import command as judge_verb
 from toolkit.cli.report import command as report
+from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence
 from toolkit.model.scenario import Scenario
 from validators.registry import judge
@@ -75,6 +76,19 @@ def test_compare_does_not_believe_either(tmp_path: Path) -> None:
 
     for new in (bad, bad / "result.json"):
         assert CliRunner().invoke(compare, [str(good), str(new)]).exit_code == 1
+
+
+def test_a_broken_link_is_not_the_lack_of_evidence(tmp_path: Path) -> None:
+    """Saved verdicts are taken where there is no evidence, not where it leads nowhere."""
+    run = saved(tmp_path / "run", LOSSY)
+    edit(run)
+    (run / "evidence.json").unlink()
+    (run / "evidence.json").symlink_to("nowhere")
+
+    done = CliRunner().invoke(compare, [str(run), str(run)])
+
+    assert isinstance(done.exception, InputError)
+    assert "evidence.json: a symbolic link" in str(done.exception)
 
 
 def test_a_result_alone_is_taken_with_a_word(tmp_path: Path) -> None:

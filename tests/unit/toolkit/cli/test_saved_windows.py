@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
 from toolkit.cli.main import cli
+from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence
 from toolkit.session.record import recorded
 from toolkit.session.sums import Sums
@@ -69,6 +70,15 @@ def test_a_window_that_is_gone_has_not_passed(run: Path, number: int) -> None:
     (lacking,) = [one for one in result["verdicts"] if one["subject"] == "windows"]
     assert lacking["outcome"] == "undecided"
     assert done.exit_code == (3 if number == 2 else 1)
+
+
+def test_sums_behind_a_broken_link_are_not_lacking(run: Path) -> None:
+    """Without them nobody knows that the last windows are gone: they may be absent, but not unreadable."""
+    shutil.rmtree(run / WINDOW.format(3))
+    (run / "result.json").unlink()
+    (run / "result.json").symlink_to("nowhere")
+
+    assert isinstance(CliRunner().invoke(cli, ["judge", str(run)]).exception, InputError)
 
 
 def test_a_run_that_was_killed_is_judged_as_far_as_it_goes(run: Path) -> None:

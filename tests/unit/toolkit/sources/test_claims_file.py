@@ -84,6 +84,18 @@ def test_reads_a_quota_and_an_unquoted_cpu() -> None:
         pytest.param("[" * 5000, "not YAML", id="deep"),
         pytest.param("!!python/object/apply:os.system [true]", "not YAML", id="python-tag"),
         pytest.param(HEAD.split("claims:")[0] + "claims: []", "no claims", id="none"),
+        *(
+            pytest.param(
+                HEAD + f"  - {{name: x, cgroup: /x, cpus: {cpus}}}\n",
+                f"line {HEAD.count(chr(10)) + 1}: claims[1].cpus: {cpus}; expected a plain decimal number",
+                id=cpus,
+            )
+            for cpus in ("010", "1_0", "1:0", "0x10", "0b10", "-010", "1_0.0")
+        ),
+        pytest.param(
+            HEAD + "  - {name: x, cgroup: /x, quota: {quotaUs: 050000}}", "quotaUs: 050000;", id="octal-quota"
+        ),
+        pytest.param(HEAD + "  - {name: x, cgroup: /x, hugepages: {0x1000: 0}}", "0x1000: 0x1000;", id="hex-key"),
     ],
 )
 def test_refuses_in_one_line(text: str, complaint: str) -> None:
