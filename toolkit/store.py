@@ -205,6 +205,17 @@ def window_paths(path: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def stage_paths(path: Path) -> list[Path]:
+    """Return the directories of the stages before the one in ``path`` itself (init containers, before a resize).
+
+    :raises InputError: the directory cannot be read.
+    """
+    try:
+        return sorted(one for one in path.iterdir() if os.path.lexists(one / "evidence.json"))
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), EXPECTED) from None
+
+
 def save_windows_result(path: Path, result: Result) -> Path:
     """Save what all windows of a run come to.
 

@@ -109,7 +109,7 @@ def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome
     def one(work: Planned) -> None:
         finished = _run(work, settings)
         outcomes.append(finished.outcome)
-        results.append(to_data(finished.record.result))
+        results.append(to_data(finished.result))
         codes.append(attempt(finished.save))
 
     try:
@@ -151,4 +151,4 @@ def _show(finished: Run, *, verbose: bool) -> None:
     say(f"{finished.scenario.name}: {names.printable(finished.scenario.title)}\n")
     for stage in finished.before:
         say(f"Stage {stage.stage}: {worst(verdict.outcome for verdict in stage.verdicts).value}\n")
-    say(render_table(finished.record.result, verbose=verbose))
+    say(render_table(finished.result, verbose=verbose))

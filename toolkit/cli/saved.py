@@ -8,10 +8,10 @@ from pathlib import Path
 
 from toolkit.cli.common import say_line
 from toolkit.errors import InputError
-from toolkit.model.result import Result, make_result
+from toolkit.model.result import Result, make_result, with_stages
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.session.sums import Sums
-from toolkit.store import StoredRun, load_result, load_run, reread, window_paths
+from toolkit.store import StoredRun, load_result, load_run, reread, stage_paths, window_paths
 from validators.registry import judge
 
 MAX_NOTES = 5
@@ -37,7 +37,9 @@ def _note(path: Path, found: list[str]) -> None:
 
 
 def run_result(path: Path) -> tuple[Result, StoredRun]:
-    """Judge a run directory again; one of several windows window by window, each forgotten before the next is read.
+    """Judge a run directory again, with the stages before the last.
+
+    One of several windows is judged window by window, each forgotten before the next is read.
 
     :returns: the result, and the run (of several windows: the last).
     :raises InputError: as :func:`toolkit.store.load_run`.
@@ -45,7 +47,8 @@ def run_result(path: Path) -> tuple[Result, StoredRun]:
     windows = window_paths(path) if path.is_dir() else {}
     if not windows:
         run = load_run(path)
-        return judged_again(run), run
+        before = sorted(map(load_run, stage_paths(path)), key=lambda one: one.evidence.start_monotonic_ns)
+        return with_stages(judged_again(run), [(one.path.name, judged_again(one)) for one in before]), run
     sums = Sums()
     for number, folder in windows.items():
         run = load_run(folder)

@@ -6,13 +6,14 @@ Source: docs/principles.md, "Result".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Coverage, Environment, Evidence
 from toolkit.model.serde import stage_value
-from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.model.verdict import Outcome, Verdict, rank, worst
 from toolkit.model.windows import WindowSums
 
 
@@ -52,6 +53,22 @@ def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:
         coverage=coverage,
         environment=evidence.environment,
     )
+
+
+def with_stages(result: Result, stages: Iterable[tuple[str, Result]]) -> Result:
+    """Add what failed or is undecided in the stages before (init containers, the time before a resize).
+
+    Of one rule about one subject the worst verdict counts. :param stages: name -> result, in order of time.
+    """
+    found = {(verdict.rule, verdict.subject): verdict for verdict in result.verdicts}
+    for name, before in stages:
+        for verdict in before.verdicts:
+            own = found.get((verdict.rule, verdict.subject))
+            known = Outcome.PASSED if own is None else own.outcome
+            if verdict.outcome in (Outcome.FAILED, Outcome.UNDECIDED) and rank(verdict.outcome) < rank(known):
+                found[verdict.rule, verdict.subject] = replace(verdict, reason=f"stage {name}: {verdict.reason}")
+    verdicts = tuple(found.values())
+    return replace(result, verdicts=verdicts, outcome=worst(verdict.outcome for verdict in verdicts))
 
 
 def _named(coverage: Coverage, verdicts: tuple[Verdict, ...]) -> Coverage:

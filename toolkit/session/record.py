@@ -17,7 +17,7 @@ from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.plan import Plan
-from toolkit.model.result import Result
+from toolkit.model.result import Result, with_stages
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.verdict import Outcome, Verdict, worst
@@ -125,6 +125,11 @@ class Run:
     def outcome(self) -> Outcome:
         """The worst of the verdicts, of all stages."""
         return worst([*(run.outcome for run in self.before), *(verdict.outcome for verdict in self.verdicts)])
+
+    @property
+    def result(self) -> Result:
+        """What is printed: the result of this stage, with what did not pass in those before."""
+        return with_stages(self.record.result, [(run.path.name, run.record.result) for run in self.before])
 
     def save(self) -> None:
         """Save all stages as one run directory, whole or not at all.

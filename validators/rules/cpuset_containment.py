@@ -61,7 +61,7 @@ def _judge(
         where = CpuSet.of(row.cpu for row in strays)
         spent = sum(view.steady_use(row)[1] for row in strays) / 1e6
         return verdict(
-            Outcome.FAILED, f"{names} below its cgroup ran {spent:.3f} ms on CPUs {where} outside {claim.cpus}"
+            Outcome.FAILED, f"{names} below its cgroup ran {spent:.3f} ms on {cpus_text(where)} outside {claim.cpus}"
         )
     if not any(row.switches or row.samples for row in (*rows, *nested)):
         own = view.level(view.levels_of(claim, evidence), 0)
@@ -75,7 +75,8 @@ def _judge(
     if strange:
         return verdict(
             Outcome.UNDECIDED,
-            f"it ran on CPUs {strange} outside {claim.cpus}, which the probe did not count: another set was watched",
+            f"it ran on {cpus_text(strange)} outside {claim.cpus}, which the probe did not count: "
+            "another set was watched",
         )
     measures["but"] = _but(claim, allowed, rows)
     counted = f"none of {measures['switches_judged']} switches and {measures['samples']} samples outside"
@@ -114,7 +115,7 @@ def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: lis
     # CPUs that it has now were outside the set that it had then.
     what = f"the set of the time (by now {cpus})" if where & cpus else f"{cpus}"
     text = (
-        f"ran on CPUs {where} outside {what}: {sum(row.out_of_set_switches for row in outside)} switches, "
+        f"ran on {cpus_text(where)} outside {what}: {sum(row.out_of_set_switches for row in outside)} switches, "
         f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms"
     )
     return Outcome.FAILED, text

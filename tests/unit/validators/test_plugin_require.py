@@ -42,7 +42,7 @@ def test_failed_is_red_and_comes_first() -> None:
     row = replace(use("db", 0, switches=3, run_ns=41_200, samples=0), out_of_set_switches=3, out_of_set_ns=41_200)
     seen = judged(evidence(cpu_use=(*evidence().cpu_use, row), coverage=coverage(lost_events=5)))
 
-    with pytest.raises(AssertionError, match=r"^failed: cpuset-containment db: ran on CPUs 0 outside 2-3"):
+    with pytest.raises(AssertionError, match=r"^failed: cpuset-containment db: ran on CPU 0 outside 2-3"):
         seen.require()
 
 

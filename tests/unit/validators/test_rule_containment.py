@@ -49,7 +49,7 @@ def test_one_switch_is_enough() -> None:
     verdict = db(escape(out_of_set_switches=1, out_of_set_ns=10_000, out_of_set_longest_ns=10_000))
 
     assert verdict.outcome is Outcome.FAILED
-    assert "CPUs 0 outside 2-3" in verdict.reason
+    assert "CPU 0 outside 2-3" in verdict.reason
     assert verdict.measures["out_of_set_ns"] == 10_000
     assert verdict.offenders[0].cpu == 0
 

@@ -91,6 +91,18 @@ def test_a_broken_link_is_not_the_lack_of_evidence(tmp_path: Path) -> None:
     assert "evidence.json: a symbolic link" in str(done.exception)
 
 
+@pytest.mark.parametrize("verb", [judge_verb, report])
+def test_a_stage_before_counts(tmp_path: Path, verb: Any) -> None:
+    """What was not shown while init containers ran is not shown by the run, however good its last stage is."""
+    run = saved(tmp_path / "run", evidence())
+    saved(run / "init-1", LOSSY)
+
+    done = CliRunner().invoke(verb, [str(run)])
+
+    assert (done.exit_code, done.stderr) == (3, "")
+    assert "stage init-1: " in done.stdout
+
+
 def test_a_result_alone_is_taken_with_a_word(tmp_path: Path) -> None:
     """Without evidence there is nothing to check but that the outcome is the worst verdict."""
     run = saved(tmp_path / "run", LOSSY)

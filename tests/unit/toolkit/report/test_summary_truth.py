@@ -124,7 +124,7 @@ def test_a_claim_below_another() -> None:
     wide = claim_set(outer, replace(inner, cpus=cpus("0-3")))
     broken = cpuset_containment.check(wide, evidence(cpu_use=(use("svc", 2), use("svc/part", 0))))
     assert [verdict.outcome for verdict in broken] == [Outcome.FAILED, Outcome.PASSED]
-    assert "svc/part below its cgroup ran 1000.000 ms on CPUs 0 outside 2-3" in broken[0].reason
+    assert "svc/part below its cgroup ran 1000.000 ms on CPU 0 outside 2-3" in broken[0].reason
 
 
 ROW = st.builds(

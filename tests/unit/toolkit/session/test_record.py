@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.unit.validators.evidence_builder import claim_set, evidence
+from tests.unit.validators.evidence_builder import claim_set, coverage, evidence
 from toolkit import store
+from toolkit.cli.saved import run_result
 from toolkit.errors import InputError
 from toolkit.model.scenario import Scenario
+from toolkit.model.verdict import Outcome
 from toolkit.session import record
 from toolkit.session.record import Kept, Run, recorded, whole
 from validators.registry import judge
@@ -92,3 +95,13 @@ def test_texts_are_read_as_strangers(tmp_path: Path, stage: str) -> None:
     del texts[stage]
     with pytest.raises(InputError, match="no claims or no evidence"):
         store.parse_run(tmp_path / "one", texts)
+
+
+def test_what_is_printed_is_of_all_stages(tmp_path: Path) -> None:
+    """A result that says ``passed`` beside an exit code of 3 would be read as passed; judged again it is the same."""
+    lossy = recorded(tmp_path / "init-1", claims=claim_set(), evidence=evidence(coverage=coverage(lost_events=1)))
+    finished = whole([replace(run(tmp_path, "init-1"), record=lossy), run(tmp_path)])
+    finished.save()
+
+    assert finished.result.outcome is finished.outcome is Outcome.UNDECIDED
+    assert run_result(tmp_path)[0] == finished.result
