@@ -212,24 +212,6 @@ def test_both_weight_formulas() -> None:
     assert both(claim_db(weight=39), db_files(weight=40)).outcome is Outcome.FAILED
 
 
-@pytest.mark.parametrize(
-    ("promised", "found", "outcome"),
-    [
-        (1 << 30, 1 << 30, "passed"),
-        (50_000_001, 50_000_001 // 4096 * 4096, "passed"),
-        (50_000_001, 50_000_001 // 65_536 * 65_536, "passed"),
-        (50_000_001, 50_000_001 // 4096 * 4096 - 4096, "failed"),
-        # Whole pages of every size already: no kernel makes less of it.
-        (1 << 30, (1 << 30) - 4096, "failed"),
-        (1 << 30, (1 << 30) + 4096, "failed"),
-        (1 << 30, 1 << 29, "failed"),
-    ],
-)
-def test_memory_limit_is_rounded_down_to_pages(promised: int, found: int, outcome: str) -> None:
-    """The kernel keeps whole pages; anything else is another limit."""
-    assert both(claim_db(memory_bytes=promised), db_files(memory_max_bytes=found)).outcome.value == outcome
-
-
 def test_unread_files_are_undecided() -> None:
     """A cgroup that vanished, or a file that does not exist, proves nothing."""
     assert files(claim_db(), before=db_files(), after=None).outcome is Outcome.UNDECIDED
