@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit.model.claims import ClaimSet
@@ -65,7 +65,8 @@ class Consecutive:
         stopped: Sequence[int] = (),
         now: Callable[[], ClaimSet] | None = None,
     ) -> None:
-        self._opened, self._claims, self._path = opened, claims, path
+        self._opened, self._path = opened, path
+        self._claims = claims if now is None else _watched(claims, opened.observer.subjects)
         self._now = now or (lambda: claims)
         self._window_s, self._duration_s, self._stopped = window_s, duration_s, stopped
         self._began_s = time.monotonic()
@@ -163,3 +164,9 @@ class Consecutive:
         least_s = min(LEAST_S, self._window_s, self._duration_s or LEAST_S)
         while (left_s := began_s + least_s - time.monotonic()) > 0:
             self._opened.poll(min(TICK_S, left_s))
+
+
+def _watched(claims: ClaimSet, names: Container[str]) -> ClaimSet:
+    """Leave out those whose cgroup was gone before it could be watched: they were promised nothing in any window."""
+    kept = tuple(claim for claim in claims.claims if claim.name in names or not claim.kind.carries_tasks)
+    return replace(claims, claims=kept)

@@ -21,8 +21,8 @@ from validators.witness import Witness
 
 ID = "applied"
 _EVER_NS = -(1 << 62)
-PAGE_BYTES = 65_536
-"""The largest page size in use: the kernel rounds memory limits down to whole pages."""
+PAGES_BYTES = tuple(4096 << shift for shift in range(5))
+"""Page sizes in use: the kernel rounds memory limits down to whole pages."""
 _FILES = {
     "cpuset.cpus": writers.CPUS,
     "cpuset.mems": writers.MEMS,
@@ -252,7 +252,8 @@ def _weight_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str 
 def _memory_problem(promised: int, found: int | None) -> str | None:
     if found is None:
         return None
-    return "" if 0 <= promised - found < PAGE_BYTES else f"{found} bytes, promised {promised}"
+    rounded = {promised - promised % page for page in PAGES_BYTES}
+    return "" if found in {promised, *rounded} else f"{found} bytes, promised {promised}"
 
 
 RULE = Rule(
@@ -285,7 +286,7 @@ RULE = Rule(
 
             A quota rounded up to 1 % of a CPU where systemd wrote it (a scope, slice or service with systemd's mark).
             Shares converted to a weight by the kubelet's linear or the runtimes' logarithmic formula. A memory limit
-            rounded down to whole pages (at most 64 KiB). On cgroup v2, an empty cpuset.cpus that inherits exactly the
+            rounded down to whole pages (of 4 to 64 KiB). On cgroup v2, an empty cpuset.cpus that inherits exactly the
             promised CPUs.
         """),
         source="Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/cpusets.rst; scheduler/sched-bwc.rst; "

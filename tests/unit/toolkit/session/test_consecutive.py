@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -141,3 +142,16 @@ def test_who_looks_does_not_wait_for_a_window_that_ends(clock: Clock, ends: str,
     # One that is the last may be closed already.
     during = one if looked or ends == "turn" else 0
     assert counts == [*([one] if looked else []), during, one if ends == "close" else 2 * one]
+
+
+def test_who_was_gone_before_it_could_be_watched_is_in_no_window(clock: Clock) -> None:
+    """A container that ends while a watch begins, as one that crashes each minute, leaves no doubt in the first window.
+
+    Where claims are not followed each of them is watched, or the watch does not begin.
+    """
+    opened = Opened(clock, [])
+    opened.observer = SimpleNamespace(subjects={"db": None})  # type: ignore[attr-defined]
+    for now, names in ((claim_set, {"db"}), (None, {"db", "web"})):
+        _, (first,) = run(opened, window_s=30.0, duration_s=5.0, now=now)
+        assert {claim.name for claim in first.record.claims.claims} == names
+        opened.closed = False

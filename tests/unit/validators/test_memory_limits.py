@@ -1,0 +1,31 @@
+"""Rule ``applied``: a memory limit is what the kernel's whole pages make of the promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.validators.evidence_builder import claim_db, claim_set, db_files, evidence
+from toolkit.model.verdict import Outcome
+from validators.rules import applied
+
+ODD = 50_000_001
+
+
+def judged(promised: int, found: int) -> Outcome:
+    """What is said of a limit that both readings show."""
+    read = (db_files(memory_max_bytes=found),)
+    seen = evidence(files_before=read, files_after=read, files_during=())
+    return applied.RULE(claim_set(claim_db(memory_bytes=promised)), seen)[0].outcome
+
+
+@pytest.mark.parametrize("found", [1 << 30, ODD // 4096 * 4096, ODD // 65_536 * 65_536])
+def test_memory_limit_is_rounded_down_to_pages(found: int) -> None:
+    """The kernel keeps whole pages."""
+    promised = max(found, ODD)
+    assert judged(promised, found) is Outcome.PASSED
+
+
+@pytest.mark.parametrize(("promised", "less"), [(1 << 30, 4096), (1 << 30, -4096), (1 << 30, 1 << 29), (ODD, 8321)])
+def test_memory_limit_that_no_page_explains(promised: int, less: int) -> None:
+    """Another limit, however near: the promise is whole pages of every size, or the next whole ones are others."""
+    assert judged(promised, promised - less) is Outcome.FAILED
