@@ -186,9 +186,9 @@ def test_masks_are_a_witness_of_placement() -> None:
 
 
 def test_a_set_that_came_back_is_not_named_as_the_one_that_was_left() -> None:
-    """It had another set when it ran there: ``CPUs 2 outside 2-3`` would be no sentence."""
+    """It had another set when it ran there: ``CPU 2 outside 2-3`` would be no sentence."""
     row = replace(use("db", 2), out_of_set_switches=1, out_of_set_ns=10_000, out_of_set_longest_ns=10_000)
     verdict = db(evidence(cpu_use=(*evidence().cpu_use, row)))
 
     assert verdict.outcome is Outcome.FAILED
-    assert "CPUs 2 outside the set of the time (by now 2-3)" in verdict.reason
+    assert "CPU 2 outside the set of the time (by now 2-3)" in verdict.reason
