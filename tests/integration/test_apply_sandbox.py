@@ -200,7 +200,7 @@ def test_a_workload_that_dies_at_once_is_told_with_its_last_words() -> None:
     ("wrong", "message"),
     [
         (SandboxRequest(containers=(container("a"),)), "no parent"),
-        (request(container("a"), container("a")), "there already"),
+        (request(container("a"), container("a")), "exists already"),
         (SandboxRequest(parents=(CgroupRequest(path="../up"),)), "path below"),
     ],
 )

@@ -66,6 +66,8 @@ class LiveNode:
         self.paths: dict[str, str] = {}
         self.missing: list[dict[str, str]] = []
         self.times: dict[str, float] = {}
+        self._written_again = False
+        """Whether the CPU manager's file was written during the reading, after it had been read."""
         self.no_metrics = ""
         """Why the metrics could not be read."""
         self.proc = places.proc or places.below(PROC)
@@ -91,8 +93,9 @@ class LiveNode:
         for part in ("cpu", "memory"):
             name = f"{part}_manager_state"
             self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
-            if part == "cpu":
-                self._written(self.kubelet_root / name)
+            # Asked after the file was read, so that what was read is no younger.
+            if part == "cpu" and (written_s := self._state_written_s()) is not None:
+                self.times[STATE_WRITTEN] = written_s
         self._metrics()
         self._unversioned()
         self._allocated()
@@ -119,6 +122,7 @@ class LiveNode:
         logs = live_files.log_names(places.logs or places.below(LOGS))
         if self.memory is not None and "node.json" not in self.files:
             self._nameless(root, cgroups, logs)
+        self._written_again = self._state_written_s() != self.times.get(STATE_WRITTEN)
         self._at("end")
         about = {"schema": SCHEMA, "missing": self.missing, "paths": self.paths, "log_names": logs}
         if self.version:
@@ -141,8 +145,11 @@ class LiveNode:
             self.files["threads.json"] = _json(tasks)
 
     def written_ago_s(self) -> float | None:
-        """Return how long before it was read the CPU manager's file had been written; ``None``: it does not exist."""
-        at_s = self.times.get(STATE_WRITTEN)
+        """Return how long before it was read the CPU manager's file had been written; ``None``: that dates nothing.
+
+        It does not exist, or was written again during the reading: the runtime's word is of the new one then.
+        """
+        at_s = None if self._written_again else self.times.get(STATE_WRITTEN)
         return None if at_s is None else max(0.0, self.times["state_read"] - at_s)
 
     def _at(self, what: str) -> None:
@@ -159,10 +166,11 @@ class LiveNode:
             self.files[name], self.paths[name] = data, self.places.of_node(path)
         return data
 
-    def _written(self, path: Path) -> None:
-        """Take when a file was written last; asked after it was read, so that what was read is no younger."""
+    def _state_written_s(self) -> float | None:
+        """Return when the CPU manager's file was written last; ``None``: it does not exist."""
         with contextlib.suppress(OSError):
-            self.times[STATE_WRITTEN] = self.places.target(path).lstat().st_mtime
+            return self.places.target(self.kubelet_root / "cpu_manager_state").lstat().st_mtime
+        return None
 
     def _allocated(self) -> None:
         """Take what the kubelet has allocated to containers, and what of it is in force; older ones have no such files.

@@ -71,6 +71,18 @@ def test_a_clock_that_was_set_does_not_date_a_change_before_the_last_reading(nod
     assert before_ns <= reading.owed_since_ns["web/app"] <= time.monotonic_ns()
 
 
+def test_a_state_file_that_is_written_again_during_the_reading_dates_no_change(node: Node) -> None:
+    """The runtime's answer is of the new file by then: the pool has CPU 1 again, and web was asked to have it."""
+    node.state("0", db="2-3", new="1")
+    written_ago(node, 3600.0)
+    node.meanwhile = lambda: node.state("0-1", db="2-3")
+    began_ns = time.monotonic_ns()
+    reading = node.read()
+
+    assert back(reading) == {"web/app": "1"}
+    assert began_ns <= reading.owed_since_ns["web/app"]
+
+
 def test_the_state_files_word_is_of_when_it_was_written(node: Node) -> None:
     """`layers-agree` measures a lag by it; at a reading in which nothing is new it is of the reading."""
     node.state("0", db="2-3", new="1")
