@@ -8,7 +8,7 @@ from tests.unit.validators.evidence_builder import claim_db, claim_set, evidence
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules import affinity_mask
 
-OUTSIDE = replace(use("db", 0), out_of_set_switches=3, out_of_set_ns=41_200)
+OUTSIDE = replace(use("db", 0), run_ns=41_200, out_of_set_switches=3, out_of_set_ns=41_200)
 
 
 def escaped(allowed: str) -> Verdict:
@@ -17,14 +17,14 @@ def escaped(allowed: str) -> Verdict:
     return affinity_mask.RULE(claim_set(claim_db()), found)[0]
 
 
-def test_a_task_that_ran_outside_had_a_wide_mask_that_nobody_read() -> None:
-    """Masks that were good whenever they were read do not pass: between two readings one was not."""
+def test_a_task_that_ran_outside_is_named_beside_masks_that_were_good_when_they_were_read() -> None:
+    """What ran is judged by the ledger's rules; this one reports that its own words are not the whole."""
     verdict = escaped("2-3")
 
-    assert verdict.outcome is Outcome.UNDECIDED
-    assert verdict.reason == (
-        "1 thread within CPUs 2-3 at each reading, but a task of it ran on CPU 0: "
-        "its mask was wider between two readings"
+    assert verdict.outcome is Outcome.PASSED
+    assert (
+        verdict.reason
+        == "1 thread within CPUs 2-3 at each reading, but a task of it ran on CPU 0: see cpuset-containment"
     )
 
 
