@@ -45,7 +45,7 @@ def judge_asked(
         found += [_together(verdicts)] if verdicts else []
     if found:
         return tuple(found)
-    reason = f"no claim was promised {alignment} alignment"
+    reason = f"no claim promises {alignment} alignment"
     return (Verdict(rule=rule, subject=NODE, outcome=Outcome.SKIPPED, reason=reason, measures={}),)
 
 

@@ -60,7 +60,7 @@ def _judge(
     if wide:
         return verdict(*_wide(claim.cpus, evidence, wide))
     if not masks and view.between_scans(claim, evidence):
-        return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
+        return verdict(Outcome.SKIPPED, "it started or ended in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: there is no evidence")
     blank = next((mask for mask in masks if not mask.cpus_allowed), None)

@@ -97,7 +97,7 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
     if file.policy == "static" and not last.cpus_online:
         return verdict(Outcome.UNDECIDED, "which CPUs were online is not known")
     if file.policy == "static" and not last.union_known:
-        return verdict(Outcome.UNDECIDED, "which CPUs are reserved is not known: whether any is leaked cannot be told")
+        return verdict(Outcome.UNDECIDED, "which CPUs are reserved is not known: whether any is leaked is not known")
     if gone:
         names = f"{', '.join(sorted(gone)[:3])} has CPUs but no container"
         if followed:
@@ -157,14 +157,14 @@ RULE = Rule(
             No CPU has two owners (two containers of one pod: only if both run and do not share the pod's pool). Pool
             and assignments together are the online CPUs, without the reserved ones under strict reservation; reserved
             CPUs are never assigned. An entry without a container is leaked once it outlives two reconciles; until then
-            it is no doubt where the node is followed, because a later window has the whole time. One whose
-            pod has ended, and which the runtime of a followed node lists still, is counted and named; of a capture it
-            counts as none.
+            it is no doubt where the node is followed, because a later window has the whole time. A container whose pod
+            has ended, and which the runtime still lists, is counted and named on a followed node; in a capture it does
+            not count as a container.
 
-            memory_manager_state: checksum, version and policy are checked as there, then the sums of every table;
-            blocks against what is allocated, in total, and per NUMA node; nodes that share a block are summed; the
-            number of blocks of each node; node totals against those of this boot, where they were read. The reason says
-            what was not known.
+            memory_manager_state: checksum, version and policy are checked in the same way, then the sums of every
+            table, the blocks against what is allocated (in total and per NUMA node; nodes that share a block are
+            summed), the number of blocks of each node, and node totals against those of this boot, if they were read.
+            The reason names what was not known.
 
             The kubelet saves in two steps, and a reading between them finds half of a change. What is wrong with the
             sets or the sums is a failure where it stood for 5 s, whether it was repaired then or not, and whatever else
@@ -173,13 +173,13 @@ RULE = Rule(
             if it is wrong by each that was found in the window. No save makes another checksum, version or policy:
             the last reading decides.
 
-            If it is not known which containers exist, assigned CPUs make the verdict undecided. So do
-            a file that was not read although its manager's policy is static, and one of a manager that has not started.
-            Where the node is followed, a file that is absent or empty is a restart's for a reconcile and 5 s: what it
-            said last stands that long, and no longer.
+            The verdict is undecided if CPUs are assigned and it is not known which containers exist; if a file was not
+            read although its manager's policy is static; and if the manager has not started. On a followed node a file
+            that is absent or empty is taken for a restart of the kubelet for one reconcile period and 5 s: for that
+            time the file's last content is used.
 
-            Where a scenario is run no kubelet is there: the files are those that pinproof's model writes for the plan,
-            held against the scenario's settings and this machine's memory, and the reason says so.
+            A scenario runs without a kubelet: the files are those that pinproof's model writes for the plan. They are
+            compared with the scenario's settings and this machine's memory, and the reason names the model.
         """),
         tolerance=prose("""
             Files: 5 s for what the kubelet repairs itself (its two saves take milliseconds). Leaks: two reconcile

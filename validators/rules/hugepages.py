@@ -47,7 +47,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     if missing:
         unread = all(row.limit_bytes is None and row.usage_bytes is None for row in rows.values())
         if unread and evidence.hugetlb is not None and _passing(claim, evidence):
-            reason = "it came or went in this window, between two readings of its huge pages"
+            reason = "it started or ended in this window, between two readings of its huge pages"
             return verdict(Outcome.SKIPPED, reason)
         return verdict(Outcome.UNDECIDED, missing[0])
     used = sum(row.usage_bytes or 0 for row in rows.values())

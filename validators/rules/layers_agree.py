@@ -241,14 +241,14 @@ RULE = Rule(
 
             With its reconcile period: a difference must last for two of them, between readings that far apart, because
             the kubelet writes cgroups at the end of a period and the layers are read one after the other. A cgroup that
-            was right and became wrong while the promise stayed is not late, so it gets no tolerance. A node that is
-            followed has one period and 5 s, counted from when the kubelet wrote its state file, however much later that
-            was read (by the file's time, between the two readings around it); a container that still runs on CPUs which
-            were its own, and are another pod's by now, has none, since no reconcile repairs that. A shared pool that
-            grows late is not a failure.
-            Where layers differ and one of them was read last before a change of the claim's set was complete the
-            verdict is undecided. From when on a CPU of the claim went or came (dated up to 0.5 s late) the cgroup's
-            CPUs in between are not compared.
+            was right and became wrong while the promise stayed is not late, so it gets no tolerance. On a followed node
+            the tolerance is one period and 5 s. It counts from the time at which the kubelet wrote its state file (the
+            file's time, between the two readings around it), however much later the file was read. A container that
+            still runs on CPUs which were its own and now belong to another pod has no tolerance, since no reconcile
+            repairs that. A shared pool that grows late is not a failure. The verdict is undecided if layers differ and
+            the last reading of one of them came before a change of the claim's set was complete. After a CPU of the
+            claim went offline or came online (dated up to 0.5 s late), the cgroup's CPUs in readings within the window
+            are not compared.
         """),
         source=prose("""
             docs/principles.md, docs/failures.md F1-F7, F13-F15, F31, docs/facts.md K-kubelet-1, "Normal on a healthy

@@ -80,7 +80,7 @@ def _judge(
     if outside and claim.mems is not None:
         return verdict(Outcome.FAILED, _where(outside, mems))
     if not masks and view.between_scans(claim, evidence):
-        return verdict(Outcome.SKIPPED, "it came or went in this window, between two readings of its threads")
+        return verdict(Outcome.SKIPPED, "it started or ended in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, NOT_READ)
     blank = next((mask for mask in masks if not mask.mems_allowed), None)
@@ -107,7 +107,7 @@ def _kept(claim: Claim, mems: CpuSet, evidence: Evidence, reading: PageReading |
         )
     if evidence.pages is not None and passing and (reading is None or not (reading.processes or reading.unread)):
         # Pages are read at a window's end, of what runs then.
-        reason = "it came or went in this window, between two readings of its pages"
+        reason = "it started or ended in this window, between two readings of its pages"
         return (Outcome.SKIPPED, f"{reason}; all thread masks on {nodes_text(mems)}")
     if evidence.pages is None or reading is None:
         return (Outcome.UNDECIDED, "where its pages are was not read")

@@ -50,7 +50,7 @@ def problems(reading: StateReading, policy: str | None) -> Iterator[Problem]:
     for row in file.rows:
         have = (reading.node_bytes or {}).get(row.node)
         if row.kind == MEMORY and have is not None and have != row.total_bytes:
-            text = f"node {row.node} has {have} bytes, the file says {row.total_bytes}"
+            text = f"node {row.node} has {have} bytes, the file has {row.total_bytes}"
             yield whole(f"{text}: the kubelet will not start again", f"total {row.node}")
 
 
@@ -128,7 +128,7 @@ def _places(file: MemoryStateFile) -> Iterator[Problem]:
             taken = sum(row.reserved_bytes for row in file.rows if row.kind == kind and row.node in group)
             owned = sum(entry.size_bytes for entry in counted if entry.kind == kind and entry.nodes & group)
             if taken != owned:
-                sums = f"the blocks on it sum up to {owned}: charged to another node than its blocks say"
+                sums = f"the blocks on it sum up to {owned}: charged to another node than that of its blocks"
                 text = f"{taken} bytes of {kind} are taken of {where}, {sums}; the kubelet will not start again"
                 yield part(text, kind, group)
     for node in file.nodes:

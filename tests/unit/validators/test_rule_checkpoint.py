@@ -249,7 +249,7 @@ def test_totals_that_changed_with_the_boot() -> None:
     verdict = memory_verdict(memory(), node_bytes={0: 1000, 1: 996})
 
     assert verdict.outcome is Outcome.FAILED
-    assert "node 1 has 996 bytes, the file says 1000" in verdict.reason
+    assert "node 1 has 996 bytes, the file has 1000" in verdict.reason
 
 
 # A real kubelet's files.

@@ -1,4 +1,4 @@
-"""The rule ``checkpoint``: memory that is charged to another node than its blocks say (F28)."""
+"""The rule ``checkpoint``: memory that is charged to another node than that of its blocks (F28)."""
 
 from __future__ import annotations
 

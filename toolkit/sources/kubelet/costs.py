@@ -6,7 +6,7 @@ COSTS = {
     "memory_state": "which memory nodes were promised is not known",
     "names": "nothing is promised about their CPUs",
     "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
-    "pods": "ended pods are not known; requests are what the kubelet has allocated or a static pod's manifest says, "
+    "pods": "ended pods are not known; requests are those that the kubelet allocated or a static pod's manifest has, "
     "else quotas and weights are what the runtime was asked for",
     "pod_resources": "the pod-resources API is not compared",
     "cgroups": "what is in force is not known; paths are those that the runtime was given",
