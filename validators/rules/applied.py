@@ -11,6 +11,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from toolkit.model.memory_units import whole_pages
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import count
 from validators.queries import file_history, hotplug, in_time, view, writers
@@ -21,8 +22,6 @@ from validators.witness import Witness
 
 ID = "applied"
 _EVER_NS = -(1 << 62)
-PAGES_BYTES = tuple(4096 << shift for shift in range(5))
-"""Page sizes in use: the kernel rounds memory limits down to whole pages."""
 _FILES = {
     "cpuset.cpus": writers.CPUS,
     "cpuset.mems": writers.MEMS,
@@ -252,8 +251,7 @@ def _weight_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str 
 def _memory_problem(promised: int, found: int | None) -> str | None:
     if found is None:
         return None
-    rounded = {promised - promised % page for page in PAGES_BYTES}
-    return "" if found in {promised, *rounded} else f"{found} bytes, promised {promised}"
+    return "" if found in whole_pages(promised) else f"{found} bytes, promised {promised}"
 
 
 RULE = Rule(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
     back,
     claim,
     cpus,
-    made_node,
 )
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
@@ -26,13 +24,6 @@ from toolkit.model.layers import Layer
 from toolkit.sources.kubelet import follow
 from toolkit.sources.kubelet.follow import TURNS, KubeletSource
 from toolkit.sources.kubelet.places import Places
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    """The node, served."""
-    with made_node() as made:
-        yield made
 
 
 def test_layers_that_agree_hold_what_they_say(node: Node) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.toolkit.session.followed import Node as FollowedNode
 from tests.unit.toolkit.sources.kubelet.followed_node import WEB, Node, claim, made_node
-from tests.unit.toolkit.sources.kubelet.test_follow_promises import MANIFEST, SHARER, STATES, allocates
+from tests.unit.toolkit.sources.kubelet.test_follow_promises import MANIFEST, SHARER, STATES, allocates, resizes
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import status
 from tests.unit.validators.evidence_builder import evidence
@@ -113,9 +113,7 @@ def test_a_resize_under_way_promises_no_memory(node: Node) -> None:
     more = {"limits": {"cpu": "500m", "memory": "128Mi"}, "requests": SHARER["requests"]}
     found = []
     for now, then in ((SHARER, SHARER), (SHARER, more), (more, more)):
-        allocates(node, {"u-web": {"app": now}})
-        (node.root / STATES / "allocated_pods_state").rename(node.root / STATES / "actuated_pods_state")
-        allocates(node, {"u-web": {"app": then}})
+        resizes(node, now, then)
         found.append(claim(node.read(), "web/app").memory_bytes)
     assert found == [64 * MIB, None, 128 * MIB]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,20 +16,12 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
     Node,
     claim,
     cpus,
-    made_node,
 )
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
 from toolkit.sources.kubelet import follow
 from toolkit.sources.kubelet.follow import EVERY_MAX_S, EVERY_S, TURNS, KubeletSource
 from validators.queries import view
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    """The node, served."""
-    with made_node() as made:
-        yield made
 
 
 def test_a_container_that_the_runtime_has_created_is_named_as_one(node: Node) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.toolkit.session.followed import Node as FollowedNode
-from tests.unit.toolkit.sources.kubelet.followed_node import Node, back, cpus, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import Node, back, cpus
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer
 from toolkit.sources.kubelet.reconciles import PoolChanges
@@ -18,13 +17,6 @@ from toolkit.sources.live_source import SourceReading
 
 STATE = "var/lib/kubelet/cpu_manager_state"
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    """The node, served."""
-    with made_node() as made:
-        yield made
 
 
 def written_ago(node: Node, seconds: float) -> None:

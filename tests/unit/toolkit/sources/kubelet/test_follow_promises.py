@@ -72,6 +72,13 @@ def allocates(node: Node, pods: Mapping[str, Mapping[str, object]], **budgets: o
     write(node.root, f"{STATES}/allocated_pods_state", text)
 
 
+def resizes(node: Node, now: Mapping[str, object], then: Mapping[str, object]) -> None:
+    """Let ``web/app`` have these resources in force, and be allocated those: the same when no resize is under way."""
+    allocates(node, {"u-web": {"app": now}})
+    (node.root / STATES / "allocated_pods_state").rename(node.root / STATES / "actuated_pods_state")
+    allocates(node, {"u-web": {"app": then}})
+
+
 def promise(one: Claim) -> list[Any]:
     values = [one.quota_us, one.period_us, one.shares, one.memory_bytes, one.hugepages]
     return [one.kind, one.cgroup, one.isolation, *values, one.alignments]
@@ -142,9 +149,7 @@ def test_a_resize_under_way_promises_neither_quota(node: Node) -> None:
     more = {"limits": {"cpu": "700m", "memory": "64Mi"}, "requests": SHARER["requests"]}
     quotas = []
     for now, then in ((SHARER, SHARER), (SHARER, more), (more, more)):
-        allocates(node, {"u-web": {"app": now}})
-        (node.root / STATES / "allocated_pods_state").rename(node.root / STATES / "actuated_pods_state")
-        allocates(node, {"u-web": {"app": then}})
+        resizes(node, now, then)
         found = claim(node.read(), "web/app")
         quotas.append(found.quota_us)
         assert found.shares == 204

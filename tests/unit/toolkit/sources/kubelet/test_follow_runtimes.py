@@ -5,23 +5,15 @@ cgroup in the scope.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import CREATED, EXITED, WEB, Node, claim, cpus, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import CREATED, EXITED, WEB, Node, claim, cpus
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import status
 from toolkit.model.claims import SubjectKind
 
 MONITOR = "web/(helper of app)"
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    """The node, served."""
-    with made_node() as made:
-        yield made
 
 
 def monitor(node: Node, of: str, name: str = "crio-conmon-{}.scope") -> str:

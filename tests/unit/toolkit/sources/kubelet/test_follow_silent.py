@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import DB, Node, back, cpus, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import DB, Node, back, cpus
 from tests.unit.toolkit.sources.made_node import write
 from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.evidence.following import Following
@@ -21,13 +21,6 @@ from validators.rules import checkpoint
 STATE, MEMORY = "var/lib/kubelet/cpu_manager_state", "var/lib/kubelet/memory_manager_state"
 NONE = '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    """The node, served."""
-    with made_node() as made:
-        yield made
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
     Node,
     claim,
     cpus,
-    made_node,
 )
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.model.node_reading import NodeReading
@@ -33,13 +31,6 @@ from toolkit.sources.kubelet.followed_claims import Followed
 
 STATE, CONFIG_FILE = "var/lib/kubelet/cpu_manager_state", "var/lib/kubelet/config.yaml"
 STEPS = 150
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    """The node, served."""
-    with made_node() as made:
-        yield made
 
 
 def rewritten(file: Path, text: str, *, by_rename: bool) -> None:

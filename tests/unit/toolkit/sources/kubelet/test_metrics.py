@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
-from tests.unit.toolkit.sources.kubelet.followed_node import Node, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import Node
 from tests.unit.toolkit.sources.kubelet.metrics_server import TLS, TOKEN, metrics, metrics_server
 from toolkit.errors import InputError
 from toolkit.model.evidence.following import Gauges
@@ -21,13 +20,6 @@ from toolkit.sources.kubelet.metrics import gauges, read_metrics
 COUNT = "kubelet_cpu_manager_exclusive_cpu_allocation_count"
 RIGHT = metrics(2, 1000, n0=2)
 """Of the node of four CPUs: 2-3 are assigned, 0-1 shared, 0 reserved."""
-
-
-@pytest.fixture
-def node() -> Iterator[Node]:
-    """The node, served."""
-    with made_node() as made:
-        yield made
 
 
 @pytest.fixture
