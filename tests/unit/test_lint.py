@@ -11,6 +11,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = ("toolkit", "probes", "validators", "tests")
 PYTHON_LINES_MAX = 300
 BPF_LINES_MAX = 250
+C_LINES_MAX = 300
 FUNCTION_LINES_MAX = 59
 
 
@@ -43,6 +44,32 @@ def test_bpf_files_are_short() -> None:
 
     assert {"ledger.bpf.c", "membership.h"} <= set(lines)
     assert [f"{name}: {count} lines" for name, count in lines.items() if count > BPF_LINES_MAX] == []
+
+
+def planted_sources() -> list[Path]:
+    """The C sources and headers of the programs that tests plant."""
+    return sorted((PROJECT / "tests").rglob("*.[ch]"))
+
+
+def test_planted_sources_are_short() -> None:
+    """A C file of the tests has at most 300 lines."""
+    lines = {path.name: path.read_text().count("\n") for path in planted_sources()}
+
+    assert {"mover.c", "tasks.h"} <= set(lines)
+    assert [f"{name}: {count} lines" for name, count in lines.items() if count > C_LINES_MAX] == []
+
+
+def test_planted_functions_are_short() -> None:
+    """A function of theirs has fewer than 60 lines."""
+    body = re.compile(r"^\{\n.*?^\}", re.MULTILINE | re.DOTALL)
+    lines = [
+        (path.name, found.group().splitlines()[1].strip(), found.group().count("\n") + 2)
+        for path in planted_sources()
+        for found in body.finditer(path.read_text())
+    ]
+
+    assert len(lines) > 50
+    assert [each for each in lines if each[2] > FUNCTION_LINES_MAX] == []
 
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
