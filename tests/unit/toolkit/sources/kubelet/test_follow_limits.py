@@ -9,8 +9,17 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.toolkit.session.followed import Node as FollowedNode
-from tests.unit.toolkit.sources.kubelet.followed_node import WEB, Node, claim, made_node
-from tests.unit.toolkit.sources.kubelet.test_follow_promises import MANIFEST, SHARER, STATES, allocates, resizes
+from tests.unit.toolkit.sources.kubelet.followed_node import (
+    MANIFEST,
+    SHARER,
+    STATES,
+    WEB,
+    Node,
+    allocates,
+    claim,
+    made_node,
+    resizes,
+)
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import status
 from tests.unit.validators.evidence_builder import evidence
