@@ -113,8 +113,8 @@ class Follower:
         later = self._named(reading) if reading is not None and reading.complete else {}
         # What a reading that is not applied yet gives was given in the window, or a moment after it.
         given = ((name, more_of(self._present.get(name), claim)) for name, claim in later.items())
-        since_ns, end_ns = last_ns - frame.start_ns, frame.end_ns - frame.start_ns
-        late = (Granted(claim=name, cpus=cpus, since_ns=since_ns, until_ns=end_ns) for name, cpus in given if cpus)
+        since_ns, now_ns = last_ns - frame.start_ns, time.monotonic_ns() - frame.start_ns
+        late = (Granted(claim=name, cpus=cpus, since_ns=since_ns, until_ns=now_ns) for name, cpus in given if cpus)
         until_ns = latest_ns if reading is not None and reading.complete else last_ns
         return replace(
             word,

@@ -16,7 +16,7 @@ from toolkit.model.evidence.following import Following, Forgotten, Gauges, Givin
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_word import NodeWord
 from toolkit.model.state_files import StateReading
-from toolkit.session.words import Word, cut, of_window
+from toolkit.session.words import Word, cut, granted_in, of_window
 from toolkit.sources.live_source import SourceReading
 
 KEPT_NS = 600_000_000_000
@@ -171,7 +171,7 @@ class Said:
                     if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
                 gauges=cut(self._gauges, start_ns, end_ns),
-                granted=cut(self._granted, start_ns, end_ns),
+                granted=granted_in(self._granted, start_ns, end_ns),
                 forgotten=tuple(
                     replace(
                         one,

@@ -65,6 +65,11 @@ class KnownByName(Generic[Value]):
     def __getitem__(self, name: str) -> Value:
         return self._values[name][1]
 
+    def get(self, name: str) -> Value | None:
+        """Return what the last answer made, if there was one."""
+        known = self._values.get(name)
+        return None if known is None else known[1]
+
     def of(self, name: str, message: Any) -> Value:
         """Return what an answer makes: what it was before, if it says the same."""
         key = identity(message)

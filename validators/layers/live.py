@@ -181,7 +181,7 @@ def _lag(
         for carried in carries:
             last = promised is said.state[-1] and carried is carries[-1]
             since_ns = max(promised.first_ns, carried.first_ns)
-            lasted_ns = max(0, min(promised.last_ns, carried.last_ns) - since_ns)
+            lasted_ns = max(0, min(promised.last_ns, carried.sure_ns) - since_ns)
             if promised.cpus == carried.cpus or not (last or lasted_ns > limit_ns):
                 continue
             if last:
@@ -245,7 +245,7 @@ def _apart(run: Run, one: Run, *, last: bool) -> Finding:
     # What stood when the window opened is compared with how long the word has stood, before the window too: the guard
     # is longer than some windows.
     stood = older and not changed and one.last_ns >= CONFIRM_NS
-    if min(run.last_ns, one.last_ns) - (one.first_ns if stood else max(run.first_ns, one.first_ns)) > GUARD_NS:
+    if min(run.sure_ns, one.last_ns) - (one.first_ns if stood else max(run.first_ns, one.first_ns)) > GUARD_NS:
         return Outcome.FAILED, ": drift, a runtime writes what it was asked for at once"
     if changed and last:
         return Outcome.UNDECIDED, "; the runtime was not asked again in this window"

@@ -6,7 +6,7 @@ Source: docs/facts.md K-kubelet-1.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
@@ -18,11 +18,16 @@ from validators.queries import file_history
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The same value from one reading to another."""
+    """The same value from one reading to another.
+
+    :param last_ns: until the next reading, where only readings that differ are kept.
+    :param sure_ns: so long it was so for sure: it may have changed at any moment after the last look at it.
+    """
 
     cpus: CpuSet
     first_ns: int
     last_ns: int
+    sure_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +62,9 @@ def _runs(rows: list[LayerView], layer: Layer) -> list[Run]:
         if row.cpus is None:
             continue
         if found and found[-1].cpus == row.cpus:
-            found[-1] = Run(cpus=row.cpus, first_ns=found[-1].first_ns, last_ns=row.at_ns)
+            found[-1] = replace(found[-1], last_ns=row.at_ns, sure_ns=row.at_ns)
         else:
-            found.append(Run(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns))
+            found.append(Run(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns, sure_ns=row.at_ns))
     return found
 
 
@@ -85,12 +90,15 @@ def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[Run]
         if all(not at_ns <= end_ns for end_ns in made)
     ]
     known = [(at_ns, cpus) for at_ns, cpus in readings if cpus is not None]
+    unread_ns = file_history.unread_ns(evidence)
     found: list[Run] = []
     for index, (at_ns, cpus) in enumerate(known):
         # Only readings that differ are kept: what was read last holds until the next.
-        until_ns = known[index + 1][0] if index + 1 < len(known) else evidence.duration_ns
+        changes = index + 1 < len(known)
+        until_ns = known[index + 1][0] if changes else evidence.duration_ns
+        sure_ns = max(at_ns, until_ns - unread_ns) if changes else until_ns
         if found and found[-1].cpus == cpus:
-            found[-1] = Run(cpus=cpus, first_ns=found[-1].first_ns, last_ns=until_ns)
+            found[-1] = replace(found[-1], last_ns=until_ns, sure_ns=sure_ns)
         else:
-            found.append(Run(cpus=cpus, first_ns=at_ns, last_ns=until_ns))
+            found.append(Run(cpus=cpus, first_ns=at_ns, last_ns=until_ns, sure_ns=sure_ns))
     return found

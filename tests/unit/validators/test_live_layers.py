@@ -118,6 +118,17 @@ def test_a_reconcile_is_no_drift() -> None:
     assert judged(node(state, asked, [(0, "0-3"), (9.1, "0-2")])).outcome is Outcome.PASSED
 
 
+@pytest.mark.parametrize(("unread_s", "outcome"), [(9, Outcome.PASSED), (1, Outcome.FAILED)])
+def test_a_cgroup_that_was_not_read_may_have_followed_long_ago(unread_s: int, outcome: Outcome) -> None:
+    """The observer got no CPU for 9 s: the file was as asked at 26 s, and by then it may have been so since 17 s."""
+    state: list[Word] = [(-20, "0-2"), (17, "0-2"), (18, "0-3"), (29, "0-3")]
+    asked: list[Word] = [(20, "0-3"), (29, "0-3")]
+    seen = node(state, asked, [(0, "0-2"), (26, "0-3")])
+    seen = replace(seen, coverage=replace(seen.coverage, file_gap_ns=unread_s * SECOND))
+
+    assert judged(seen).outcome is outcome, judged(seen).reason
+
+
 def test_an_update_under_way_when_the_window_opens_is_no_drift() -> None:
     """The runtime is first asked after the cgroup has followed: what it said before is another window's."""
     state: list[Word] = [(0, "0-2"), (29, "0-2")]

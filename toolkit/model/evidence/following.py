@@ -37,7 +37,7 @@ class Granted:
     A kubelet takes an ended pod's CPUs back into the shared pool and widens the pool's containers in one go.
 
     :param since_ns: when the reading began that did not say so yet: the CPUs were given later than that.
-    :param until_ns: from when on they were watched as the claim's, or the end of the window; since the window opened.
+    :param until_ns: from when on they were watched as the claim's, or when the window was read; since it opened.
     """
 
     claim: str

@@ -82,9 +82,13 @@ class Answers:
         message = cri.status_message(container)
         if message is None:
             return None
-        self.asked_ns[container] = at_ns
         self._entries[container] = entry
-        return self._statuses.of(container, message)
+        before = self._statuses.get(container)
+        status = self._statuses.of(container, message)
+        # A runtime holds its answer back until an update under way is written: the same answer was so when it was asked
+        # for, another one is so since it was given at the latest.
+        self.asked_ns[container] = at_ns if status is before else time.monotonic_ns()
+        return status
 
     def pod_resources(self, client: PodResources) -> bytes:
         """Ask the kubelet; return ``podresources.json``."""

@@ -48,8 +48,18 @@ def test_cpus_that_came_were_granted_since_the_reading_before(node: Node) -> Non
     came, late = node.follower.word(frame).granted
 
     assert (came.claim, str(came.cpus), came.since_ns) == ("a", "1", before_ns)
-    assert came.since_ns < came.until_ns < late.until_ns == frame.end_ns
+    assert came.since_ns < came.until_ns < frame.end_ns < late.until_ns < time.monotonic_ns()
     assert (late.claim, str(late.cpus), late.since_ns) == ("b", "2", node.follower._applied_ns)
+
+
+def test_a_grant_reaches_beyond_the_window_in_which_it_was_given(node: Node) -> None:
+    """What runs at a window's end is counted a little longer: until its CPU has gone over to the next window."""
+    node.say(node.claim("a"))
+    end_ns = time.monotonic_ns()
+    node.say(node.claim("a", "0-1"))
+    (granted,) = node.follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=end_ns))).granted
+
+    assert end_ns < granted.until_ns < time.monotonic_ns()
 
 
 def test_what_came_before_the_first_look_was_granted_since_the_first_reading(node: Node) -> None:

@@ -9,7 +9,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.seeds import SEED
 from tests.unit.toolkit.sources.made_node import process, write
 from toolkit.model.node_reading import NamedText, NodeReading, RuntimeContainer
 from toolkit.sources import cri
-from toolkit.sources.cri import container_entry, status_answer
+from toolkit.sources.cri import Cri, container_entry, status_answer
 from toolkit.sources.known_messages import Known, KnownByName
 from toolkit.sources.kubelet.answers import Answers
 from toolkit.sources.kubelet.live_files import process_arguments
@@ -137,6 +137,43 @@ def test_a_status_that_says_something_else_is_made_anew() -> None:
         written.append(json.loads(answers.document(node))["status"]["a"]["pid"])
         assert answers.document(node) is answers.document(node)
     assert [repr(pid) for pid in written] == ["1", "True", "1"]
+
+
+class SlowRuntime:
+    """Takes its time for an answer: it writes what it was asked for first. :param said: its answers, one a call."""
+
+    def __init__(self, *said: str) -> None:
+        self._said = list(said)
+        self.called_ns: list[int] = []
+        self.answered_ns: list[int] = []
+
+    def container_messages(self) -> list[Any]:
+        return [entry("a")]
+
+    def sandbox_messages(self) -> list[Any]:
+        return []
+
+    def status_message(self, container: str) -> Any:
+        assert container == "a"
+        self.called_ns.append(time.monotonic_ns())
+        answer = message("ContainerStatusResponse", info={"info": json.dumps({"runtimeSpec": self._said.pop(0)})})
+        self.answered_ns.append(time.monotonic_ns())
+        return answer
+
+
+def test_another_answer_is_so_since_it_was_given_the_same_when_it_was_asked_for() -> None:
+    """A runtime that updates a container answers when that is written: its cgroup was another one until then."""
+    answers, runtime = Answers(), SlowRuntime("0-3", "0-3", "0-7")
+    asked_ns = []
+    for _ in range(3):
+        answers.listed(cast(Cri, runtime))
+        answers.status(cast(Cri, runtime), "a")
+        asked_ns.append(answers.asked_ns["a"])
+
+    first, again, other = asked_ns
+    assert first > runtime.answered_ns[0]
+    assert again <= runtime.called_ns[1]
+    assert other > runtime.answered_ns[2]
 
 
 def test_the_kubelet_is_known_by_its_number_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
