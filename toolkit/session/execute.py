@@ -24,7 +24,7 @@ from toolkit.session import acts, from_plan, observe
 from toolkit.session.breach import Broken, Honest
 from toolkit.session.engine import Act, session
 from toolkit.session.from_plan import Stage
-from toolkit.session.kubelet_state import node_word
+from toolkit.session.kubelet_state import node_evidence
 from toolkit.session.load import await_load
 from toolkit.session.planning import Planned
 from toolkit.session.prepared import Prepared
@@ -162,7 +162,7 @@ def _run_stage(
             prepared=settings.prepared,
             cpus=settings.cpus,
             stopped=settings.stopped,
-            word=partial(node_word, work, stage, live.value.runtime, rewrite=way.rewrite),
+            node_evidence=partial(node_evidence, work, stage, live.value.runtime, rewrite=way.rewrite),
         )
         act = partial(acts.watch, window, action, progress if entered.last else lambda _seconds: None, escaper=escaper)
         done = _judged(work, stage, path, live, claims, window, act)

@@ -22,7 +22,7 @@ from toolkit.session.counters import Counters, SessionState
 from validators.registry import judge
 
 
-def look(found: Evidence | None = None) -> SessionState:
+def state_now(found: Evidence | None = None) -> SessionState:
     """The first window of a session, open."""
     return SessionState(open=found or evidence())
 
@@ -71,7 +71,7 @@ def test_values() -> None:
 def test_names_and_registry() -> None:
     """Every name has the prefix, and nothing is registered globally."""
     before = generate_latest(REGISTRY)
-    read = values(registry_of(claim_set, look, judge))
+    read = values(registry_of(claim_set, state_now, judge))
 
     assert {name for name, _ in read if not name.startswith("pinproof_")} == set()
     assert b"pinproof" not in before
@@ -92,7 +92,7 @@ def test_server() -> None:
 
     def taken_now() -> SessionState:
         taken.append(1)
-        return look()
+        return state_now()
 
     with MetricsServer(claim_set, taken_now, "127.0.0.1", 0) as server:
         port = server.port
@@ -108,7 +108,7 @@ def test_server() -> None:
 def test_a_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever connects and says nothing is let go of; others are served meanwhile."""
     monkeypatch.setattr(metrics, "REQUEST_TIMEOUT_S", 0.5)
-    with MetricsServer(claim_set, look, "127.0.0.1", 0) as server:
+    with MetricsServer(claim_set, state_now, "127.0.0.1", 0) as server:
         address = ("127.0.0.1", server.port or 0)
         with socket.create_connection(address, timeout=60) as silent:
             with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/metrics", timeout=60) as answer:
@@ -121,7 +121,7 @@ def test_ipv6() -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("no IPv6 here")
     with (
-        MetricsServer(claim_set, look, "::1", 0) as server,
+        MetricsServer(claim_set, state_now, "::1", 0) as server,
         urllib.request.urlopen(f"http://[::1]:{server.port}/metrics", timeout=60) as answer,
     ):
         assert b"pinproof_window_seconds" in answer.read()
@@ -129,7 +129,7 @@ def test_ipv6() -> None:
 
 def test_no_port_no_server() -> None:
     """Without a port nothing is served and nobody looks."""
-    with MetricsServer(claim_set, look) as server:
+    with MetricsServer(claim_set, state_now) as server:
         assert server.port is None
 
 
@@ -140,18 +140,18 @@ def test_a_taken_port_is_one_line() -> None:
         holder.listen()
         with (
             pytest.raises(InputError, match="metrics on 127"),
-            MetricsServer(claim_set, look, "127.0.0.1", holder.getsockname()[1]),
+            MetricsServer(claim_set, state_now, "127.0.0.1", holder.getsockname()[1]),
         ):
             pass
-    with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set, look, "192.0.2.1", 0):
+    with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set, state_now, "192.0.2.1", 0):
         pass
-    with pytest.raises(InputError, match="metrics on x"), MetricsServer(claim_set, look, "x" * 70, 0):
+    with pytest.raises(InputError, match="metrics on x"), MetricsServer(claim_set, state_now, "x" * 70, 0):
         pass
 
 
 def test_lint() -> None:
     """What ``promtool check metrics`` asks for: help, base units, ``_total`` on counters alone, no series twice."""
-    text = generate_latest(registry_of(claim_set, look, judge)).decode()
+    text = generate_latest(registry_of(claim_set, state_now, judge)).decode()
     seen = set()
     for family in text_string_to_metric_families(text):
         assert re.fullmatch("pinproof_[a-z][a-z_]*[a-z]", family.name), family.name

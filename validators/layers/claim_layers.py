@@ -1,4 +1,4 @@
-"""What the layers of a node said of a claim through a window: runs of readings with the same CPUs, in order of time.
+"""What the layers of a node stated of a claim through a window: runs of readings with the same CPUs, in order of time.
 
 Source: docs/facts.md K-kubelet-1.
 """
@@ -31,8 +31,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What each layer said about one claim, in its order."""
+class ClaimLayers:
+    """What each layer stated about one claim, in the order of time."""
 
     state: list[Run]
     api: list[Run]
@@ -43,10 +43,10 @@ class Said:
     masks: list[ThreadMask]
 
 
-def said_of(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> Said:
-    """Put together what was said of a claim. :param rows: the layers' of it. :param masks: of its threads."""
+def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> ClaimLayers:
+    """Put together what was stated of a claim. :param rows: the layers' of it. :param masks: of its threads."""
     made = _made(claim, evidence)
-    return Said(
+    return ClaimLayers(
         state=_runs(rows, Layer.CHECKPOINT),
         api=_runs(rows, Layer.POD_RESOURCES),
         asked=_runs(rows, Layer.RUNTIME),
