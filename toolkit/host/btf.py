@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import struct
 import sys
+import threading
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ _BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, 
 _LAST_KIND = 19
 """``BTF_KIND_ENUM64``: the size of an item of a later kind is not known, so nothing behind it can be read."""
 _MAX_DEPTH = 32
+_READING = threading.Lock()
+"""Who needs it while another reads it waits: it is read once."""
 _OWN_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
@@ -101,7 +104,8 @@ class Btf:
 
         :raises InputError: the file is broken.
         """
-        return _of_kernel(root)
+        with _READING:
+            return _of_kernel(root)
 
     def has_struct(self, name: str) -> bool:
         """Return whether a struct or union of this name is defined."""
