@@ -11,7 +11,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
-from toolkit.model.memory_units import whole_pages
+from toolkit.model.memory_units import NO_LIMIT, whole_pages
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import count
 from validators.queries import file_history, hotplug, in_time, view, writers
@@ -251,7 +251,8 @@ def _weight_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str 
 def _memory_problem(promised: int, found: int | None) -> str | None:
     if found is None:
         return None
-    return "" if found in whole_pages(promised) else f"{found} bytes, promised {promised}"
+    shown = "none" if found == NO_LIMIT else f"{found} bytes"
+    return "" if found in whole_pages(promised) else f"{shown}, promised {promised}"
 
 
 RULE = Rule(
