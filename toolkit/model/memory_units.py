@@ -23,5 +23,7 @@ def whole_pages(limit_bytes: int) -> frozenset[int]:
 
     One that is beyond the counter reads as none.
     """
+    if limit_bytes == NO_LIMIT:
+        return frozenset((NO_LIMIT,))
     rounded = (limit_bytes, *(limit_bytes - limit_bytes % page for page in PAGES_BYTES))
     return frozenset((*rounded, limit_in_force(limit_bytes)))

@@ -56,8 +56,11 @@ def first_problem(error: ValidationError) -> str:
     if problem["loc"] and str(problem["loc"][-1]).startswith("literal["):
         # Of the alternatives `none` and `{quotaUs: ...}` the error of the one that matched furthest says most.
         stem = problem["loc"][:-1]
-        problem = max((one for one in problems if one["loc"][: len(stem)] == stem), key=lambda one: len(one["loc"]))
-    # What remains of alternatives and of our classes in the place is no key of the file.
+        others = [one for one in problems if one["loc"][: len(stem)] == stem]
+        problem = max(others, key=lambda one: (len(one["loc"]), not str(one["loc"][-1]).startswith("literal[")))
+        # The alternative's own name is no key of the file.
+        problem["loc"] = (*stem, *problem["loc"][len(stem) + 1 :])
+    # Nor is what remains of our classes in the place.
     place = ".".join(str(part) for part in problem["loc"] if not str(part).startswith(("_", "literal["))) or "document"
     if problem["type"] == "extra_forbidden":
         return f"unknown key {place}"

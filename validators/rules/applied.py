@@ -236,8 +236,8 @@ def _weight_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str 
 def _memory_problem(promised: int, found: int | None) -> str | None:
     if found is None:
         return None
-    shown = "none" if found == NO_LIMIT else f"{found} bytes"
-    return "" if found in whole_pages(promised) else f"{shown}, promised {promised}"
+    shown = ["none" if limit == NO_LIMIT else f"{limit} bytes" for limit in (found, promised)]
+    return "" if found in whole_pages(promised) else f"{shown[0]}, promised {shown[1]}"
 
 
 RULE = Rule(
@@ -257,8 +257,10 @@ RULE = Rule(
             was written to during every reading, or if cpuset.cpus differs only since one of its CPUs went offline
             (dated up to 0.5 s late).
 
-            On a followed node (`watch --kubelet`) `layers-agree` judges the CPU sets, because it knows what the kubelet
-            requested and when.
+            On a kubelet's node no limit of memory is promised to a pod's cgroup where the pod has none, and to a
+            container that has none and whose runtime was told none: one that stands there is a failure. On a followed
+            node (`watch --kubelet`) `layers-agree` judges the CPU sets, because it knows what the kubelet requested and
+            when.
 
             A change by pinproof or the kubelet changes the promise as well. Nothing is compared during such a change,
             or in the first 2 s of a cgroup, while the runtime sets it up. When a promise changes, the new value is

@@ -39,6 +39,9 @@ def test_memory_limit_that_no_page_explains(promised: int, less: int) -> None:
         (7 << 60, NO_LIMIT, Outcome.FAILED),
         ((1 << 63) - 1, NO_LIMIT, Outcome.PASSED),
         (1 << 30, NO_LIMIT, Outcome.FAILED),
+        (NO_LIMIT, NO_LIMIT, Outcome.PASSED),
+        (NO_LIMIT, 1 << 30, Outcome.FAILED),
+        (NO_LIMIT, 0, Outcome.FAILED),
     ],
 )
 def test_memory_limit_beyond_the_kernels_counter(promised: int, found: int, outcome: Outcome) -> None:

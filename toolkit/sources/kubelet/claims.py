@@ -22,7 +22,7 @@ from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet import huge_pages
-from toolkit.sources.kubelet.asked import agreed, asked_of, taken
+from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, taken
 from toolkit.sources.kubelet.costs import COSTS
 from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
@@ -213,7 +213,7 @@ class _Maker:
             period_us=values.period_us or 100_000,
             pod_quota_us=pod_quota_us,
             shares=values.shares,
-            memory_bytes=values.memory_bytes,
+            memory_bytes=memory_of(values, subject),
             hugepages=huge_pages.of_container(subject, container) if container is not None else (),
             alignments=aligned.alignments,
             preferences=aligned.preferences,
