@@ -5,11 +5,19 @@ Source: Kubernetes CRI API v1, ``LinuxContainerResources``; docs/facts.md K-quot
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+
 from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues
+from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
+from toolkit.model.evidence.following import LIMITS
 from toolkit.model.memory_units import NO_LIMIT
-from toolkit.model.node_reading import Asked
+from toolkit.model.node_reading import Asked, MissingPart
+from toolkit.model.wording import count
 from toolkit.sources.kubelet.subjects import Subject
+
+_SHOWN = 3
+_OWN = "nothing is promised about their own cgroups"
 
 
 def asked_of(subject: Subject) -> Asked:
@@ -54,3 +62,28 @@ def taken(asked: Asked) -> Asked:
     shares = asked.shares if asked.shares is not None and MIN_SHARES <= asked.shares <= MAX_SHARES else None
     memory = asked.memory_bytes if asked.memory_bytes is not None and asked.memory_bytes > 0 else None
     return Asked(quota_us=quota, period_us=period, shares=shares, memory_bytes=memory)
+
+
+def not_known(claims: Iterable[Claim], pods: Container[str], partial: Container[str]) -> tuple[MissingPart, ...]:
+    """Name the pods of which some limits are not promised: their requests are known to nobody, or not as a whole.
+
+    :param claims: of containers. :param pods: UIDs of pods whose requests are known. :param partial: of those whose
+        containers' roles are not.
+    """
+    running = {claim.pod_uid: claim.pod for claim in claims if claim.kind is SubjectKind.CONTAINER and claim.pod_uid}
+    unknown = sorted(name for uid, name in running.items() if uid not in pods)
+    roles = sorted(name for uid, name in running.items() if uid in partial)
+    found = []
+    if unknown:
+        own = (
+            "huge pages and their own cgroups; quotas, weights and limits of memory are what the runtime was asked for"
+        )
+        found.append(f"the requests of {_named(unknown)} are not known: nothing is promised about their {own}")
+    if roles:
+        found.append(f"which containers of {_named(roles)} are init containers is not known: {_OWN}")
+    return tuple(MissingPart(part=LIMITS, reason=reason) for reason in found)
+
+
+def _named(pods: list[str]) -> str:
+    more = f", and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
+    return f"{count(len(pods), 'pod')} ({', '.join(pods[:_SHOWN])}{more})"

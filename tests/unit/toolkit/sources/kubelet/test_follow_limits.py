@@ -51,7 +51,7 @@ def limited(node: Node, pod: str, container: str = "", name: str = "hugetlb.2MB.
 
 
 def left_out(reading: SourceReading) -> list[str]:
-    return [row.reason for row in reading.missing if row.part == LIMITS]
+    return [row.reason for row in reading.missing if row.part == LIMITS and row.reason.startswith("huge pages of")]
 
 
 def told(node: Node) -> None:
@@ -118,6 +118,20 @@ def test_a_resize_under_way_promises_no_memory(node: Node) -> None:
         resizes(node, now, then)
         found.append(claim(node.read(), "web/app").memory_bytes)
     assert found == [64 * MIB, None, 128 * MIB]
+
+
+def test_pods_whose_requests_are_not_known_are_named(node: Node) -> None:
+    """Without a list of pods and an allocation there is the runtime's word, and no word about the rest."""
+    before = [row.reason for row in node.read().missing if row.part == LIMITS]
+    (node.root / STATES / "allocated_pods_state").unlink()
+    reading = node.read()
+    after = [row.reason for row in reading.missing if row.part == LIMITS]
+    own = "nothing is promised about their own cgroups"
+
+    assert any(line.endswith(f"(web) are init containers is not known: {own}") for line in before)
+    assert any(line.startswith("the requests of 2 pods (db, web) are not known: nothing is promised") for line in after)
+    assert claim(reading, "web/app").memory_bytes == 64 * MIB
+    assert not any(one.name in ("web/(pod)", "db/(pod)") for one in reading.claims.claims)
 
 
 def unlimited(node: Node, *, told: int = 0) -> SourceReading:
