@@ -24,6 +24,7 @@ from toolkit.session import acts, from_plan, observe
 from toolkit.session.breach import Broken, Honest
 from toolkit.session.engine import Act, session
 from toolkit.session.from_plan import Stage
+from toolkit.session.kernel_bounds import check_bounds
 from toolkit.session.kubelet_state import node_evidence
 from toolkit.session.load import await_load
 from toolkit.session.planning import Planned
@@ -100,6 +101,8 @@ def _run_stages(
 ) -> tuple[str, ...]:
     """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
     work, node, stages = way.work, way.node, way.stages()
+    check_bounds(work, work.scenario.name)
+    check_bounds(node, node.scenario.name)
     requests = [from_plan.sandbox_request(way.put(stage), node.scenario, stage.containers) for stage in stages]
     # One sandbox for all stages: what an earlier stage started goes on running in the next, as on a node.
     union = replace(_union(requests), cpus=settings.cpus)
