@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.test_scenario_planning import machine, pod, scenario
+from tests.unit.toolkit.scenario_builder import machine, pod, scenario
 from toolkit.errors import InputError
 from toolkit.session import execute
 from toolkit.session.execute import Settings
