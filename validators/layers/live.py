@@ -17,7 +17,7 @@ from toolkit.model.evidence.following import Forgotten, GivingBack
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import metrics
-from validators.layers.claim_layers import ClaimLayers, Run, claim_layers
+from validators.layers.claim_layers import ClaimLayers, Stretch, claim_layers
 from validators.queries import file_history, hotplug, view, writers
 from validators.wording import seconds
 
@@ -159,7 +159,7 @@ def _overlap(
     return found
 
 
-def _at_the_bound(one: GivingBack, cgroup: list[Run], evidence: Evidence) -> Outcome:
+def _at_the_bound(one: GivingBack, cgroup: list[Stretch], evidence: Evidence) -> Outcome:
     """Judge by whether the cgroup had those CPUs when they had to be given back (or when the window opened)."""
     at_ns = max(one.limit_ns, 0)
     had = [run for run in cgroup if run.first_ns <= at_ns]
@@ -234,7 +234,7 @@ def _drift(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict
     return []
 
 
-def _apart(run: Run, one: Run, *, last: bool) -> Finding:
+def _apart(run: Stretch, one: Stretch, *, last: bool) -> Finding:
     """Judge a cgroup's value beside another one that the runtime was asked for; passed: the one followed the other.
 
     :param last: both are the last that is known of them, and the cgroup's holds to the end of the window.
@@ -291,7 +291,7 @@ def _online(evidence: Evidence, at_ns: int) -> CpuSet:
     return cpus
 
 
-def _when(run: Run, evidence: Evidence) -> str:
+def _when(run: Stretch, evidence: Evidence) -> str:
     if run.last_ns >= evidence.duration_ns:
         return f"from {seconds(run.first_ns)} on" if run.first_ns > 0 else "in the whole window"
     return f"from {seconds(run.first_ns)} to {seconds(run.last_ns)}"
