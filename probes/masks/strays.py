@@ -27,6 +27,8 @@ PATIENCE_NS = 500_000_000
 two writes (75 ms were met); as long as we allow for our own wait."""
 MAX_LOOKED = 16
 """Threads that are looked at for each claim and hierarchy in one scan: one is enough for a doubt."""
+EVERY = 3
+"""Of so many scans one looks: it costs as much as the masks of five threads. Where somebody was met each scan does."""
 IDENTITY = "cpuset"
 """The hierarchy whose cgroups are compared the other way round: who is in them must be in the claim's v2 cgroup."""
 _BINDS = {
@@ -58,14 +60,20 @@ class Strays:
         self._mounts = {name: legacy[name] for name in _BINDS if name in legacy and hierarchy.unified is not None}
         self._since: dict[tuple[int, str], dict[int, tuple[int, int]]] = {}
         """By ident and controller, by thread id: start time, and since when it is known to be elsewhere."""
+        self._scans: dict[int, int] = {}
+        """By ident."""
 
     def look(self, subject: Subject, tids: Collection[int]) -> list[Stray]:
         """Return the threads that have been in some of its cgroups, and not in others, for too long.
 
         :param tids: of its v2 cgroup.
         """
+        scans = self._scans[subject.ident] = self._scans.get(subject.ident, 0) + 1
+        promised = sorted(self._mounts.keys() & _promised(subject.claim))
+        if scans % EVERY != 1 and not any((subject.ident, controller) in self._since for controller in promised):
+            return []
         found = []
-        for controller in sorted(self._mounts.keys() & _promised(subject.claim)):
+        for controller in promised:
             here = cgroup_members.tids_below(self._mounts[controller], subject.claim.cgroup)
             if here is None:  # Without such a cgroup its files do not exist either, which says enough.
                 self._since.pop((subject.ident, controller), None)
@@ -96,6 +104,7 @@ class Strays:
 
     def forget(self, subject: Subject) -> None:
         """Drop what is known about a claim that is watched no more."""
+        self._scans.pop(subject.ident, None)
         for controller in self._mounts:
             self._since.pop((subject.ident, controller), None)
 

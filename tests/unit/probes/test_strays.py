@@ -47,8 +47,12 @@ class Tree:
         (proc / "cgroup").write_text("4:memory:/m\n3:cpu,cpuacct:/z\n2:cpuset:/a\n0::/u\n")
 
     def look(self, claim: Claim = CLAIM, tids: tuple[int, ...] = (TID,), after_ns: int = 0) -> list[Stray]:
-        """Look once more, so much later."""
+        """Look once more, so much later: as often as scans are needed for it."""
         self.now_ns += after_ns
+        return [row for _ in range(strays.EVERY) for row in self.scan(claim, tids)][:1]
+
+    def scan(self, claim: Claim = CLAIM, tids: tuple[int, ...] = (TID,)) -> list[Stray]:
+        """Be there in one scan."""
         return self.strays.look(replace(SUBJECT, claim=claim), tids)
 
 
@@ -75,6 +79,21 @@ def test_a_thread_whose_quota_is_elsewhere(tree: Tree) -> None:
     assert tree.look(after_ns=1) == [Stray(controller="cpu", tid=TID, comm="x", where="/z")]
 
 
+def test_one_scan_of_some_looks(tree: Tree) -> None:
+    """Until somebody is met: then each does."""
+    tree.scan()
+    tree.put("cpu", [])
+    for _ in range(strays.EVERY):
+        tree.scan()
+    tree.now_ns += LATE
+    assert [len(tree.scan()) for _ in range(2)] == [1, 1]
+    tree.put("cpu", [TID])
+    tree.scan()
+    tree.put("cpu", [])
+    assert [tree.scan() for _ in range(2)] == [[], []]
+    assert tree.strays._since == {}
+
+
 @pytest.mark.parametrize("between", ["joined", "another thread"])
 def test_patience_begins_anew(tree: Tree, between: str) -> None:
     """Who had joined meanwhile strays anew, and so does another thread with the id."""
@@ -82,7 +101,7 @@ def test_patience_begins_anew(tree: Tree, between: str) -> None:
     tree.look()
     if between == "joined":
         tree.put("cpu", [TID])
-        tree.look(after_ns=1)
+        tree.scan()
         tree.put("cpu", [])
     else:
         tree.begin(101)
