@@ -71,6 +71,7 @@ def bandwidth_use(
                 quota_us=limits.quota_us if limits else None,
                 period_us=limits.period_us if limits else None,
                 burst_us=limits.burst_us if limits else None,
+                system_ns=_delta(first.system_ns, last.system_ns),
                 bpf_usage_ns=ledger_ns - account.unread_ns if level == 0 and ledger_ns is not None else None,
                 lives=account.lives,
                 unread_ns=account.unread_ns if level == 0 else 0,

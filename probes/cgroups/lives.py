@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, fields, replace
 
 from toolkit.host.cgroupfs import CpuStat
 
-USAGE = ("usage_ns",)
+USAGE = ("usage_ns", "system_ns")
 COUNTS = tuple(name.name for name in fields(CpuStat) if name.name not in ("at_ns", *USAGE))
-ZERO = CpuStat(at_ns=0, usage_ns=0, nr_periods=0, nr_throttled=0, throttled_ns=0, nr_bursts=0, burst_ns=0)
+ZERO = CpuStat(at_ns=0, usage_ns=0, nr_periods=0, nr_throttled=0, throttled_ns=0, nr_bursts=0, burst_ns=0, system_ns=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from probes.masks.strays import Stray, stray_spots
 from probes.readings import Part, Reading, Readings
 from toolkit.model.blind_spots import BlindSpot, ScanGap, Witness
 from toolkit.model.evidence import ThreadMask
@@ -19,12 +20,14 @@ class MaskReading(Reading):
     """The masks of one window.
 
     :param dropped: by claim: distinct masks that were not kept because there were too many.
+    :param strays: by claim: threads that are not in its cgroup of a v1 hierarchy.
     """
 
     masks: tuple[ThreadMask, ...] = ()
     scans: int = 0
     gaps: tuple[ScanGap, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
+    strays: Mapping[str, tuple[Stray, ...]] = field(default_factory=dict)
 
     def decode(self, readings: Readings) -> Part:
         """Return the masks, and how closely they were followed."""
@@ -38,10 +41,11 @@ class MaskReading(Reading):
             )
             for name, count in sorted(self.dropped.items())
         )
+        strays = (spot for name, rows in sorted(self.strays.items()) for spot in stray_spots(name, rows))
         return Part(
             evidence=MaskEvidence(thread_masks=tuple(row for row in self.masks if frame.is_about(row.claim))),
             coverage=MaskCoverage(proc_scans=self.scans, scan_gaps=gaps),
-            spots=(*gap_spots(gaps), *lost),
+            spots=(*gap_spots(gaps), *lost, *strays),
         )
 
 

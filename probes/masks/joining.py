@@ -58,12 +58,17 @@ class Joining:
                     del self._known[ident, tid]
 
 
-def _inside(text: str, controller: str, cgroup: str) -> bool:
-    """Return whether ``/proc/<tid>/cgroup`` has a task at or below a cgroup; ``controller`` "": in the v2 hierarchy."""
+def place(text: str, controller: str) -> str:
+    """Return where ``/proc/<tid>/cgroup`` has a task; ``controller`` "": in the v2 hierarchy; empty: in none."""
     for line in text.split("\n"):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controller in controllers.split(",") and (controller or number == "0"):
-            path = names.from_text(path)
-            return path == cgroup or path.startswith(cgroup + "/")
-    return False
+            return names.from_text(path)
+    return ""
+
+
+def _inside(text: str, controller: str, cgroup: str) -> bool:
+    """Return whether a task is at or below a cgroup."""
+    path = place(text, controller)
+    return path == cgroup or path.startswith(cgroup + "/")

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from probes.clocks import Clock
 from probes.masks.joining import Joining
+from probes.masks.strays import Stray, Strays
 from probes.subjects import Subject
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
@@ -119,6 +120,7 @@ class ThreadMasks:
     :param start_ns: when the window opened.
     :param patience_ns: how long the v1 cpuset of a task may follow its identity.
     :param moving: returns when the moves between cgroups began (CLOCK_MONOTONIC) that the kernel has not ended.
+    :param strays: what earlier windows know of threads that are not in the claims' v1 cgroups.
     """
 
     def __init__(
@@ -129,10 +131,12 @@ class ThreadMasks:
         pause_ns: int = 0,
         patience_ns: int = 0,
         moving: Callable[[], tuple[int, ...]] = tuple,
+        strays: Strays | None = None,
     ) -> None:
         self._hierarchy, self._root = hierarchy, root
         self._proc = str(root / "proc")
         self._joining = Joining(root, patience_ns, moving)
+        self._looks = Strays(hierarchy, root) if strays is None else strays
         self.pause_ns = pause_ns
         """The longest pause between two scans in this window."""
         self._start_ns = start_ns
@@ -143,6 +147,8 @@ class ThreadMasks:
         self._round_cpu_ns = 0
         """CPU time of the dearest scan."""
         self.scans = 0
+        self.strays: dict[str, dict[tuple[str, int], Stray]] = {}
+        """By claim: threads that its v1 cgroups do not hold, by controller and thread id."""
         self.dropped: dict[str, int] = {}
         """By claim: distinct masks that were not kept because there were too many."""
 
@@ -182,6 +188,8 @@ class ThreadMasks:
         tids = cgroupfs.tids(self._hierarchy, subject.claim.cgroup)
         gone = 0
         self._joining.keep(subject, tids)
+        for stray in self._looks.look(subject, tids):
+            self.strays.setdefault(subject.name, {})[stray.controller, stray.tid] = stray
         for tid in tids:
             if stop():
                 return False
@@ -230,6 +238,7 @@ class ThreadMasks:
 
     def end(self, subject: Subject, now_ns: int) -> None:
         """Note that a claim is not watched any more."""
+        self._looks.forget(subject)
         self._ended[subject.ident] = now_ns
 
     def _clock(self, subject: Subject) -> Clock:

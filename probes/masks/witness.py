@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from probes.loops import Loop
 from probes.masks.decoder import MaskReading
+from probes.masks.strays import Strays
 from probes.masks.threads import ThreadMasks
 from probes.readings import Moment
 from probes.subjects import Subject
@@ -22,10 +23,12 @@ some 28 us; a node with 10,000 of them is scanned every 28 s, one with 70 as oft
 class MaskWatch(Watch[None]):
     """One window."""
 
-    def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int) -> None:
+    def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int, strays: Strays) -> None:
         patience_ns = windows.options.pending_ms * 1_000_000
         moving = windows.ledger.moving.begun_ns
-        self.masks = ThreadMasks(windows.hierarchy, windows.root, window.start_ns, pause_ns, patience_ns, moving)
+        self.masks = ThreadMasks(
+            windows.hierarchy, windows.root, window.start_ns, pause_ns, patience_ns, moving, strays
+        )
         self._window, self._threads = window, windows.options.threads
 
     def ending(self, subject: Subject) -> None:
@@ -51,6 +54,7 @@ class MaskWatch(Watch[None]):
             scans=masks.scans,
             gaps=masks.gaps(self._window.all_subjects(), moment.at_ns) if self._threads else (),
             dropped=dict(masks.dropped),
+            strays={name: tuple(rows.values()) for name, rows in tuple(masks.strays.items())},
         )
 
 
@@ -60,6 +64,7 @@ class Masks(Witness[None]):
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._pause_ns = windows.options.scan_ms * 1_000_000
+        self._strays = Strays(windows.hierarchy, windows.root)
 
     def running(self) -> AbstractContextManager[object]:
         """Scan all claims again and again, in a thread of its own."""
@@ -70,7 +75,7 @@ class Masks(Witness[None]):
     def begin(self, window: OpenWindow, first: None) -> MaskWatch:
         """Begin with a window."""
         del first
-        return MaskWatch(self._windows, window, self._pause_ns)
+        return MaskWatch(self._windows, window, self._pause_ns, self._strays)
 
     def _scan(self, stopped: Callable[[], bool]) -> float:
         windows, window = self._windows, self._windows.window

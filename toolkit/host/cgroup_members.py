@@ -41,11 +41,23 @@ def tids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
     """Return the threads of the cgroup and its descendants, sorted; membership as in :func:`pids`."""
     found: set[int] = set()
     for directory in _member_dirs(hierarchy, cgroup):
-        text = read_control(directory / "cgroup.threads")
-        if text is None:
-            text = read_control(directory / "tasks")
-        found.update(_numbers(text or ""))
+        found.update(_threads(directory))
     return tuple(sorted(found))
+
+
+def tids_below(mount: Path, cgroup: str) -> frozenset[int] | None:
+    """Return the threads of a cgroup of one hierarchy and its descendants; ``None``: there is none of that name."""
+    directories = _dirs(mount / relative(cgroup))
+    if not directories:
+        return None
+    return frozenset(tid for one in directories for tid in _threads(one))
+
+
+def _threads(directory: Path) -> tuple[int, ...]:
+    text = read_control(directory / "cgroup.threads")
+    if text is None:
+        text = read_control(directory / "tasks")
+    return _numbers(text or "")
 
 
 def _read_status_tgid(hierarchy: Hierarchy, tid: int) -> int | None:
@@ -57,19 +69,23 @@ def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[Path, ...]:
     path = relative(cgroup)
     legacy = dict(hierarchy.legacy)
     for mount in (hierarchy.unified, legacy.get("cpuset"), legacy.get("cpu")):
-        if mount is None:
-            continue
-        directory = mount / path
-        try:
-            status = directory.stat()
-        except OSError:
-            continue
-        if not stat.S_ISDIR(status.st_mode):
-            continue
-        if status.st_nlink == _LEAF_LINKS:
-            return (directory,)
-        return tuple(Path(walked[0]) for walked in os.walk(directory, onerror=lambda error: None))
+        directories = () if mount is None else _dirs(mount / path)
+        if directories:
+            return directories
     return ()
+
+
+def _dirs(directory: Path) -> tuple[Path, ...]:
+    """Return a cgroup and its descendants; none if there is no such cgroup."""
+    try:
+        status = directory.stat()
+    except OSError:
+        return ()
+    if not stat.S_ISDIR(status.st_mode):
+        return ()
+    if status.st_nlink == _LEAF_LINKS:
+        return (directory,)
+    return tuple(Path(walked[0]) for walked in os.walk(directory, onerror=lambda error: None))
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -64,6 +64,7 @@ class CpuStat:
     """CPU time and throttling of a cgroup and its descendants; ``None`` where the kernel does not report it.
 
     :param at_ns: CLOCK_MONOTONIC at the middle of the read.
+    :param system_ns: what of ``usage_ns`` was in the kernel, as far as its timer ticks found it there.
     """
 
     at_ns: int
@@ -73,6 +74,7 @@ class CpuStat:
     throttled_ns: int | None
     nr_bursts: int | None
     burst_ns: int | None
+    system_ns: int | None = None
 
 
 def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
@@ -147,10 +149,11 @@ def _bandwidth_v1(directory: Path) -> dict[str, CpuSet | int | None]:
 
 
 def read_cpu_stat(hierarchy: Hierarchy, cgroup: str) -> CpuStat:
-    """Read CPU time and throttling counters (v2 ``cpu.stat``; v1 ``cpu.stat`` and ``cpuacct.usage``)."""
+    """Read CPU time and throttling counters (v2 ``cpu.stat``; v1 ``cpu.stat`` and ``cpuacct.usage*``)."""
     path = relative(cgroup)
     began = time.monotonic_ns()
     usage: int | None = None
+    system: int | None = None
     counters: dict[str, int] = {}
     if hierarchy.is_v2("cpu"):
         # Every v2 cgroup but the root has the usage part of cpu.stat, with or without the controller.
@@ -161,11 +164,12 @@ def read_cpu_stat(hierarchy: Hierarchy, cgroup: str) -> CpuStat:
     cpuacct = None if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
     if cpuacct is not None:
         usage = _read_int(cpuacct / path / "cpuacct.usage")
+        system = _read_int(cpuacct / path / "cpuacct.usage_sys")
     if usage is None:
         base = counters
         if "usage_usec" not in base and hierarchy.unified is not None:
             base = _read_counters(hierarchy.unified / path / "cpu.stat")
-        usage = _scaled(base.get("usage_usec"))
+        usage, system = _scaled(base.get("usage_usec")), _scaled(base.get("system_usec"))
     return CpuStat(
         at_ns=(began + time.monotonic_ns()) // 2,
         usage_ns=usage,
@@ -174,6 +178,7 @@ def read_cpu_stat(hierarchy: Hierarchy, cgroup: str) -> CpuStat:
         throttled_ns=counters.get("throttled_time", _scaled(counters.get("throttled_usec"))),
         nr_bursts=counters.get("nr_bursts"),
         burst_ns=counters.get("burst_time", _scaled(counters.get("burst_usec"))),
+        system_ns=system,
     )
 
 

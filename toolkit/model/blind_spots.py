@@ -38,13 +38,14 @@ class Witness(StrEnum):
 EVERY_WITNESS = tuple(Witness)
 BLINDED_BY = {
     Witness.SWITCHES: "events, map entries or program runs lost; events not handled when the window closed; CPUs never "
-    "seen; switches missing; a control that was missed; threads of pods that the kernel hides from its tracepoints",
+    "seen; switches missing; a control that was missed; threads of pods that the kernel hides from its tracepoints; a "
+    "thread that is in the claim's v1 cpuset but not in its v2 cgroup",
     Witness.MASKS: "a thread of the claim that was not read for longer than the stated time (the observer was "
     "stopped or starved, or could not read /proc); masks that were discarded",
     Witness.FILES: "control files that were not read, or that changed during every reading; files that differed before "
-    "the claim's last restart in the window",
+    "the claim's last restart in the window; a thread of the claim that is in another v1 cgroup",
     Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts; throttling "
-    "before the claim's last restart in the window",
+    "before the claim's last restart in the window; a thread of the claim that is in another v1 cgroup",
     Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved; throttling before the "
     "claim's last restart in the window",
     Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",

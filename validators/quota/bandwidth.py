@@ -30,7 +30,8 @@ late by as much, so how long the group ran on CPUs that stood still is measured 
 the bound by no more than that is not proof of a violation.
 
 Since 6.18 a task is throttled on its return to user mode; a long kernel section runs on and is repaid later. Where the
-load is not known to be user-mode work, usage up to n*P above the bound is therefore not proof of a violation.
+load is not known to be user-mode work, usage above the bound by up to n*P, or by the time that the group was in the
+kernel (one read(2) of 64 MB of random bytes is 200 ms), is therefore not proof of a violation.
 
 Source: Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c (do_sched_cfs_period_timer, assign_cfs_rq_runtime,
 return_cfs_rq_runtime); arch/x86/kvm/x86.c (record_steal_time); docs/facts.md K18-K24.

@@ -144,12 +144,12 @@ def ancestor_too_much(case: Case) -> Finding | None:
         # Of a level whose bandwidth changed no bound by one value holds.
         if limit is None or row.usage_ns is None or row.window_ns <= 0 or len(limits_of(case, row)) > 1:
             continue
-        # Tasks that no claim describes run there as well: allow for one long kernel section on every CPU.
+        # Tasks that no claim describes run there as well: allow for what they may do in the kernel.
         cpus = max(1, len(view.online(case.evidence)))
         conditions = conditions_of(case.evidence, row.window_ns, cpus, case.evidence.cpu_use)
         # Nor is it known of which class they are: the count of periods binds those of one class only.
         most = bandwidth.upper(limit, conditions, None)
-        section_ns = conditions.cpus * limit.period_us * bandwidth.NS_PER_US
+        section_ns = max(conditions.cpus * limit.period_us * bandwidth.NS_PER_US, row.system_ns or 0)
         bound = most.total_ns + section_ns
         if row.usage_ns > bound:
             text = (

@@ -211,7 +211,7 @@ RULE = Rule(
             Lower bound under known demand: k*Q - n*s - 2*n*t. By throttling: Q*(nr_throttled - 1 - stopped/P) - n*s -
             2*n*t for user-mode loads; a load that may sleep can lose n*s of every period and may bring n*P of debt
             along. Since kernel 6.18 tasks are throttled on return to user mode: an unknown load may run n*P longer in
-            the kernel, which is undecided, not failed.
+            the kernel, or as long as its cgroup's counter says that it was there, which is undecided, not failed.
 
             Bins: 2Q + B + n*s + 2*n*t + one sampler period per CPU + 2 % + steal. Periods: 5 % + 2 + stopped/P. Where
             systemd wrote the file, it may hold the promised quota rounded up to 1 % of a CPU.

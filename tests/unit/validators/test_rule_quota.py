@@ -151,6 +151,13 @@ def test_long_kernel_sections_since_6_18(model: str, outcome: str) -> None:
     assert web(found).outcome is Outcome.FAILED  # A user-mode load cannot.
 
 
+def test_as_long_as_it_was_in_the_kernel() -> None:
+    """One system call may be longer than a period on each CPU; work in user mode cannot be what ran on."""
+    for ms, outcome in ((300, "failed"), (350, "undecided")):
+        found = levels(used(5_400, system_ns=ms * MS), FREE)
+        assert (web(found, demand_cpus=None).outcome.value, web(found).outcome.value) == (outcome, "failed")
+
+
 def test_an_ancestor_with_less_fails() -> None:
     """A pod with a quarter of a CPU that throttled its half-CPU container broke the container's promise."""
     pod = replace(POD, quota_us=25_000, usage_ns=2_500 * MS, nr_throttled=100)

@@ -46,6 +46,7 @@ class BandwidthUse:
     :param level: 0 is the claim's own cgroup, 1 its parent, and so on.
     :param files: the bandwidth files of this level at the start of the window.
     :param window_ns: time between the two reads of this very file.
+    :param system_ns: what of ``usage_ns`` was in the kernel, as far as timer ticks found it there.
     :param bpf_usage_ns: CPU time of the subtree by the ledger over the same window; ``None`` if not watched.
     """
 
@@ -65,6 +66,7 @@ class BandwidthUse:
     bpf_usage_ns: int | None = None
     lives: int = 1
     """How many cgroups of this name the counters are summed over: it was deleted and made again in between."""
+    system_ns: int | None = None
     unread_ns: int = 0
     """CPU time by the ledger, in neither usage: used between a cgroup's last reading and its end."""
 

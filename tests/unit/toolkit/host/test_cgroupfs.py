@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import HostUnsupportedError, InputError
-from toolkit.host import cgroupfs, procfs
+from toolkit.host import cgroup_members, cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
 from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
@@ -80,6 +80,7 @@ def hybrid(tmp_path: Path) -> Path:
             "sys/fs/cgroup/cpu,cpuacct/pod/cpu.shares": "512\n",
             "sys/fs/cgroup/cpu,cpuacct/pod/cpu.stat": "nr_periods 3\nnr_throttled 1\nthrottled_time 12345\n",
             "sys/fs/cgroup/cpu,cpuacct/pod/cpuacct.usage": "424242\n",
+            "sys/fs/cgroup/cpu,cpuacct/pod/cpuacct.usage_sys": "4242\n",
             "sys/fs/cgroup/memory/pod/memory.limit_in_bytes": "9223372036854771712\n",
         },
     )
@@ -175,6 +176,7 @@ def test_cpu_stat_of_v2_in_nanoseconds(v2: Path) -> None:
     """Microseconds of v2 become nanoseconds."""
     stat = cgroupfs.read_cpu_stat(cgroupfs.detect(v2), "/pod/db")
     assert (stat.usage_ns, stat.throttled_ns, stat.burst_ns) == (1_500_000, 77_000, 5_000)
+    assert stat.system_ns == 500_000
     assert (stat.nr_periods, stat.nr_throttled, stat.nr_bursts) == (10, 4, 2)
 
 
@@ -182,6 +184,7 @@ def test_cpu_stat_of_hybrid(hybrid: Path) -> None:
     """v1 nanoseconds stay; usage is cpuacct's; counters that the kernel lacks are None."""
     stat = cgroupfs.read_cpu_stat(cgroupfs.detect(hybrid), "/pod")
     assert (stat.usage_ns, stat.throttled_ns, stat.burst_ns) == (424_242, 12_345, None)
+    assert stat.system_ns == 4_242
     assert (stat.nr_periods, stat.nr_throttled, stat.nr_bursts) == (3, 1, None)
 
 
@@ -193,6 +196,15 @@ def test_a_cgroup_that_is_gone_reads_as_nothing(v2: Path) -> None:
     assert cgroupfs.read_cpu_stat(found, "/gone").usage_ns is None
     assert cgroupfs.pids(found, "/gone") == cgroupfs.tids(found, "/gone") == cgroupfs.subtree(found, "/gone") == ()
     assert not cgroupfs.exists(found, "/gone")
+
+
+def test_each_hierarchy_has_its_own_threads(hybrid: Path) -> None:
+    """Of one hierarchy, whatever is in the others; no cgroup of the name is not an empty one."""
+    mount = hybrid / "sys/fs/cgroup"
+    assert cgroup_members.tids_below(mount / "unified", "/pod") == {5, 6}
+    assert cgroup_members.tids_below(mount / "cpuset", "/only-cpuset") == {21, 22}
+    assert cgroup_members.tids_below(mount / "memory", "/pod") == frozenset()
+    assert cgroup_members.tids_below(mount / "memory", "/gone") is None
 
 
 def test_descendants_are_covered(v2: Path) -> None:
