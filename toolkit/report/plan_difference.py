@@ -96,5 +96,6 @@ def _container(container: ContainerPlan | None) -> dict[str, str | None]:
 
 
 def _guaranteed(container: ContainerPlan) -> str:
-    nodes = container.max_numa_nodes
-    return ", ".join((*container.alignments, *([] if nodes is None else [f"at most {nodes} NUMA nodes"])))
+    most = container.max_numa_nodes
+    nodes = [] if most is None else ["one NUMA node" if most == 1 else f"at most {most} NUMA nodes"]
+    return ", ".join((*container.alignments, *nodes))
