@@ -143,8 +143,8 @@ class _Handler(WSGIRequestHandler):
             return
         if not self.parse_request():  # what is wrong has been answered
             return
-        streams: Any = (self.rfile, self.wfile, self.get_stderr())
-        answer = _Answer(*streams, self.get_environ(), multithread=True)
+        out: Any = self.wfile
+        answer = _Answer(self.rfile, out, self.get_stderr(), self.get_environ(), multithread=True)
         answer.request_handler = self  # type: ignore[attr-defined]
         answer.run(self.server.get_app())  # type: ignore[attr-defined]
 
