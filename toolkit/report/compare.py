@@ -18,6 +18,8 @@ from toolkit.model.verdict import Outcome, Verdict
 
 SEVERITY = {Outcome.PASSED: 0, Outcome.SKIPPED: 1, Outcome.UNDECIDED: 2, Outcome.FAILED: 3}
 _NUMBER = re.compile(r"\d+")
+_TASKS = re.compile(r"[^,:;()]+ \(#\)(?:, [^,:;()]+ \(#\))*(?: and # more)?")
+"""Tasks by name and number, which are others in each run."""
 GONE = "gone"
 NEW = "new"
 
@@ -135,10 +137,14 @@ def _texts(coverage: Coverage) -> tuple[str, ...]:
     return tuple(spot.text for spot in coverage.blindness) or coverage.blind_spots
 
 
+def _kind(spot: str) -> str:
+    """Return what two runs have in common of a blind spot: "3 of 100 ..." and "4 of 120 ..." are one, whoever it is."""
+    return _TASKS.sub("TASKS", _NUMBER.sub("#", spot))
+
+
 def _new_blind_spots(base: Coverage, new: Coverage) -> tuple[str, ...]:
-    # "3 of 100 ..." and "4 of 120 ..." are one blind spot.
-    known = {_NUMBER.sub("#", spot) for spot in _texts(base)}
-    spots = [spot for spot in _texts(new) if _NUMBER.sub("#", spot) not in known]
+    known = {_kind(spot) for spot in _texts(base)}
+    spots = [spot for spot in _texts(new) if _kind(spot) not in known]
     for name in ("lost_events", "map_full", "missed_runs"):
         before, after = getattr(base, name), getattr(new, name)
         if after > 0 and before == 0:

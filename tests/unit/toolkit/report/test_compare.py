@@ -90,6 +90,24 @@ def test_gate_on_blind_spots(worse: dict[str, Any]) -> None:
     assert not compare(new, base).regressed
 
 
+def test_a_blind_spot_about_other_tasks_is_known() -> None:
+    """Which tasks a kernel hides, and how many, is of the moment; that one of them may be a pod's is not."""
+    hidden = "this kernel hides threads from its tracepoints: {}{}; at most 10 ms is missing ({} switches)"
+    harmless = " (no watched CPU is theirs)"
+    base, fewer, worse = (
+        replace(result_of(healthy()), coverage=replace(healthy().coverage, blind_spots=(hidden.format(*words),)))
+        for words in (
+            ("tokio-rt-worker (69), vsock console (7) and 3 more", harmless, 11),
+            ("kvm-nx (9)", harmless, 3),
+            ("kvm-nx (9)", "", 3),
+        )
+    )
+
+    assert not compare(base, fewer).regressed
+    assert not compare(fewer, base).regressed
+    assert len(compare(base, worse).new_blind_spots) == 1
+
+
 def test_a_comparison_is_for_people() -> None:
     """What one run does not know is said in words; a subject is not torn apart while there is room."""
     base = result_of(healthy())
