@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.report.results_builder import healthy, result_of
-from tests.unit.validators.evidence_builder import (
-    cpus,
-)
+from tests.unit.validators.evidence_builder import claim_set, cpus
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
-from toolkit.report.compare import compare
+from toolkit.report.compare import MAX_PROMISES, compare
 from toolkit.report.comparison_table import render_comparison
 
 
@@ -133,3 +131,34 @@ def test_environment_differences_are_told() -> None:
 
     assert [change.name for change in found.environment] == ["kernel", "topology"]
     assert not found.regressed
+
+
+def test_what_was_promised_otherwise_is_told() -> None:
+    """A verdict that passes because less is promised is no news about the machine; a pod's new CPUs are normal."""
+    base = result_of(healthy())
+    old = claim_set()
+    first = old.claims[0]
+    looser = replace(old, claims=(replace(first, cpus=cpus("0-7"), quota_us=None), *old.claims[1:]))
+    found = compare(base, base, promises=(old, replace(looser, reserved_cpus=cpus("7"))))
+
+    assert not found.regressed
+    rows = {(change.name, change.before, change.after) for change in found.environment}
+    assert (f"{first.name}: cpus", str(first.cpus), "0-7") in rows
+    assert ("reserved cpus", str(old.reserved_cpus), "7") in rows
+    assert len(rows) == 2 + (first.quota_us is not None)
+    assert f"{first.name}: cpus" in render_comparison(found)
+    assert compare(base, base, promises=(old, old)).environment == ()
+    assert compare(base, base, promises=(old, None)).environment == ()
+
+
+def test_many_promises_that_differ_are_counted() -> None:
+    """A rollout gives every pod other CPUs."""
+    base = result_of(healthy())
+    claim = claim_set().claims[0]
+    old, new = (
+        replace(claim_set(), claims=tuple(replace(claim, name=f"c{i}", cpus=cpus(own)) for i in range(30)))
+        for own in ("1", "2")
+    )
+    rows = compare(base, base, promises=(old, new)).environment
+    assert len(rows) == MAX_PROMISES
+    assert (rows[-1].name, rows[-1].before) == ("more promises", "21")
