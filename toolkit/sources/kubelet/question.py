@@ -19,10 +19,10 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.bundle_machine import capture_topology
-from toolkit.sources.kubelet.configuration import KubeletConfiguration, load_configuration, read_configuration
-from toolkit.sources.kubelet.flags import read_flags
+from toolkit.sources.kubelet.configuration import KubeletConfiguration, load_configuration
 from toolkit.sources.kubelet.json_parts import items, mapping
 from toolkit.sources.kubelet.metrics_text import kubelet_version
+from toolkit.sources.kubelet.settings import configuration_in, unread
 from toolkit.sources.pod_files import checked, load_pods
 
 NAME = "kubelet"
@@ -69,10 +69,9 @@ def ask(
 def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:
     if reading is None:
         raise InputError("--kubelet-config", "not given", "a KubeletConfiguration file, or --capture")
-    if reading.config is None:
-        raise InputError(where, "no kubelet configuration in it", "kubelet/config.yaml, or --kubelet-config FILE")
-    files = [(f"{where}: {file.name}", file.text) for file in reading.config]
-    return read_configuration(files[0], files[1:], read_flags(reading.kubelet_flags or ()))
+    if problem := unread(reading):
+        raise InputError(where, problem, "kubelet/config.yaml in it, or --kubelet-config FILE")
+    return configuration_in(reading, f"{where}: ")
 
 
 def _pods(reading: NodeReading | None, where: str) -> tuple[dict[str, Any], ...]:

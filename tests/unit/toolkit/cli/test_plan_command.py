@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.cli.command_line import Ended, pinproof
+from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
 DATA = Path(__file__).resolve().parents[3] / "data"
 CAPTURE = DATA / "captures" / "B1-4-gmix-and-rejections.tar.gz"
@@ -218,6 +219,22 @@ def test_a_capture_without_a_machine_needs_one(pods: Path) -> None:
     result = plan("--capture", capture, "--pods", pods)
     assert result.exit_code == 2
     assert "--topology DIR" in result.stderr
+
+
+def test_a_kubelet_that_is_configured_by_flags_alone(pods: Path, tmp_path: Path) -> None:
+    """It has no file, and is planned; one whose file was not captured is not."""
+    folder = tmp_path / "capture"
+    cmdline = folder / "kubelet" / "cmdline"
+    cmdline.parent.mkdir(parents=True)
+    for name in ("sysfs.txt", "pods.json"):
+        (folder / name).write_bytes(read_bundle_files(CAPTURE)[name])
+    cmdline.write_text("kubelet\0--cpu-manager-policy=static\0--reserved-cpus=0-1\0")
+    document = answer("--capture", folder, "--pods", pods)
+    assert document["plan"]["reserved_cpus"] == "0-1"
+    cmdline.write_text("kubelet\0--config=/etc/kubelet.yaml\0--cpu-manager-policy=static\0")
+    refused = plan("--capture", folder, "--pods", pods)
+    assert refused.exit_code == 2
+    assert "/etc/kubelet.yaml was not read" in refused.stderr
 
 
 def test_a_scenario_names_files_beside_it(pods: Path, tmp_path: Path) -> None:
