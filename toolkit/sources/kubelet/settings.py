@@ -45,16 +45,21 @@ class Settings:
 
 
 def unread(reading: NodeReading) -> str:
-    """Say why the configuration is not known; nothing where it is. A drop-in alone is none: the file below it decides.
+    """Say why the configuration is not known; nothing where it is. A part of it is none: what was not read may decide.
 
     :raises InputError: the command line is wrong.
     """
     if reading.config and not reading.drop_ins_alone:
-        return ""
+        return _missed(reading)
     if reading.kubelet_flags is None:
         return "the kubelet's configuration was not read"
     named = read_flags(reading.kubelet_flags).config_file
-    return f"{printable(named)} was not read, which the kubelet's command line names" if named else ""
+    return f"{printable(named)} was not read, which the kubelet's command line names" if named else _missed(reading)
+
+
+def _missed(reading: NodeReading) -> str:
+    """Return what the node's reader says of a file or a drop-in that it could not read."""
+    return next((part.reason for part in reading.missing if part.part == "config"), "")
 
 
 def configuration_in(reading: NodeReading, where: str = "") -> KubeletConfiguration:

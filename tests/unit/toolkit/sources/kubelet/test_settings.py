@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.unit.toolkit.sources.edited import CONFIG, Files, capture, document, failed
@@ -32,6 +34,16 @@ def test_a_drop_in_without_its_file_is_no_configuration(flags: tuple[str, ...]) 
     assert not found.reserved_known
     assert "config" in {row["part"] for row in document(files)["missing"]}
     assert failed(files).keys() <= failed(capture("B1-3")).keys()
+
+
+def test_a_drop_in_that_could_not_be_read_may_decide() -> None:
+    """The node's reader says so: what the file alone would promise is not known to hold. It is said one time."""
+    files = capture("B1-3")
+    files["capture.json"] = json.dumps(
+        {"missing": [{"part": "config", "reason": "/etc/kubelet.d/9.conf: denied"}]}
+    ).encode()
+    assert settings(reading_of(files)).problem == "/etc/kubelet.d/9.conf: denied"
+    assert [row["part"] for row in document(files)["missing"] if "denied" in row["reason"]] == ["config"]
 
 
 def test_a_kubelet_without_a_file_has_its_drop_ins_and_flags() -> None:
