@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,8 +17,6 @@ settings.register_profile("pinproof", deadline=None)
 # for wherever people work; what they find becomes a test of its own.
 settings.register_profile("pinproof-ci", deadline=None, derandomize=True)
 settings.load_profile("pinproof-ci" if os.environ.get("CI") else "pinproof")
-
-PROJECT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(autouse=True, scope="session")

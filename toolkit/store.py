@@ -23,6 +23,7 @@ from toolkit.disk import write_atomically as write_atomically
 from toolkit.disk import write_directory
 from toolkit.disk import write_output as write_output
 from toolkit.errors import InputError
+from toolkit.model import json_text
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.plan import Plan
@@ -281,6 +282,7 @@ def _parse(content: bytes, stage: str, kind: type[T], where: str) -> T:
         data = pydantic_core.from_json(content, allow_inf_nan=False)
     except ValueError as error:
         raise InputError(where, f"not JSON: {error}", f"schema {_schema(stage)}") from None
+    json_text.check(content, where)
     if not isinstance(data, dict):
         raise InputError(where, kind_of(data), f"schema {_schema(stage)}")
     schema = data.get("schema")

@@ -12,8 +12,7 @@ from probes.loaded import loaded
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.lost_support import CLAIMS
-from tests.integration.membership_lab import compile_mover
-from tests.integration.probe_lab import cgroup, compile_planter, compile_program
+from tests.integration.probe_lab import cgroup, compile_program
 from toolkit.model.claims import ClaimSet
 from toolkit.session.prepared import Prepared, prepared
 
@@ -60,7 +59,7 @@ def kept() -> Iterator[Prepared]:
 @pytest.fixture(scope="session")
 def planter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled foreign program."""
-    return compile_planter(tmp_path_factory.mktemp("planter"))
+    return compile_program("planter", tmp_path_factory.mktemp("planter"))
 
 
 @pytest.fixture(scope="session")
@@ -81,4 +80,4 @@ def empty_claims(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def mover(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled program that moves between cgroups."""
-    return compile_mover(tmp_path_factory.mktemp("mover"))
+    return compile_program("mover", tmp_path_factory.mktemp("mover"))

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.integration.perf_account import PerfAccount
-from tests.integration.probe_lab import SOURCE, Planter, wait_for
+from tests.integration.probe_lab import Planter, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -23,16 +22,6 @@ from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.verdict import Outcome
 from validators.credibility.contradictions import contradictions
 from validators.registry import judge
-
-
-def compile_mover(folder: Path) -> Path:
-    """Compile the program; one that lies beside its source is taken."""
-    source = SOURCE.with_name("mover.c")
-    if source.with_suffix("").exists():
-        return source.with_suffix("")
-    target = folder / "mover"
-    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-pthread", "-o", str(target), str(source)], check=True)
-    return target
 
 
 def procs(path: str) -> Path:

@@ -56,18 +56,16 @@ def accepted(control: Path, value: str) -> bool:
 
 
 def compile_program(name: str, folder: Path) -> Path:
-    """Compile a foreign program; one that lies beside its source is taken (guests of the lab have no compiler)."""
+    """Compile a foreign program, in a fresh folder each session; its headers lie beside its source.
+
+    One that lies compiled beside its source is taken: guests of the lab, which have no compiler, have such.
+    """
     source = SOURCES / f"{name}.c"
     if source.with_suffix("").exists():
         return source.with_suffix("")
     target = folder / name
-    subprocess.run(["cc", "-O2", "-pthread", "-o", str(target), str(source)], check=True)
+    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-pthread", "-o", str(target), str(source)], check=True)
     return target
-
-
-def compile_planter(folder: Path) -> Path:
-    """Compile the foreign program that plants one kind of escape."""
-    return compile_program("planter", folder)
 
 
 def switch_storm(planter: Path, cpu: int, rounds: int) -> None:

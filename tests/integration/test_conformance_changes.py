@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_conformance_stages import run
+from tests.integration.conformance_runs import run
 from toolkit.model.verdict import Outcome
 from toolkit.session.prepared import Prepared
 from toolkit.session.resizing import BEFORE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_conformance_stages import run
+from tests.integration.conformance_runs import run
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Runtime
 from toolkit.model.layers import Layer

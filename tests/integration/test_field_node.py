@@ -19,7 +19,16 @@ from click.testing import CliRunner
 
 from tests.integration.containerd_node import Node, alone, containerd, need_containerd
 from tests.integration.live_node import Kubelet, watching
-from tests.integration.state_edits import Edit, changed, cpu_state, memory_state
+from tests.integration.node_cases import (
+    API,
+    BE,
+    CASES,
+    CPU,
+    G1,
+    PLAIN,
+    POD_LEVEL,
+    Entry,
+)
 from tests.unit.toolkit.sources.socket_server import POD_RESOURCES, field, served
 from toolkit.allocation.planner import plan
 from toolkit.cli.main import cli
@@ -31,30 +40,6 @@ from toolkit.model.yaml_text import parse_document
 from toolkit.session.planning import machine_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
-
-G1, BE = "0a1b2c3d-0000-4000-8000-000000000021", "0a1b2c3d-0000-4000-8000-000000000022"
-CPU, MEMORY, API = "cpu_manager_state", "memory_manager_state", "pod-resources"
-PLAIN = """
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-cpuManagerPolicy: static
-cpuManagerReconcilePeriod: 2s
-reservedSystemCPUs: '0'
-memoryManagerPolicy: Static
-evictionHard: {memory.available: 100Mi}
-systemReserved: {memory: 100Mi}
-reservedMemory: [{numaNode: 0, limits: {memory: 200Mi}}]
-"""
-POD_LEVEL = (
-    PLAIN
-    + """
-featureGates: {PodLevelResources: true, PodLevelResourceManagers: true}
-topologyManagerPolicy: restricted
-topologyManagerScope: pod
-"""
-)
-Entry = tuple[str, str, str]
-"""Rule, subject, a part of the reason."""
 
 
 def pods(*, pod_level: bool) -> list[dict[str, Any]]:
@@ -118,82 +103,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         one.start_owner()
         node.container(node.pod(BE, "be", "/besteffort"), "main", cpu_period=100000, cpu_shares=2, cpuset_cpus="0")
         yield one
-
-
-def of_a_container_that_is_gone(data: Any) -> None:
-    """The entry is gone with its container, and the CPU did not come back (F41: an init container's)."""
-    data["entries"] = {}
-    data["defaultCpuSet"] = "0"
-
-
-def one_boot_later(data: Any) -> None:
-    """The firmware kept some kilobytes more for itself at the last boot."""
-    table = data["machineState"]["0"]["memoryMap"]["memory"]
-    table.update({key: table[key] + 8192 for key in ("total", "allocatable", "free")})
-
-
-def none_policy(_text: str) -> str:
-    return '{"policyName":"None","machineState":{},"checksum":0}'
-
-
-CASES: dict[str, tuple[str, str, Edit, Entry]] = {
-    "cpus-in-both-sets": (  # F22
-        PLAIN,
-        CPU,
-        cpu_state(changed("defaultCpuSet", to="0-1")),
-        ("checkpoint", CPU, "are in the shared pool, too"),
-    ),
-    "wrong-checksum": (  # F23
-        PLAIN,
-        CPU,
-        lambda text: text.replace('"defaultCpuSet":"0"', '"defaultCpuSet":"0,1"'),
-        ("checkpoint", CPU, "checksum is not that of the content"),
-    ),
-    "bytes-behind-the-end": (PLAIN, CPU, lambda text: text + "}", ("checkpoint", CPU, "invalid character")),  # F24
-    "another-policy": (  # F25
-        PLAIN,
-        CPU,
-        lambda _: '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}',
-        ("checkpoint", CPU, "policy is none, configured is static"),
-    ),
-    "pod-level-moved": (  # F26
-        POD_LEVEL,
-        CPU,
-        cpu_state(changed("entries", G1, "main", to="0")),
-        ("checkpoint", CPU, "are not its pod's"),
-    ),
-    "totals-of-another-boot": (  # F27
-        PLAIN,
-        MEMORY,
-        memory_state(one_boot_later),
-        ("checkpoint", MEMORY, "the kubelet will not start again"),
-    ),
-    "another-memory-policy": (  # F29
-        PLAIN,
-        MEMORY,
-        none_policy,
-        ("checkpoint", MEMORY, "policy is None, configured is Static"),
-    ),
-    "reserved-cpu-given-away": (  # F32
-        PLAIN,
-        CPU,
-        cpu_state(lambda data: data.update(defaultCpuSet="1", entries={G1: {"main": "0"}})),
-        ("checkpoint", CPU, "reserved CPUs 0 are assigned"),
-    ),
-    "offline-cpu-stays": (  # F33: the machine has CPUs 0 and 1
-        PLAIN,
-        CPU,
-        cpu_state(changed("defaultCpuSet", to="0,2")),
-        ("checkpoint", CPU, "CPUs 2 are in a set but not online"),
-    ),
-    "cpus-of-init-leaked": (  # F41
-        PLAIN,
-        CPU,
-        cpu_state(of_a_container_that_is_gone),
-        ("checkpoint", CPU, "CPUs 1 are in no set: leaked"),
-    ),
-}
-"""Failure -> how the kubelet is set up, its file, what happened to it, and what must say so."""
 
 
 @pytest.mark.parametrize("case", CASES)

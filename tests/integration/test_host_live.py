@@ -33,6 +33,7 @@ def test_btf_members_are_where_bpftool_sees_them() -> None:
     ).stdout
     btf = Btf.of_kernel()
     assert btf is not None
+    assert btf is Btf.of_kernel(Path("/")), "read twice"
     for name in ("task_struct", "css_set", "sched_entity"):
         body = re.search(rf"^\[\d+\] STRUCT '{name}' .*\n((?:\t.*\n)+)", dump, re.MULTILINE)
         assert body is not None

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import PROJECT
 from tests.integration.planting import cpuset_mount, legacy_cpuset
 from tests.integration.probe_lab import wait_for
+from tests.programs import PROJECT
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.host.topology import read_topology

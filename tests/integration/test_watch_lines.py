@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.endless_watch import IN, ONLINE, V1_CPUSETS, Watch, place
 from tests.integration.membership_lab import cpuset
 from tests.integration.probe_lab import cgroup, join, wait_for
-from tests.integration.test_watch_windows import IN, ONLINE, V1_CPUSETS, Watch, place
 from toolkit.model.cpuset import CpuSet
 
 pytestmark = [

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.lab.harness import catalogue, limits
+from tests.lab.harness.catalogue_pairs import PAIRS
 from tests.lab.harness.debian import KERNELS
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.snapshot import CGROUP_WORDS
@@ -62,12 +63,6 @@ with prepared("lab-catalogue") as kept:
         answer.write_text(json.dumps(told))
 """
 """Runs the scenarios that it is asked for by name, one after the other, with probes that are compiled once."""
-
-
-PAIRS = [
-    pytest.param(kind, (str(kind), name), id=f"{kind}-{name}") for kind, names in catalogue.kinds() for name in names
-]
-"""The second value names the guest, too: pytest would put equal values of several guests side by side."""
 
 
 @pytest.fixture(scope="module")

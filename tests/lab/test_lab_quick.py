@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.lab.harness import catalogue, image, plugin, quick, settings
+from tests.lab.harness.catalogue_pairs import PAIRS
 from tests.lab.harness.debian import KERNELS
 from tests.lab.harness.flavours import Flavour
 from tests.lab.harness.settings import LabUnavailableError
 from tests.lab.harness.snapshot import CGROUP_WORDS
-from tests.lab.test_lab_catalogue import PAIRS
 
 MOST_RUNS = 60
 """Ten minutes on two CPUs: nine seconds a run, with all around it; a run takes four where the host is quiet."""

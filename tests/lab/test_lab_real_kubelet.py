@@ -16,10 +16,10 @@ from tests import programs
 from tests.integration.containerd_image import PREBUILT, compiled
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.guest_files import PROJECT
+from tests.lab.harness.guest_tests import assert_all_passed, run_tests
 from tests.lab.harness.image import PYTHON_PACKAGES
 from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
-from tests.lab.test_lab_probes import assert_all_passed, run_tests
 
 KUBELET = programs.PROJECT / ".cache/kubelet/kubelet"
 CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")

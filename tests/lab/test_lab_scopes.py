@@ -41,7 +41,8 @@ def scopes(guest: Guest) -> Iterator[Guest]:
         start = f"run -d --bundle /tmp/by-{runtime} by-{runtime} </dev/null >/tmp/by-{runtime}.log 2>&1"
         guest.sh(f"{runtime} --systemd-cgroup {start} || {{ cat /tmp/by-{runtime}.log >&2; exit 1; }}", timeout_s=120)
     quota = {"quotaUs": QUOTA_US, "periodUs": PERIOD_US}
-    claims = [{"name": name, "cgroup": PLACES[name], "cpus": cpus, "quota": quota} for name, cpus in CPUS.items()]
+    # Each with a quota of its own: one that two have would be an alias, which is refused.
+    claims = [{"name": name, "cgroup": PLACES[name], "cpus": cpus, "quota": {**quota}} for name, cpus in CPUS.items()]
     asked = {"apiVersion": "pinproof/v1", "kind": "Claims", "claims": claims}
     guest.put({"claims.yaml": yaml.safe_dump(asked).encode()}, "/tmp")
     yield guest

@@ -11,6 +11,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = ("toolkit", "probes", "validators", "tests")
 PYTHON_LINES_MAX = 300
 BPF_LINES_MAX = 250
+C_LINES_MAX = 300
 FUNCTION_LINES_MAX = 59
 
 
@@ -37,12 +38,72 @@ def test_python_files_say_what_they_are() -> None:
     assert silent == []
 
 
+def imported(path: Path) -> Iterator[str]:
+    """Every module that a Python file imports, with what it imports from it: ``a.b``, ``a.b.name``."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def of_a_test(name: str) -> bool:
+    """Whether a name is of a test module or of a conftest, or in one."""
+    return any(part == "conftest" or part.startswith("test_") for part in name.split("."))
+
+
+def test_nobody_imports_a_test() -> None:
+    """What tests share is in a module that holds no test: a test that is imported cannot be changed for itself."""
+    found = [
+        f"{path.relative_to(PROJECT)}: {name}"
+        for path in python_files()
+        for name in imported(path)
+        if name.startswith("tests.") and of_a_test(name)
+    ]
+
+    assert found == []
+
+
+def test_an_imported_test_is_found(tmp_path: Path) -> None:
+    """Its names, the module itself, and a conftest's fixture."""
+    path = tmp_path / "x.py"
+    path.write_text("from tests.a.test_x import y\nfrom tests import test_z\nimport tests.a.conftest\nimport os\n")
+
+    assert [of_a_test(name) for name in imported(path)] == [True, True, True, False]
+
+
 def test_bpf_files_are_short() -> None:
     """A BPF source has at most 250 lines."""
     lines = {path.name: path.read_text().count("\n") for path in sorted((PROJECT / "probes").glob("*/*.[ch]"))}
 
     assert {"ledger.bpf.c", "membership.h"} <= set(lines)
     assert [f"{name}: {count} lines" for name, count in lines.items() if count > BPF_LINES_MAX] == []
+
+
+def planted_sources() -> list[Path]:
+    """The C sources and headers of the programs that tests plant."""
+    return sorted((PROJECT / "tests").rglob("*.[ch]"))
+
+
+def test_planted_sources_are_short() -> None:
+    """A C file of the tests has at most 300 lines."""
+    lines = {path.name: path.read_text().count("\n") for path in planted_sources()}
+
+    assert {"mover.c", "tasks.h"} <= set(lines)
+    assert [f"{name}: {count} lines" for name, count in lines.items() if count > C_LINES_MAX] == []
+
+
+def test_planted_functions_are_short() -> None:
+    """A function of theirs has fewer than 60 lines."""
+    body = re.compile(r"^\{\n.*?^\}", re.MULTILINE | re.DOTALL)
+    lines = [
+        (path.name, found.group().splitlines()[1].strip(), found.group().count("\n") + 2)
+        for path in planted_sources()
+        for found in body.finditer(path.read_text())
+    ]
+
+    assert len(lines) > 50
+    assert [each for each in lines if each[2] > FUNCTION_LINES_MAX] == []
 
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:

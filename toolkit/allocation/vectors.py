@@ -14,6 +14,7 @@ from typing import Any
 from toolkit.allocation.device.manager import Device, read_devices
 from toolkit.allocation.machine import Machine
 from toolkit.errors import InputError
+from toolkit.model import json_text
 from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_vector_pod
@@ -57,7 +58,7 @@ def read_vectors(path: Path) -> Iterator[VectorScenario]:
     """
     where = str(path)
     try:
-        data = json.loads(read_text(path, f"a scenario file ({FORMAT})"))
+        data = json_text.load(read_text(path, f"a scenario file ({FORMAT})"), where)
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(where, f"not JSON: {error}"[:120], FORMAT) from None
     except ValueError:

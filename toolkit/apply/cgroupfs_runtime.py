@@ -5,19 +5,34 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from toolkit.apply import cgroups, kill, launch, workloads
 from toolkit.apply.launch import Started
 from toolkit.apply.run_files import making
-from toolkit.apply.workloads import LOAD_DIRECTORY
+from toolkit.apply.workloads import LOAD_DIRECTORY, Command
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, Workload, WorkloadKind
+
+
+class _Begun(NamedTuple):
+    """A workload that has been released to run, and may not work yet."""
+
+    started: Started
+    command: Command
+    what: str
+    stderr: Path
+
+    def await_ready(self) -> Started:
+        """:raises ApplyError: it died, or takes too long."""
+        launch.await_ready(self.started, self.command, what=self.what, stderr=self.stderr)
+        return self.started
 
 
 @dataclass(slots=True)
@@ -50,20 +65,21 @@ class CgroupfsRuntime:
         path = cgroupfs.relative(cgroup)
         mounts = cgroups.member_mounts(self.hierarchy, memory=container.cgroup.memory_max_bytes is not None)
         procs = tuple(mount / path / "cgroup.procs" for mount in mounts)
-        return self._spawn(
-            container.claim, workload, cgroupfs.read_effective_cpus(self.hierarchy, cgroup), procs, pin=False
-        )
+        cpus = cgroupfs.read_effective_cpus(self.hierarchy, cgroup)
+        return self._begin(container.claim, workload, cpus, procs, pin=False).await_ready()
 
-    def spawn_pinned(self, claim: str, workload: Workload, cpus: CpuSet, procs: tuple[Path, ...]) -> Started:
-        """Run a workload that its own affinity holds, in cgroups without a cpuset. The last of ``procs`` is its own.
+    def spawn_pinned(self, places: Mapping[str, tuple[Path, ...]], workload: Workload, cpus: CpuSet) -> None:
+        """Run a workload once for each claim, side by side; its own affinity holds it, in cgroups without a cpuset.
 
-        :raises ApplyError: it cannot be started, or dies at once.
+        :param places: claim -> ``cgroup.procs`` files. The last is its own.
+        :raises ApplyError: one cannot be started, or dies at once; others may run.
         """
-        return self._spawn(claim, workload, cpus, procs, pin=True)
+        for begun in [self._begin(claim, workload, cpus, procs, pin=True) for claim, procs in places.items()]:
+            begun.await_ready()
 
-    def _spawn(
+    def _begin(
         self, claim: str, workload: Workload, cpus: CpuSet | None, procs: tuple[Path, ...], *, pin: bool
-    ) -> Started:
+    ) -> _Begun:
         scratch = self.directory / "scratch"
         with making(scratch):
             scratch.mkdir(mode=0o700, exist_ok=True)
@@ -75,9 +91,7 @@ class CgroupfsRuntime:
             command.argv, cpus=cpus, procs=procs, stderr=stderr, what=what, directory=scratch, pin=pin
         )
         self.processes.append(process)
-        started = Started(process.pid, process)
-        launch.await_ready(started, command, what=what, stderr=stderr)
-        return started
+        return _Begun(Started(process.pid, process), command, what, stderr)
 
     def stop(
         self,

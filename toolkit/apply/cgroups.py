@@ -21,6 +21,7 @@ from toolkit.host.hugetlb import read_hugetlb, size_name
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import linear_weight, shares_of_weight
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.memory_units import limit_in_force
 from toolkit.model.sandbox import CgroupRequest
 
 HUGETLB = "hugetlb"
@@ -120,7 +121,9 @@ def _make_directory(directory: Path) -> None:
             parent.mkdir(mode=0o755)
         directory.mkdir(mode=0o755)
     except OSError as error:
-        raise ApplyError(f"{directory}: cannot make the cgroup ({error.strerror})") from None
+        # cgroup v1 charges a new cgroup to its parent's limit.
+        hint = ": the memory limit above it has no room" if error.errno == errno.ENOMEM else ""
+        raise ApplyError(f"{directory}: cannot make the cgroup ({error.strerror}{hint})") from None
 
 
 def _wanted(hierarchy: Hierarchy) -> tuple[str, ...]:
@@ -202,16 +205,17 @@ def set_hugepages(hierarchy: Hierarchy, cgroup: str, page_bytes: int, limit_byte
     name = f"hugetlb.{size_name(page_bytes)}.max"
     path = hierarchy.controller_dir(HUGETLB) / cgroupfs.relative(cgroup)
     write_control(path / name, "max" if limit_bytes == NO_LIMIT else str(limit_bytes))
-    wanted = limit_bytes if limit_bytes == NO_LIMIT else limit_bytes // page_bytes * page_bytes
+    wanted = limit_in_force(limit_bytes // page_bytes * page_bytes, page_bytes)
+    wanted = NO_LIMIT if limit_bytes == NO_LIMIT else wanted
     _same(cgroup, name, wanted, read_hugetlb(hierarchy, "", cgroup, page_bytes).limit_bytes)
 
 
 def set_memory_max(hierarchy: Hierarchy, cgroup: str, limit_bytes: int) -> None:
-    """Write the memory limit; the kernel rounds it down to pages."""
+    """Write the memory limit; the kernel rounds it down to pages, and takes one beyond its counter for none."""
     name = "memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes"
     path = hierarchy.controller_dir("memory") / cgroupfs.relative(cgroup)
     write_control(path / name, str(limit_bytes))
-    expected = limit_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+    expected = limit_in_force(limit_bytes // mmap.PAGESIZE * mmap.PAGESIZE)
     _same(cgroup, name, expected, cgroupfs.read_files(hierarchy, cgroup, 0).memory_max_bytes)
 
 

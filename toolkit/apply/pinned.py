@@ -67,8 +67,9 @@ def pinned(
         try:
             for directory in (top, *(cgroupfs.identity_dir(hierarchy, place) for place in places.values())):
                 _make(directory)
-            for name, place in places.items():
-                runtime.spawn_pinned(name, workload, cpus, (*_roots(hierarchy), _procs(hierarchy, place)))
+            roots = _roots(hierarchy)
+            procs = {name: (*roots, _procs(hierarchy, place)) for name, place in places.items()}
+            runtime.spawn_pinned(procs, workload, cpus)
             yield Pinned(hierarchy, places)
         finally:
             runs.end(root, hierarchy, run)

@@ -65,7 +65,7 @@ class LiveLines:
         self._said_s[key] = now_s
         show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
 
-    def tick(self, look: Callable[[], SessionState]) -> None:
+    def tick(self, read_state: Callable[[], SessionState]) -> None:
         """Print what still happens, every period. Nothing is read while nothing happens."""
         if self._held:
             self._report_held()
@@ -73,8 +73,8 @@ class LiveLines:
         if now_s < self._next_s:
             return
         self._next_s = now_s + self._every_s
-        if self._goes_on and (found := look().open) is not None:
-            self._goes_on = self._pending.look(found)
+        if self._goes_on and (found := read_state().open) is not None:
+            self._goes_on = self._pending.take_new(found)
         lines = self._pending.lines()
         lately_s = now_s - self._every_s
         self._said_s = {key: said_s for key, said_s in self._said_s.items() if self._goes_on or said_s > lately_s}

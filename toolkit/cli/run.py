@@ -30,6 +30,7 @@ from toolkit.session import execute
 from toolkit.session.conformance import unexpected_admission
 from toolkit.session.fitting import unmet
 from toolkit.session.guard import free_machine
+from toolkit.session.kernel_bounds import check_bounds
 from toolkit.session.planning import Planned, plan_all
 from toolkit.session.preflight import require_run
 from toolkit.session.record import Run
@@ -67,6 +68,7 @@ def command(
         surprise = unexpected_admission(scenario, work)
         if surprise:
             raise InputError(str(path), surprise, "the admissions that the scenario states")
+        check_bounds(work, str(path))
         plans.append(work)
     require_run(runtime)
     warn_of(runs)

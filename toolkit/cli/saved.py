@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from toolkit.cli.common import say_line
+from toolkit.cli.lost_claims import lost, lost_of_run, promised_names, subjects, with_lost
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.result import Result, make_result, with_stages
@@ -23,12 +24,12 @@ MAX_NOTES = 5
 def judged_again(run: StoredRun) -> Result:
     """Judge a run by its claims and evidence; report on standard error where its ``result.json`` differs.
 
-    A new rule is not reported: the run may be older than the rule.
+    A new rule is not reported: the run may be older than the rule. Claims that were taken out are undecided.
     """
     now = make_result(run.evidence, judge(run.claims, run.evidence))
     found = [] if run.result is None else disagreements(run.result, now)
     _note(run.path, found)
-    return now
+    return with_lost(now, lost_of_run(run))
 
 
 def _note(path: Path, found: list[str]) -> None:
@@ -51,9 +52,10 @@ def run_result(path: Path) -> tuple[Result, StoredRun]:
         run = load_run(path)
         before = sorted(map(load_run, stage_paths(path)), key=lambda one: one.evidence.start_monotonic_ns)
         return with_stages(judged_again(run), [(one.path.name, judged_again(one)) for one in before]), run
-    sums = Sums()
+    sums, promised = Sums(), set[str]()
     for number, folder in windows.items():
         run = load_run(folder)
+        promised |= promised_names(run)
         result = judged_again(run)
         sums.add(number, result, run.evidence)
     now = reread(sums.result())
@@ -63,8 +65,8 @@ def run_result(path: Path) -> tuple[Result, StoredRun]:
     lacking = max(0, (saved.windows.count if saved is not None and saved.windows is not None else 0) - len(windows))
     _note(path, found)
     if missing or lacking:
-        now = _incomplete(now, missing, max(lacking, len(missing)))
-    return now, run
+        return _incomplete(now, missing, max(lacking, len(missing))), run
+    return with_lost(now, () if saved is None else lost(subjects(saved), promised)), run
 
 
 def _incomplete(result: Result, missing: list[int], count: int) -> Result:

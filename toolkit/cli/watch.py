@@ -160,7 +160,8 @@ def command(
     with stop_on_signals() as stopped:
         window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         if follower is not None:
-            window = replace(window, word=follower.word, ask=follower.ask, lenient=True, room=ROOM * len(claims.claims))
+            window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
+            window = replace(window, lenient=True, room=ROOM * len(claims.claims))
         shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json, lines_every_s=lines_every_s, output=Output())
         outcome, codes = _watch(claims, follower, window, shown, window_s=window_s, keep=keep, serve=serve)
     leave(outcome, *codes)
@@ -203,14 +204,14 @@ def _watch(
             windows = open_session.consecutive(path, window_s=window_s, duration_s=window.duration_s, now=now)
             rotation = Rotation(path, keep, windows.sums)
             with (
-                serve(now or (lambda: claims), windows.look),
+                serve(now or (lambda: claims), windows.state),
                 progress(window.duration_s or 1, "watching") as bar,
             ):
 
                 def tick(passed: float) -> None:
                     if follower is not None:
-                        follower.look(opened)
-                    lines.tick(windows.look)
+                        follower.apply_reading(opened)
+                    lines.tick(windows.state)
                     if window.duration_s:
                         bar.to(min(window.duration_s, passed))
 
@@ -250,7 +251,11 @@ def _claims_of_file(path: Path) -> ClaimSet:
 
 
 def _served(
-    claims: Callable[[], ClaimSet], look: Callable[[], SessionState], address: str, port: int | None, file: Path | None
+    claims: Callable[[], ClaimSet],
+    read_state: Callable[[], SessionState],
+    address: str,
+    port: int | None,
+    file: Path | None,
 ) -> AbstractContextManager[object]:
     """Serve metrics if a port was asked for, and write them if a file was."""
     if port is None and file is None:
@@ -258,7 +263,9 @@ def _served(
     # Not at the top: most watches serve nothing, and need no HTTP server's modules.
     from toolkit.report.metrics_file import exported
 
-    return exported(claims, look, address=address, port=port, file=file, complain=lambda line: say_line(line, err=True))
+    return exported(
+        claims, read_state, address=address, port=port, file=file, complain=lambda line: say_line(line, err=True)
+    )
 
 
 def _print_window(judged: Judged, save: Callable[[Judged], None], shown: _Shown) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import mmap
 import os
 import struct
 from collections.abc import Callable
@@ -96,8 +97,9 @@ def load_program(
     try:
         return attempt(None)
     except OSError as error:
-        # Again with a log: writing one costs time, and no program needs it that is good.
-        log = ctypes.create_string_buffer(_LOG_BYTES)
+        # Again with a log: writing one costs time, and no program needs it that is good. Of the room for it only those
+        # pages become memory that the kernel writes.
+        log = (ctypes.c_char * _LOG_BYTES).from_buffer(mmap.mmap(-1, _LOG_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         with contextlib.suppress(OSError):
             return attempt(log)
         raise ProgramRefusedError(error.errno or errno.EIO, log.value.decode(errors="replace")) from None

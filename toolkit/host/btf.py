@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
+import threading
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +33,9 @@ _BYTES_PER_ITEM = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}  # struct, union, 
 _LAST_KIND = 19
 """``BTF_KIND_ENUM64``: the size of an item of a later kind is not known, so nothing behind it can be read."""
 _MAX_DEPTH = 32
+_READING = threading.Lock()
+"""Who needs it while another reads it waits: it is read once."""
+_OWN_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,27 @@ class BtfMember:
     def byte_offset(self) -> int:
         """Offset of the (first) byte."""
         return self.bit_offset // 8
+
+
+class _Kinds(dict[int, "tuple[int, array[int] | None]"]):
+    """Bytes of a type, and where to note its number, by its word ``info`` (kind and number of items).
+
+    Some hundred words differ in a hundred thousand types: what one means is worked out once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = {kind: array("I") for kind in (_STRUCT, _UNION, _ENUM, _TYPEDEF, _FUNCTION)}
+        """The types of each kind that is asked for by name."""
+
+    def __missing__(self, info: int) -> tuple[int, array[int] | None]:
+        """:raises KeyError: the kind is not known; with its number."""
+        kind = info >> 24 & 0x1F
+        if not 0 < kind <= _LAST_KIND:
+            raise KeyError(kind)
+        size = 12 + _FIXED_BYTES.get(kind, 0) + _BYTES_PER_ITEM.get(kind, 0) * (info & 0xFFFF)
+        self[info] = found = size, self.numbers.get(kind)
+        return found
 
 
 class Btf:
@@ -66,17 +92,20 @@ class Btf:
             raise InputError(where, "cut short", "BTF")
         self._types = data[header + type_off : header + type_off + type_len]
         self._strings = data[header + str_off : header + str_off + str_len]
-        self._starts, self._structs = self._index()
+        self._words = array("I", self._types[: len(self._types) & ~3])
+        if self._order != _OWN_ORDER:
+            self._words.byteswap()
+        self._starts, self._kinds = self._index()
+        self._structs = self._names(_STRUCT, _UNION)
 
     @staticmethod
-    @functools.lru_cache(maxsize=1)
     def of_kernel(root: Path = Path("/")) -> Btf | None:
         """Read the kernel's BTF, or ``None`` where the kernel was built without it; kept for the next call.
 
         :raises InputError: the file is broken.
         """
-        data = SysTree(root).read_bytes(KERNEL_BTF, MAX_BTF_BYTES)
-        return None if data is None else Btf(data, str(root / KERNEL_BTF))
+        with _READING:
+            return _of_kernel(root)
 
     def has_struct(self, name: str) -> bool:
         """Return whether a struct or union of this name is defined."""
@@ -107,11 +136,10 @@ class Btf:
 
     def enumerator(self, enum: str, name: str) -> int | None:
         """Return the value of a (32-bit) enumerator, or ``None`` where the enum or the name is missing."""
-        enums, names = self._offsets_of(enum), self._offsets_of(name)
-        for at in self._starts[1:]:
-            name_at, info = self._unpack("II", self._types, at)
-            if name_at not in enums or info >> 24 & 0x1F != _ENUM:
-                continue
+        names = self._offsets_of(name)
+        for type_id in self._numbers(enum, _ENUM) if names else ():
+            at = self._starts[type_id]
+            _, info = self._unpack("II", self._types, at)
             for number in range(info & 0xFFFF):
                 item_at, value = self._unpack("Ii", self._types, at + 12 + 8 * number)
                 if item_at in names:
@@ -124,52 +152,54 @@ class Btf:
 
     def function_id(self, name: str) -> int | None:
         """Return the number of the type that describes a function, or ``None``."""
-        return self._number(name, _FUNCTION)
+        return next(self._numbers(name, _FUNCTION), None)
 
     def tracepoint_id(self, name: str) -> int | None:
         """Return the number of the type that says what a tracepoint gives to its programs, or ``None``.
 
         Source: commit e8c423fb31fa "bpf: Add typecast to raw_tracepoints to get BTF generation" (Linux 5.5).
         """
-        return self._number(f"btf_trace_{name}", _TYPEDEF)
+        return next(self._numbers(f"btf_trace_{name}", _TYPEDEF), None)
 
-    def _number(self, name: str, kind: int) -> int | None:
-        places = self._offsets_of(name)
-        unpack = struct.Struct(self._order + "II").unpack_from
-        for type_id in range(1, len(self._starts)) if places else ():
-            name_at, info = unpack(self._types, self._starts[type_id])
-            if name_at in places and info >> 24 & 0x1F == kind:
-                return type_id
-        return None
+    def _numbers(self, name: str, kind: int) -> Iterator[int]:
+        """Return the numbers of the types of this name and kind."""
+        words, starts, places = self._words, self._starts, self._offsets_of(name)
+        return (number for number in self._kinds[kind] if words[starts[number] // 4] in places)
+
+    def _names(self, *kinds: int) -> dict[bytes, list[int]]:
+        """Return the numbers of the types of these kinds that have a name, by that."""
+        places: dict[int, list[int]] = {}
+        for number in sorted(number for kind in kinds for number in self._kinds[kind]):
+            places.setdefault(self._words[self._starts[number] // 4], []).append(number)
+        named: dict[bytes, list[int]] = {}
+        for place, numbers in places.items():
+            if name := self._strings[place : self._strings.find(b"\0", place)]:
+                named.setdefault(name, []).extend(numbers)
+        return {name: sorted(numbers) for name, numbers in named.items()}
 
     def _unpack(self, layout: str, data: bytes, at: int) -> tuple[int, ...]:
         return struct.unpack_from(self._order + layout, data, at)
 
-    def _index(self) -> tuple[array[int], dict[bytes, list[int]]]:
-        """Find where each type begins, and the structs and unions of each name."""
+    def _index(self) -> tuple[array[int], Mapping[int, array[int]]]:
+        """Find where each type begins, and the types of each kind that is asked for by name."""
         starts = array("I", [0])  # type 0 is void and has no record
-        named: dict[int, list[int]] = {}
-        unpack = struct.Struct(self._order + "II4x").unpack_from
-        at, end, types = 0, len(self._types), self._types
-        while at < end:
-            starts.append(at)
-            if end - at < 12:
-                raise InputError(self._where, f"type {len(starts) - 1} is cut short", "BTF")
-            name_at, info = unpack(types, at)
-            kind = info >> 24 & 0x1F
-            if not 0 < kind <= _LAST_KIND:
-                raise InputError(self._where, f"type {len(starts) - 1} has kind {kind}", f"1-{_LAST_KIND}")
-            if kind in (_STRUCT, _UNION):
-                named.setdefault(name_at, []).append(len(starts) - 1)
-            at += 12 + _FIXED_BYTES.get(kind, 0) + _BYTES_PER_ITEM.get(kind, 0) * (info & 0xFFFF)
+        words, kinds = self._words, _Kinds()
+        at, end, number = 0, len(self._types), 0
+        try:
+            while at < end:
+                number += 1
+                starts.append(at)
+                size, numbers = kinds[words[at // 4 + 1]]
+                if numbers is not None:
+                    numbers.append(number)
+                at += size
+        except KeyError as kind:
+            raise InputError(self._where, f"type {number} has kind {kind}", f"1-{_LAST_KIND}") from None
+        except IndexError:
+            raise InputError(self._where, f"type {number} is cut short", "BTF") from None
         if at != end:
             raise InputError(self._where, "the last type is cut short", "BTF")
-        structs: dict[bytes, list[int]] = {}
-        for place, type_ids in named.items():
-            name = self._strings[place : self._strings.find(b"\0", place)]
-            if name:
-                structs.setdefault(name, []).extend(type_ids)
-        return starts, {name: sorted(type_ids) for name, type_ids in structs.items()}
+        return starts, kinds.numbers
 
     def _offsets_of(self, name: str) -> frozenset[int]:
         """Return every place in the string table where this name stands; names may share their ends."""
@@ -199,3 +229,10 @@ class Btf:
                 if inner is not None:
                     return inner
         return None
+
+
+@functools.lru_cache(maxsize=1)
+def _of_kernel(root: Path) -> Btf | None:
+    # Apart from the method, whose default would make one file two: with and without the argument.
+    data = SysTree(root).read_bytes(KERNEL_BTF, MAX_BTF_BYTES)
+    return None if data is None else Btf(data, str(root / KERNEL_BTF))

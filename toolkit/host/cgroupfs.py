@@ -31,14 +31,10 @@ from toolkit.host.systemd_units import read_manager
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
-
-NO_LIMIT = -1
-"""``memory_max_bytes`` of a cgroup whose limit file says that there is none."""
+from toolkit.model.memory_units import NO_LIMIT, limit_in_force
 
 _BANDWIDTH_V2 = ("cpu.max", "cpu.max.burst", "cpu.weight")
 _BANDWIDTH_V1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares")
-_V1_UNLIMITED = 1 << 62
-"""v1 prints "no limit" as LONG_MAX rounded down to a page; no real limit comes near it."""
 
 __all__ = [
     "NO_LIMIT",
@@ -93,7 +89,7 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
     if memory is not None:
         name = "memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes"
         limit = _read_int(memory / path / name, no_limit=NO_LIMIT)
-        values["memory_max_bytes"] = NO_LIMIT if limit is not None and limit >= _V1_UNLIMITED else limit
+        values["memory_max_bytes"] = None if limit is None else limit_in_force(limit)
     manager = read_manager(hierarchy, cgroup, path)
     return CgroupFiles(cgroup=cgroup, at_ns=at_ns, manager=manager, **values)  # type: ignore[arg-type]
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.host.cgroupfs import NO_LIMIT, relative
+from toolkit.model.memory_units import limit_in_force
 from toolkit.model.placement import HugetlbUse
 
 _UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 _NODE = re.compile(r"N(\d{1,5})=(\d{1,19})", re.ASCII)
-_V1_UNLIMITED = 1 << 62
-"""v1 prints "no limit" as the largest multiple of the page size below 2^63."""
 
 
 def size_name(page_bytes: int) -> str | None:
@@ -38,7 +37,7 @@ def read_hugetlb(hierarchy: Hierarchy, claim: str, cgroup: str, page_bytes: int)
     return HugetlbUse(
         claim=claim,
         page_bytes=page_bytes,
-        limit_bytes=NO_LIMIT if limit is not None and limit >= _V1_UNLIMITED else limit,
+        limit_bytes=None if limit is None else limit_in_force(limit, page_bytes),
         usage_bytes=_number(Path(f"{stem}.current" if v2 else f"{stem}.usage_in_bytes")),
         failures=_refused(Path(f"{stem}.events")) if v2 else _number(Path(f"{stem}.failcnt")),
         node_bytes=_by_node(Path(f"{stem}.numa_stat")),

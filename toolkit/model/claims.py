@@ -116,6 +116,7 @@ class Claim:
     :param quota_us: microseconds per period, or :data:`NO_QUOTA`.
     :param weight: ``cpu.weight`` (cgroup v2, 1-10000).
     :param shares: ``cpu.shares`` (cgroup v1, 2-262144).
+    :param memory_bytes: or :data:`~toolkit.model.memory_units.NO_LIMIT`.
     """
 
     name: str

@@ -21,6 +21,8 @@ DEFAULT_WEIGHT = 100
 SYSTEMD_STEP = 100
 """systemd keeps a quota in steps of a hundredth of a CPU."""
 _US_PER_S = 1_000_000
+MAX_QUOTA_US = (1 << 44) - 1
+"""The kernel refuses a larger quota: it shifts bandwidth by 20 bits (``kernel/sched/core.c``, MAX_BW)."""
 
 
 def linear_weight(shares: int) -> int:

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_confi
 from pydantic_core import PydanticSerializationError
 
 from toolkit.errors import InputError
+from toolkit.model import json_text
 from toolkit.model.cpuset import MAX_ID
 from toolkit.model.names import printable
 
@@ -26,8 +27,8 @@ _NOT_ASCII = re.compile(r"[^\n -~]+")
 _PLAIN = bytes([ord("\n"), *range(ord(" "), ord("~") + 1)])
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
-stage_value = with_config(ConfigDict(extra="forbid"))
-"""Decorator for every stage dataclass: unknown keys in a file are an error."""
+stage_value = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
+"""Decorator for every stage dataclass: unknown keys in a file are an error, and so are infinite numbers and NaN."""
 
 
 _adapters: dict[object, TypeAdapter[Any]] = {}
@@ -55,8 +56,11 @@ def first_problem(error: ValidationError) -> str:
     if problem["loc"] and str(problem["loc"][-1]).startswith("literal["):
         # Of the alternatives `none` and `{quotaUs: ...}` the error of the one that matched furthest says most.
         stem = problem["loc"][:-1]
-        problem = max((one for one in problems if one["loc"][: len(stem)] == stem), key=lambda one: len(one["loc"]))
-    # What remains of alternatives and of our classes in the place is no key of the file.
+        others = [one for one in problems if one["loc"][: len(stem)] == stem]
+        problem = max(others, key=lambda one: (len(one["loc"]), not str(one["loc"][-1]).startswith("literal[")))
+        # The alternative's own name is no key of the file.
+        problem["loc"] = (*stem, *problem["loc"][len(stem) + 1 :])
+    # Nor is what remains of our classes in the place.
     place = ".".join(str(part) for part in problem["loc"] if not str(part).startswith(("_", "literal["))) or "document"
     if problem["type"] == "extra_forbidden":
         return f"unknown key {place}"
@@ -115,11 +119,13 @@ def from_json(kind: type[T], text: str | bytes, where: str) -> T:
     :raises InputError: one line with the place and the problem.
     """
     try:
-        return _adapter(kind).validate_json(text, strict=False)
+        value = _adapter(kind).validate_json(text, strict=False)
     except ValidationError as error:
         raise InputError(where, first_problem(error)) from None
     except RecursionError:
         raise InputError(where, "nested too deeply") from None
+    json_text.check(text, where)
+    return value
 
 
 def from_data(kind: type[T], data: object, where: str) -> T:

@@ -45,7 +45,7 @@ class _Visitors:
 
 @dataclass(slots=True)
 class Pending:
-    """What has happened since the last lines; of a window that is open only what a look has shown."""
+    """What has happened since the last lines; of a window that is open only what a snapshot has shown."""
 
     outside: dict[str, _Outside] = field(default_factory=lambda: defaultdict(_Outside))
     visitors: dict[tuple[str, OwnerClass], _Visitors] = field(default_factory=lambda: defaultdict(_Visitors))
@@ -57,7 +57,7 @@ class Pending:
     """Claim and CPU -> what of it was taken."""
     _window_ns: int = -1
 
-    def look(self, evidence: Evidence) -> bool:
+    def take_new(self, evidence: Evidence) -> bool:
         """Take what is new in a window, open or ended; returns whether anything ran outside."""
         if evidence.start_monotonic_ns != self._window_ns:
             self._window_ns, self._seen = evidence.start_monotonic_ns, {}
@@ -89,7 +89,7 @@ class Pending:
             runtime that makes a container).
         """
         alone = {verdict.subject for verdict in kept if verdict.outcome is Outcome.PASSED}
-        self.look(with_grants(evidence))
+        self.take_new(with_grants(evidence))
         named = {OwnerClass.FOREIGN_POD}
         if claims.policy is ExclusivePolicy.K8S:
             named.add(OwnerClass.SYSTEM)

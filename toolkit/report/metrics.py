@@ -1,4 +1,4 @@
-"""Prometheus metrics of a session that goes on: computed at scrape time from one look at it, no global state.
+"""Prometheus metrics of a session that goes on: computed at scrape time from one reading of its state, nothing global.
 
 Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the first window opened, verdicts as
 state sets. Labels are rules, subjects, claims, witnesses and CPUs only: no thread ids, so the claims bound cardinality.
@@ -24,21 +24,21 @@ from toolkit.report.text import printable
 from toolkit.session.counters import Counters, SessionState
 
 FRESH_S = 0.5
-"""Scrapes closer together than this get the same look: a scrape must never become a load of its own."""
+"""Scrapes closer together than this get the same state: a scrape must never become a load of its own."""
 Judge = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
 Promised = Callable[[], ClaimSet]
 """What is promised at this moment; asked by any thread. Claims of a source that is followed come and go."""
 
 
 class SessionCollector(Collector):
-    """Turns one look at a session into metric families; pure, apart from looking.
+    """Turns one state of a session into metric families; pure, apart from reading it.
 
-    Where looking fails, whatever the reason, the sums of the look before are served and ``pinproof_observer_up`` is 0:
+    Where reading fails, whatever the reason, the sums of the state before are served and ``pinproof_observer_up`` is 0:
     an answer without values, or an error, would look like any other pause of the network.
     """
 
-    def __init__(self, claims: Promised, look: Callable[[], SessionState], judge: Judge) -> None:
-        self._claims, self._look, self._judge = claims, look, judge
+    def __init__(self, claims: Promised, read_state: Callable[[], SessionState], judge: Judge) -> None:
+        self._claims, self._read_state, self._judge = claims, read_state, judge
         self._lock = threading.Lock()
         self._last: SessionState | None = None
         self._verdicts: tuple[Verdict, ...] = ()
@@ -50,14 +50,14 @@ class SessionCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families of a look that is at most :data:`FRESH_S` old."""
+        """Yield the families of a state that is at most :data:`FRESH_S` old."""
         with self._lock:
             now = time.monotonic()
             if self._last is None or now - self._taken_s > FRESH_S:
                 self._take()
                 self._taken_s = now
-            look, verdicts = self._last or SessionState(), self._verdicts
-        return families(look, verdicts)
+            state, verdicts = self._last or SessionState(), self._verdicts
+        return families(state, verdicts)
 
     def end(self) -> None:
         """Report from now on that the observer has ended; the sums stay."""
@@ -70,29 +70,29 @@ class SessionCollector(Collector):
         try:
             if self._over:
                 return
-            # Before the look: whatever is promised by then has been observed from then on.
+            # Before the state is read: whatever is promised by then has been observed from then on.
             promised = self._claims()
-            look = self._look()
-            if look.last is not None:
-                self._verdicts = look.last.verdicts
-            elif look.open is not None:
-                self._verdicts = self._judge(promised, look.open)
-            self._last = look
+            state = self._read_state()
+            if state.last is not None:
+                self._verdicts = state.last.verdicts
+            elif state.open is not None:
+                self._verdicts = self._judge(promised, state.open)
+            self._last = state
         except Exception:  # of any kind: the metric that says so is the report
             self._last = (self._last or SessionState()).ended()
 
 
-def families(look: SessionState, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
-    """Yield every metric family of a look. :param verdicts: of the last window, or of the first so far."""
-    counters = look.counters.copy()
-    if look.open is not None:
-        counters.add(look.open, open_now=True)
-    yield from sight(look)
+def families(state: SessionState, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
+    """Yield every metric family of a state. :param verdicts: of the last window, or of the first so far."""
+    counters = state.counters.copy()
+    if state.open is not None:
+        counters.add(state.open, open_now=True)
+    yield from sight(state)
     yield from _coverage(counters)
     yield from _claims(counters)
-    yield from _windows(look.counters)
-    if look.open is not None:
-        yield from _open(look.open)
+    yield from _windows(state.counters)
+    if state.open is not None:
+        yield from _open(state.open)
     states = StateSetMetricFamily(
         PREFIX + "verdict",
         "Outcome of each rule for each subject: of the last window that has ended, of the first one so far.",
@@ -191,9 +191,9 @@ def _label(text: str) -> str:
     return printable(text)
 
 
-def registry_of(claims: Promised, look: Callable[[], SessionState], judge: Judge) -> CollectorRegistry:
+def registry_of(claims: Promised, read_state: Callable[[], SessionState], judge: Judge) -> CollectorRegistry:
     """Return a registry of its own that holds nothing but this session."""
-    return registered(SessionCollector(claims, look, judge))
+    return registered(SessionCollector(claims, read_state, judge))
 
 
 def registered(collector: SessionCollector) -> CollectorRegistry:

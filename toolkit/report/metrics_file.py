@@ -36,7 +36,7 @@ class MetricsFile:
     def __init__(
         self,
         claims: Promised,
-        look: Callable[[], SessionState],
+        read_state: Callable[[], SessionState],
         path: Path,
         complain: Callable[[str], None],
         judge: Judge = judge,
@@ -44,7 +44,7 @@ class MetricsFile:
         if path.suffix != SUFFIX:
             raise InputError("--metrics-file", str(path), f"a name that ends in {SUFFIX}: node_exporter reads no other")
         self._path, self._complain = path, complain
-        self._collector = SessionCollector(claims, look, judge)
+        self._collector = SessionCollector(claims, read_state, judge)
         self._registry = registered(self._collector)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="metrics-file", daemon=True)
@@ -81,7 +81,7 @@ class MetricsFile:
 @contextmanager
 def exported(
     claims: Promised,
-    look: Callable[[], SessionState],
+    read_state: Callable[[], SessionState],
     *,
     address: str,
     port: int | None,
@@ -91,6 +91,6 @@ def exported(
     """Serve the metrics on a port, write them to a file, or both, while the block runs."""
     with ExitStack() as stack:
         if file is not None:
-            stack.enter_context(MetricsFile(claims, look, file, complain))
-        stack.enter_context(MetricsServer(claims, look, address, port))
+            stack.enter_context(MetricsFile(claims, read_state, file, complain))
+        stack.enter_context(MetricsServer(claims, read_state, address, port))
         yield

@@ -36,14 +36,14 @@ class MetricsServer:
     def __init__(
         self,
         claims: Promised,
-        look: Callable[[], SessionState],
+        read_state: Callable[[], SessionState],
         address: str = "127.0.0.1",
         port: int | None = None,
         judge: Judge = judge,
     ) -> None:
         self._wanted = port
         self._address = address
-        self._registry = registry_of(claims, look, judge)
+        self._registry = registry_of(claims, read_state, judge)
         self._server: WSGIServer | None = None
 
     @property

@@ -57,14 +57,14 @@ def _contained(result: Result) -> list[str]:
         but = f" (but {milliseconds(moving)} in transition)" if moving else ""
         return [f"no task of {len(verdicts)} claims ran outside its CPUs{but}"]
     return [
-        f"no task of `{verdict.subject}` ran outside {_cpus(verdict, 'cpus')}{text(verdict, 'but')}"
+        f"no task of `{verdict.subject}` ran outside {_cpus(verdict, 'cpus')}{_excused(verdict, ' ({})')}"
         for verdict in verdicts
     ]
 
 
 def _reserved(result: Result) -> list[str]:
     return [
-        f"no workload ran on reserved {_cpus(verdict, 'reserved_cpus')}{text(verdict, 'but')}"
+        f"no workload ran on reserved {_cpus(verdict, 'reserved_cpus')}{_excused(verdict, ' but {}')}"
         for verdict in passed(result, "reserved-cpus")
     ]
 
@@ -83,6 +83,12 @@ def _exclusive(result: Result) -> list[str]:
 
 def _cpus(verdict: Verdict, name: str) -> str:
     return cpus_text(text(verdict, name) or "?")
+
+
+def _excused(verdict: Verdict, words: str) -> str:
+    """Return what was outside and breaks nothing, where there is any."""
+    excused = text(verdict, "excused")
+    return words.format(excused) if excused else ""
 
 
 def _throttled(result: Result) -> list[str]:

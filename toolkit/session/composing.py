@@ -15,7 +15,7 @@ from probes.subjects import Violation
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence import Evidence
 from toolkit.model.evidence.window import ClaimChangeEvidence
-from toolkit.model.node_word import NodeWord
+from toolkit.model.node_evidence import NodeEvidence
 from toolkit.session import canary
 
 
@@ -33,14 +33,14 @@ class ChangeReading(Reading):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReading(Reading):
-    """What the node itself said when the window ended."""
+    """What the node itself stated when the window ended."""
 
-    word: NodeWord
+    node_evidence: NodeEvidence
 
     def decode(self, readings: Readings) -> Part:
-        """Give its word as it is: what a node states is a part of the evidence."""
+        """Give it as it is: what a node states is a part of the evidence."""
         del readings
-        return Part(evidence=self.word)
+        return Part(evidence=self.node_evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def compose(
     planted: Mapping[str, int],
     reported: Violation | None,
     changes: tuple[ClaimChange, ...],
-    word: NodeWord,
+    node_evidence: NodeEvidence,
 ) -> Observed:
     """Return the evidence of a window, and that of its controls.
 
@@ -69,7 +69,7 @@ def compose(
     own: tuple[Reading, ...] = (
         canary.ControlReading(cpu=cpu, planted=planted, seen=beside, reported=reported),
         ChangeReading(changes=changes),
-        NodeReading(word=word),
+        NodeReading(node_evidence=node_evidence),
     )
     judged = readings.without(canary.NAMES)
     return Observed(evidence=build(replace(judged, all=(*judged.all, *own))), canaries=beside)

@@ -46,7 +46,7 @@ class Judged:
 
 
 class Consecutive:
-    """Use :meth:`windows`; :meth:`look` may be called by any thread meanwhile.
+    """Use :meth:`windows`; :meth:`state` may be called by any thread meanwhile.
 
     :param path: of the run that will be saved.
     :param window_s: length of a window. :param duration_s: of all; ``None``: until somebody asks to stop.
@@ -120,7 +120,7 @@ class Consecutive:
         """Return what all windows come to, as it will be read from its file."""
         return reread(self._sums.result())
 
-    def look(self) -> SessionState:
+    def state(self) -> SessionState:
         """Return what is known at this moment: the sums over the windows that have ended, and the open one.
 
         While one ends, which may take until the node has answered, it is as somebody saw it last.
@@ -137,7 +137,7 @@ class Consecutive:
         with self._lock:
             self._ending, self._over = True, last
         seen = self._opened.close() if last else self._opened.turn()
-        # Who looks finds the window either as it was seen before or among the sums: counters never go back.
+        # Who asks finds the window either as it was seen before or among the sums: counters never go back.
         with self._lock:
             self._counters.add(seen.evidence)
             self._ending, self._seen = False, None

@@ -24,7 +24,8 @@ from toolkit.session import acts, from_plan, observe
 from toolkit.session.breach import Broken, Honest
 from toolkit.session.engine import Act, session
 from toolkit.session.from_plan import Stage
-from toolkit.session.kubelet_state import node_word
+from toolkit.session.kernel_bounds import check_bounds
+from toolkit.session.kubelet_state import node_evidence
 from toolkit.session.load import await_load
 from toolkit.session.planning import Planned
 from toolkit.session.prepared import Prepared
@@ -100,6 +101,8 @@ def _run_stages(
 ) -> tuple[str, ...]:
     """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
     work, node, stages = way.work, way.node, way.stages()
+    check_bounds(work, work.scenario.name)
+    check_bounds(node, node.scenario.name)
     requests = [from_plan.sandbox_request(way.put(stage), node.scenario, stage.containers) for stage in stages]
     # One sandbox for all stages: what an earlier stage started goes on running in the next, as on a node.
     union = replace(_union(requests), cpus=settings.cpus)
@@ -162,7 +165,7 @@ def _run_stage(
             prepared=settings.prepared,
             cpus=settings.cpus,
             stopped=settings.stopped,
-            word=partial(node_word, work, stage, live.value.runtime, rewrite=way.rewrite),
+            node_evidence=partial(node_evidence, work, stage, live.value.runtime, rewrite=way.rewrite),
         )
         act = partial(acts.watch, window, action, progress if entered.last else lambda _seconds: None, escaper=escaper)
         done = _judged(work, stage, path, live, claims, window, act)

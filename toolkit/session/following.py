@@ -1,5 +1,5 @@
 """Claims that come, change and go while windows follow each other: a source is read in a thread of its own, and what
-it says is applied between two looks of the engine.
+it says is applied between two polls of the engine.
 
 The subject is the claim's name, whatever its cgroup: one that restarts in another cgroup is the same subject, one that
 is gone ends. Everything that changes while a window is open is a claim change in its evidence.
@@ -19,10 +19,10 @@ from toolkit.errors import InputError
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Granted
-from toolkit.model.node_word import NodeWord
+from toolkit.model.node_evidence import NodeEvidence
+from toolkit.session.layer_history import LayerHistory
 from toolkit.session.next_claim import more_of, pooled
 from toolkit.session.observe import Observation
-from toolkit.session.said import Said
 from toolkit.session.source_reader import SourceReader
 from toolkit.session.unread_parts import UnreadParts
 from toolkit.session.unwatched_subjects import UnwatchedSubjects, is_there
@@ -36,14 +36,15 @@ BY = "kubelet"
 
 
 class Follower:
-    """Follow a source: :meth:`first` once, then a ``with`` block around the windows, :meth:`look` again and again.
+    """Follow a source: :meth:`first` once, then a ``with`` block around the windows, with :meth:`apply_reading` in it
+    again and again.
 
     :param report: called with one line for each subject that comes or goes.
     """
 
     def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
         self._source, self._report = source, report
-        self._said = Said(source.name)
+        self._history = LayerHistory(source.name)
         self._unwatched, self._unread = UnwatchedSubjects(report), UnreadParts(report)
         self._base = ClaimSet(claims=())
         self._present: dict[str, Claim] = {}
@@ -57,7 +58,7 @@ class Follower:
         """What was given to the observer last, and the time for it; a change of the set makes it forget."""
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
-        self._reader = SourceReader(source, self._said)
+        self._reader = SourceReader(source, self._history)
         self._before_ns = self._applied_ns = 0
         """When the last two readings began that were applied and said who runs (CLOCK_MONOTONIC)."""
         self._read_ns = 0
@@ -82,7 +83,7 @@ class Follower:
         return replace(self._base, claims=tuple(named.values()))
 
     def __enter__(self) -> Follower:
-        self._said.begin(time.monotonic_ns())
+        self._history.begin(time.monotonic_ns())
         self._report(f"following {len(self._present)} subjects of the {self._source.name}")
         self._reader.start()
         return self
@@ -103,10 +104,10 @@ class Follower:
         self._beside_ns = {claim.name: self._beside_ns.get(claim.name, now_ns) for claim in beside}
         self._now = replace(self._base, claims=(*self._present.values(), *beside))
 
-    def word(self, frame: Frame) -> NodeWord:
-        """Return what the source said during a window. May be called by any thread."""
-        word = self._said.word(frame.start_ns, frame.end_ns - frame.start_ns)
-        assert word.following is not None
+    def node_evidence(self, frame: Frame) -> NodeEvidence:
+        """Return what the source stated during a window. May be called by any thread."""
+        stated = self._history.node_evidence(frame.start_ns, frame.end_ns - frame.start_ns)
+        assert stated.following is not None
         reading, latest_ns = self._reader.latest()
         with self._lock:
             last_ns, known = self._applied_ns, self._cgroups
@@ -117,16 +118,16 @@ class Follower:
         late = (Granted(claim=name, cpus=cpus, since_ns=since_ns, until_ns=now_ns) for name, cpus in given if cpus)
         until_ns = latest_ns if reading is not None and reading.complete else last_ns
         return replace(
-            word,
-            following=replace(word.following, last_reading_ns=since_ns, known_until_ns=until_ns - frame.start_ns),
+            stated,
+            following=replace(stated.following, last_reading_ns=since_ns, known_until_ns=until_ns - frame.start_ns),
             later=tuple(claim for claim in later.values() if claim.cgroup not in known),
-            granted=(*word.granted, *late),
+            granted=(*stated.granted, *late),
         )
 
     def knows(self, claim: str, cpu: int, at_ns: int) -> bool | None:
         """Say whether a CPU turned out to be a claim's own at that moment (CLOCK_MONOTONIC); ``None``: not read yet.
 
-        May be called by the thread that looks.
+        May be called by the thread that applies readings.
         """
         if self._applied_ns <= at_ns:
             return None
@@ -138,11 +139,11 @@ class Follower:
         """Have the source read once more, in a moment; returns whether such a reading is over: ask again and again."""
         return self._reader.ask(LISTED_S)
 
-    def look(self, opened: Observation) -> None:
-        """Apply what was read since the last look; called between windows' ends only."""
+    def apply_reading(self, opened: Observation) -> None:
+        """Apply what was read since the last one that was applied; called between windows' ends only."""
         reading, began_ns = self._reader.latest()
         if reading is None:
-            return  # the next claims are those of before: no word is not the word that all have ended
+            return  # the next claims are those of before: silence does not say that all have ended
         wanted = self._named(reading)
         watched = opened.observer.subjects
         lives = {name: claim for name, claim in self._present.items() if name in watched}
@@ -155,7 +156,7 @@ class Follower:
         for name in [name for name in self._present if name not in watched]:
             del self._present[name]  # its cgroup was gone before it could be watched
         # Those that lose CPUs come first: nobody may be promised what another still has.
-        # While the runtime does not answer the rest says less: no word is not the word that a promise has changed.
+        # While the runtime does not answer the rest says less: silence does not say that a promise has changed.
         now = {name: claim for name, claim in wanted.items() if name in self._present}
         if not reading.complete:
             now = {name: pooled(self._present[name], claim) for name, claim in now.items()}
@@ -207,7 +208,7 @@ class Follower:
         del self._present[name]
         self._giving_back.pop(name, None)
         self._late.discard(name)
-        self._said.ended(name, time.monotonic_ns())
+        self._history.ended(name, time.monotonic_ns())
         if not restarts:
             self._report(f"{name} ended")
 
@@ -221,7 +222,7 @@ class Follower:
         return reason or ""
 
     def _add(self, opened: Observation, claim: Claim) -> str | None:
-        """Add a claim; ``None``: done, else why not. Its cgroup has vanished: that is no reason worth a word."""
+        """Add a claim; ``None``: done, else why not. Its cgroup has vanished: that is no reason worth a line."""
         try:
             opened.observer.add_claim(claim)
         except InputError as error:
@@ -236,14 +237,14 @@ class Follower:
                 # row would hold time that was judged and time that was not.
                 opened.observer.remove_claim(claim.name)
                 if self._add(opened, claim) is not None:
-                    # What it did until now stays in the window; `look` tries again where its cgroup exists.
+                    # What it did until now stays in the window; `apply_reading` tries again where its cgroup exists.
                     self._end(opened, claim.name)
                     return
         elif claim.cpus != before.cpus:
             with opened.observer.changing(claim.name, claim.cpus, BY):
                 pass  # whoever changed it has written it
             if more := more_of(before, claim):
-                self._said.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())
+                self._history.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())
             self._giving_back.pop(claim.name, None)
         self._present[claim.name] = claim
         opened.promise(claim)
@@ -252,7 +253,7 @@ class Follower:
         """Return when it is known last that a claim had not got these CPUs yet: at the reading before this one, or at
         the one before that if the runtime was not asked about it there, because its layers had agreed until then.
         """
-        asked_ns = self._said.asked_without(name, cpus)
+        asked_ns = self._history.last_asked_without(name, cpus)
         return since_ns if asked_ns is None or asked_ns >= since_ns else min(since_ns, max(asked_ns, self._before_ns))
 
     def _give_back(self, opened: Observation, reading: SourceReading) -> None:
@@ -261,14 +262,14 @@ class Follower:
             within_s = 0.0 if name in reading.doubly_owned else reading.give_back_s
             if name in self._present and self._giving_back.get(name) != (cpus, within_s):
                 since_ns = min(now_ns, reading.owed_since_ns.get(name, now_ns)) if within_s else now_ns
-                limit_ns = self._said.gives_back(name, cpus, since_ns, within_s)
+                limit_ns = self._history.gives_back(name, cpus, since_ns, within_s)
                 opened.observer.give_back(name, cpus, limit_ns)
                 self._giving_back[name] = cpus, within_s
                 self._late.add(name)
         for name in self._late - set(reading.giving_back):
             if self._giving_back.pop(name, None) and name in opened.observer.subjects:
                 opened.observer.give_back(name, CpuSet(), 0)  # Its set has not changed: all of it is its own again.
-            self._said.gave_back(name, now_ns)
+            self._history.gave_back(name, now_ns)
         self._late &= set(reading.giving_back)
 
     def _named(self, reading: SourceReading) -> dict[str, Claim]:

@@ -1,4 +1,4 @@
-"""The kubelet's own word, where there is no kubelet: the state files that it would have written, and what they and the
+"""What a kubelet would state, where there is none: the state files that it would have written, and what they and the
 model say about each claim's CPUs (rules ``checkpoint`` and ``layers-agree``). Pure.
 """
 
@@ -14,7 +14,7 @@ from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_config import read_settings
-from toolkit.model.node_word import NodeWord
+from toolkit.model.node_evidence import NodeEvidence
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.state_files import CpuStateFile, KnownContainer, StateReading
 from toolkit.session.from_plan import Stage, claim_name, running
@@ -60,19 +60,19 @@ def state_reading(work: Planned, stage: Stage, rewrite: Callable[[str], str] = s
     )
 
 
-def node_word(
+def node_evidence(
     work: Planned, stage: Stage, runtime: str, _frame: Frame | None = None, *, rewrite: Callable[[str], str] = str
-) -> NodeWord:
+) -> NodeEvidence:
     """Return what a node says at the end of a window about what runs in a stage.
 
     :param runtime: what made it. :param rewrite: as :func:`state_reading`.
     """
     made_by = read_runtime(runtime)
     if not work.scenario.state_files:
-        return NodeWord(runtime=made_by)
+        return NodeEvidence(runtime=made_by)
     reading = state_reading(work, stage, rewrite)
     views = layer_views(stage.plan, stage.containers, reading.cpu) if reading.cpu else ()
-    return NodeWord(runtime=made_by, state_files=(reading,), layers=views)
+    return NodeEvidence(runtime=made_by, state_files=(reading,), layers=views)
 
 
 def layer_views(plan: Plan, names: frozenset[str], cpu: CpuStateFile, at_ns: int = 0) -> tuple[LayerView, ...]:
@@ -83,9 +83,9 @@ def layer_views(plan: Plan, names: frozenset[str], cpu: CpuStateFile, at_ns: int
     found = []
     for pod, container in running(plan, names):
         name = claim_name(pod, container)
-        words = ((Layer.MODEL, container.cpus or None), (Layer.CHECKPOINT, _recorded(pod, container, cpu)))
+        stated = ((Layer.MODEL, container.cpus or None), (Layer.CHECKPOINT, _recorded(pod, container, cpu)))
         found += [
-            LayerView(claim=name, layer=layer, at_ns=at_ns, cpus=cpus) for layer, cpus in words if cpus is not None
+            LayerView(claim=name, layer=layer, at_ns=at_ns, cpus=cpus) for layer, cpus in stated if cpus is not None
         ]
     return tuple(found)
 

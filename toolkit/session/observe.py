@@ -22,7 +22,7 @@ from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
-from toolkit.model.node_word import NOTHING, NodeWord
+from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.session import canary
 from toolkit.session.affinity import keep_off
 from toolkit.session.composing import Observed, compose
@@ -34,7 +34,7 @@ TICK_S = 0.05
 """How often user space looks for reports while it waits: well below the 100 ms in which a hog must be reported."""
 
 FRESH_S = 2.0
-"""So long a window that has ended waits for the node's own word about its end; the next one is open meanwhile."""
+"""So long a window that has ended waits for what the node states about its end; the next one is open meanwhile."""
 Ask = Callable[[], Callable[[], bool]]
 """Asks a node for a reading that begins from now on; what it returns says whether that is over."""
 
@@ -46,8 +46,9 @@ class Window:
     :param prepared: probes and canaries that are there already; ``None``: loaded and started for this window alone.
     :param cpus: where canaries may run; ``None``: anywhere.
     :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.session.stopping.stop_on_signals`).
-    :param word: what the node itself says, asked when a window has ended, or is looked at; given its frame.
-    :param ask: called when a window has closed, where the node is asked once more before its word counts.
+    :param node_evidence: what the node itself states, asked for when a window has ended, or a snapshot of it is taken;
+        given its frame.
+    :param ask: called when a window has closed, where the node is asked once more before what it says counts.
     :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
     :param room: for how many claims at one time, where more may come.
     :param trace_syscalls: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
@@ -60,7 +61,7 @@ class Window:
     prepared: Prepared | None = None
     cpus: CpuSet | None = None
     stopped: Sequence[int] = ()
-    word: Callable[[Frame], NodeWord] = lambda _frame: NOTHING
+    node_evidence: Callable[[Frame], NodeEvidence] = lambda _frame: NOTHING
     ask: Ask = lambda: lambda: True
     lenient: bool = False
     room: int = 0
@@ -68,9 +69,9 @@ class Window:
 
 
 class Observation:
-    """One open window: look at it with :meth:`snapshot`, go on to the next with :meth:`turn`, end with :meth:`close`.
+    """One open window: read it with :meth:`snapshot`, go on to the next with :meth:`turn`, end with :meth:`close`.
 
-    :param word, ask: as in :class:`Window`.
+    :param node_evidence, ask: as in :class:`Window`.
     :param renew: return canaries that fit the machine as it is now, and the machine: called before a window turns over
         when other CPUs are online than before, a canary is gone or not where it was put, or its CPU has got an owner.
     """
@@ -84,12 +85,12 @@ class Observation:
         report: Callable[[Violation], None],
         stopped: Sequence[int] = (),
         renew: Callable[[], tuple[canary.CanaryPair, Environment]] | None = None,
-        word: Callable[[Frame], NodeWord] = lambda _frame: NOTHING,
+        node_evidence: Callable[[Frame], NodeEvidence] = lambda _frame: NOTHING,
         ask: Ask = lambda: lambda: True,
     ) -> None:
         self.observer = observer
         self.stopped = stopped
-        self._word, self._ask = word, ask
+        self._node_evidence, self._ask = node_evidence, ask
         self._changes: list[ClaimChange] = []
         self._pair, self._root = pair, root
         observer.environment = environment
@@ -223,7 +224,7 @@ class Observation:
             planted=planted,
             reported=self._escapes.get(readings.frame.number),
             changes=tuple(changes),
-            word=self._word(readings.frame),
+            node_evidence=self._node_evidence(readings.frame),
         )
 
 
@@ -273,11 +274,10 @@ def observation(
         ) as observer:
             watched = observer.subjects
             for claim in claims.claims if window.lenient else ():
-                with suppress(InputError):  # who follows says at its first look what is not watched
+                with suppress(InputError):  # who follows says at its first reading what is not watched
                     observer.add_claim(claim)
-            yield Observation(
-                observer, pair, window.root, environment, report, window.stopped, renew, window.word, window.ask
-            )
+            node = (window.node_evidence, window.ask)
+            yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, *node)
 
 
 def options_for(window: Window, claims: int, controls: int) -> ObserveOptions:

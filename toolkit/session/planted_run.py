@@ -32,7 +32,7 @@ from toolkit.host.topology import read_topology
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.node_word import NOTHING, NodeWord
+from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
@@ -135,7 +135,7 @@ def run(
             prepared=prepared,
             cpus=cpus,
             stopped=stopped,
-            word=partial(_word, file, online),
+            node_evidence=partial(_node_evidence, file, online),
         )
         go_on(stopped)
         with (
@@ -205,7 +205,7 @@ def _aimed(fault: Fault, injection: Injection, places: dict[str, str], own: CpuS
     )
 
 
-def _word(file: Path | None, online: CpuSet, frame: Frame) -> NodeWord:
+def _node_evidence(file: Path | None, online: CpuSet, frame: Frame) -> NodeEvidence:
     """Read the state file as it stands, with what a node says about itself. :param file: ``None``: there is none."""
     if file is None:
         return NOTHING
@@ -217,7 +217,7 @@ def _word(file: Path | None, online: CpuSet, frame: Frame) -> NodeWord:
         cpu_policy="static",
         containers=running,
     )
-    return NodeWord(state_files=(reading,))
+    return NodeEvidence(state_files=(reading,))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from toolkit.errors import PinproofError
 from toolkit.model.names import printable
-from toolkit.session.said import Said
+from toolkit.session.layer_history import LayerHistory
 from toolkit.sources.changes import Changes
 from toolkit.sources.live_source import LiveSource, SourceReading
 
@@ -21,11 +21,11 @@ MAX_WORDS = 200
 class SourceReader:
     """Read a source again and again from :meth:`start` to :meth:`stop`.
 
-    :param said: where its words are written down.
+    :param history: where what it states is written down.
     """
 
-    def __init__(self, source: LiveSource, said: Said) -> None:
-        self._source, self._said = source, said
+    def __init__(self, source: LiveSource, history: LayerHistory) -> None:
+        self._source, self._history = source, history
         self._latest: SourceReading | None = None
         self._latest_ns, self._read_ns = 0, 0
         """When a reading began (CLOCK_MONOTONIC): the latest one, the last that is over, with an answer or without."""
@@ -107,7 +107,7 @@ class SourceReader:
 
     def _read(self, began_ns: int) -> SourceReading:
         reading = self._source.read()
-        self._said.read(reading, time.monotonic_ns())
+        self._history.read(reading, time.monotonic_ns())
         with self._lock:
             self._latest, self._latest_ns = reading, began_ns
         return reading
@@ -120,8 +120,8 @@ class SourceReader:
             step()
             return True
         except (PinproofError, OSError) as error:
-            self._said.failed(str(error), time.monotonic_ns())
+            self._history.failed(str(error), time.monotonic_ns())
         except Exception as error:
             words = printable(str(error))[:MAX_WORDS]
-            self._said.failed(f"could not be read: {type(error).__name__}: {words}", time.monotonic_ns())
+            self._history.failed(f"could not be read: {type(error).__name__}: {words}", time.monotonic_ns())
         return False

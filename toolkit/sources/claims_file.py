@@ -26,6 +26,7 @@ from toolkit.model.claims import (
 from toolkit.model.cpu_units import MAX_SHARES, MAX_WEIGHT, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.documents import check_kind
+from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.names import canonical, printable, raw
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
@@ -71,7 +72,7 @@ class _Claim(_Entry):
     quota: Literal["none"] | _Quota | None = None
     weight: int | None = Field(default=None, ge=1, le=MAX_WEIGHT)
     shares: int | None = Field(default=None, ge=MIN_SHARES, le=MAX_SHARES)
-    memory_bytes: int | None = Field(default=None, ge=0, le=MAX_NUMBER)
+    memory_bytes: Literal["none"] | Bytes | None = None
     hugepages: dict[PageBytes, Bytes] = Field(default_factory=dict)
     alignments: tuple[Alignment, ...] = ()
     preferences: tuple[Preference, ...] = ()
@@ -96,7 +97,7 @@ class _Claim(_Entry):
             burst_us=quota.burst_us if quota else 0,
             weight=self.weight,
             shares=self.shares,
-            memory_bytes=self.memory_bytes,
+            memory_bytes=NO_LIMIT if self.memory_bytes == "none" else self.memory_bytes,
             hugepages=tuple(HugepageLimit(page_bytes=p, limit_bytes=n) for p, n in sorted(self.hugepages.items())),
             alignments=self.alignments,
             preferences=self.preferences,

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, SubjectKind
+from toolkit.model.memory_units import NO_LIMIT
 
 
 def claims_yaml(claims: ClaimSet) -> str:
@@ -40,7 +41,8 @@ def _entry(claim: Claim) -> dict[str, Any]:
     if claim.quota_us is not None:
         quota = {"quotaUs": claim.quota_us, "periodUs": claim.period_us}
         entry["quota"] = "none" if claim.quota_us == NO_QUOTA else quota
-    for key, value in (("weight", claim.weight), ("shares", claim.shares), ("memoryBytes", claim.memory_bytes)):
+    memory = "none" if claim.memory_bytes == NO_LIMIT else claim.memory_bytes
+    for key, value in (("weight", claim.weight), ("shares", claim.shares), ("memoryBytes", memory)):
         if value is not None:
             entry[key] = value
     if claim.hugepages:

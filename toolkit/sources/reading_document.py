@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolkit.model.claims import NO_QUOTA, Claim
+from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.serde import to_data
 from toolkit.sources.kubelet.document import SCHEMA
 from toolkit.sources.live_source import SourceReading
@@ -45,6 +46,6 @@ def _row(claim: Claim, held: str) -> tuple[str, ...]:
         str(claim.mems or ""),
         quota,
         weight if claim.shares is None else f"{claim.shares} shares",
-        "" if claim.memory_bytes is None else str(claim.memory_bytes),
+        "" if claim.memory_bytes is None else "none" if claim.memory_bytes == NO_LIMIT else str(claim.memory_bytes),
         held,
     )

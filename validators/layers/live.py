@@ -17,7 +17,7 @@ from toolkit.model.evidence.following import Forgotten, GivingBack
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import metrics
-from validators.layers.said import Run, Said, said_of
+from validators.layers.claim_layers import ClaimLayers, Stretch, claim_layers
 from validators.queries import file_history, hotplug, view, writers
 from validators.wording import seconds
 
@@ -41,9 +41,9 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
         mine = rows.get(claim.name, [])
         if not view.is_workload(claim) or not any(row.cpus is not None for row in mine):
             continue
-        said = said_of(claim, evidence, mine, masks.get(claim.name, []))
+        layers = claim_layers(claim, evidence, mine, masks.get(claim.name, []))
         owed = (back.get(claim.name, []), forgotten.get(claim.name, []))
-        verdict = _judge(rule, claim, claims, evidence, said, *owed)
+        verdict = _judge(rule, claim, claims, evidence, layers, *owed)
         verdicts.append(verdict if masks.get(claim.name) else _without_threads(claim, evidence, verdict))
     verdicts += metrics.check_live(rule, evidence)
     if verdicts:
@@ -69,35 +69,35 @@ def _judge(
     claim: Claim,
     claims: ClaimSet,
     evidence: Evidence,
-    said: Said,
+    layers: ClaimLayers,
     back: list[GivingBack],
     forgotten: list[Forgotten],
 ) -> Verdict:
     slack_ns = evidence.following.slack_ns if evidence.following else 0
     limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + slack_ns
-    held = CpuSet.union(mask.cpus_allowed for mask in said.masks)
-    layers = {
-        "checkpoint": said.state[-1].cpus if said.state else None,
+    held = CpuSet.union(mask.cpus_allowed for mask in layers.masks)
+    by_layer = {
+        "checkpoint": layers.state[-1].cpus if layers.state else None,
         # It is compared with the state file, whose CPUs it names.
-        "pod-resources": said.api[-1].cpus if said.api and said.state else None,
-        "cri": said.asked[-1].cpus if said.asked else None,
-        "cgroup": said.cgroup[-1].cpus if said.cgroup else None,
-        "observed": held if said.masks else None,
+        "pod-resources": layers.api[-1].cpus if layers.api and layers.state else None,
+        "cri": layers.asked[-1].cpus if layers.asked else None,
+        "cgroup": layers.cgroup[-1].cpus if layers.cgroup else None,
+        "observed": held if layers.masks else None,
     }
-    measures: dict[str, Measure] = {f"{name}_cpus": str(cpus) for name, cpus in layers.items() if cpus is not None}
+    measures: dict[str, Measure] = {f"{name}_cpus": str(cpus) for name, cpus in by_layer.items() if cpus is not None}
     bound = f"{seconds(limit_ns)}: the reconcile period and {seconds(slack_ns)}"
     # Without the runtime's word drift looks like lag: what is must be what was promised within the bound.
-    pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if said.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
+    pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if layers.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
     findings = [
         *_forgotten(forgotten, evidence, limit_ns, measures),
-        *_overlap(back, said, evidence, measures),
-        *(finding for lower in pairs for finding in _lag(said, lower, claim, limit_ns, bound, measures)),
-        *(_drift(claim, evidence, said, measures) if said.asked else ()),
-        *_unread(claim, evidence, said),
-        *_held(said),
+        *_overlap(back, layers, evidence, measures),
+        *(finding for lower in pairs for finding in _lag(layers, lower, claim, limit_ns, bound, measures)),
+        *(_drift(claim, evidence, layers, measures) if layers.asked else ()),
+        *_unread(claim, evidence, layers),
+        *_held(layers),
         *_mems(claim, evidence),
     ]
-    spoke = [name for name, cpus in layers.items() if cpus is not None]
+    spoke = [name for name, cpus in by_layer.items() if cpus is not None]
     for outcome in (Outcome.FAILED, Outcome.UNDECIDED):
         texts = [text for found, text in findings if found is outcome]
         if texts:
@@ -129,7 +129,9 @@ def _forgotten(rows: list[Forgotten], evidence: Evidence, limit_ns: int, measure
     return found
 
 
-def _overlap(back: list[GivingBack], said: Said, evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:
+def _overlap(
+    back: list[GivingBack], layers: ClaimLayers, evidence: Evidence, measures: dict[str, Measure]
+) -> list[Finding]:
     """CPUs of others that it still had: measured, and failed beyond the bound.
 
     When the runtime was asked again is when that was known at the latest: a node that is read seldom may have done it
@@ -142,7 +144,7 @@ def _overlap(back: list[GivingBack], said: Said, evidence: Evidence, measures: d
         if until_ns - one.since_ns >= longest_ns:
             longest_ns = until_ns - one.since_ns
             measures["overlap_cpus"], measures["overlap_ms"] = str(one.cpus), longest_ns / 1e6
-        outcome = _at_the_bound(one, said.cgroup, evidence) if until_ns > one.limit_ns else Outcome.PASSED
+        outcome = _at_the_bound(one, layers.cgroup, evidence) if until_ns > one.limit_ns else Outcome.PASSED
         if outcome is not Outcome.PASSED:
             text = (
                 f"{Layer.CHECKPOINT} and {Layer.RUNTIME} differ since {seconds(one.since_ns)}: it has CPUs {one.cpus}, "
@@ -157,7 +159,7 @@ def _overlap(back: list[GivingBack], said: Said, evidence: Evidence, measures: d
     return found
 
 
-def _at_the_bound(one: GivingBack, cgroup: list[Run], evidence: Evidence) -> Outcome:
+def _at_the_bound(one: GivingBack, cgroup: list[Stretch], evidence: Evidence) -> Outcome:
     """Judge by whether the cgroup had those CPUs when they had to be given back (or when the window opened)."""
     at_ns = max(one.limit_ns, 0)
     had = [run for run in cgroup if run.first_ns <= at_ns]
@@ -172,14 +174,14 @@ def _at_the_bound(one: GivingBack, cgroup: list[Run], evidence: Evidence) -> Out
 
 
 def _lag(
-    said: Said, lower: Layer, claim: Claim, limit_ns: int, bound: str, measures: dict[str, Measure]
+    layers: ClaimLayers, lower: Layer, claim: Claim, limit_ns: int, bound: str, measures: dict[str, Measure]
 ) -> list[Finding]:
     """What the state file promised against what carries it out at the end of a period, at any time of the window."""
-    carries = {Layer.RUNTIME: said.asked, Layer.POD_RESOURCES: said.api, Layer.CGROUP: said.cgroup}[lower]
+    carries = {Layer.RUNTIME: layers.asked, Layer.POD_RESOURCES: layers.api, Layer.CGROUP: layers.cgroup}[lower]
     found: list[Finding] = []
-    for promised in said.state:
+    for promised in layers.state:
         for carried in carries:
-            last = promised is said.state[-1] and carried is carries[-1]
+            last = promised is layers.state[-1] and carried is carries[-1]
             since_ns = max(promised.first_ns, carried.first_ns)
             lasted_ns = max(0, min(promised.last_ns, carried.sure_ns) - since_ns)
             if promised.cpus == carried.cpus or not (last or lasted_ns > limit_ns):
@@ -202,21 +204,21 @@ def _lag(
     return found
 
 
-def _unread(claim: Claim, evidence: Evidence, said: Said) -> list[Finding]:
+def _unread(claim: Claim, evidence: Evidence, layers: ClaimLayers) -> list[Finding]:
     """Nothing is known of what the cgroup has; one that came or went may have been gone before it was read."""
-    if said.cgroup or view.passing(claim, evidence) or not (said.state or said.asked):
+    if layers.cgroup or view.passing(claim, evidence) or not (layers.state or layers.asked):
         return []
     return [(Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} was not read")]
 
 
-def _drift(claim: Claim, evidence: Evidence, said: Said, measures: dict[str, Measure]) -> list[Finding]:
+def _drift(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict[str, Measure]) -> list[Finding]:
     """What was asked for against what is: a difference is another program's write, or the kernel's."""
-    for number, run in enumerate(said.cgroup):
+    for number, run in enumerate(layers.cgroup):
         online = _online(evidence, run.first_ns)
-        for one in said.asked:
+        for one in layers.asked:
             if run.cpus in (one.cpus, one.cpus & online) or not one.cpus & online:
                 continue
-            last = one is said.asked[-1] and run.last_ns >= evidence.duration_ns
+            last = one is layers.asked[-1] and run.last_ns >= evidence.duration_ns
             outcome, why = _apart(run, one, last=last)
             if outcome is Outcome.PASSED:
                 continue
@@ -226,24 +228,24 @@ def _drift(claim: Claim, evidence: Evidence, said: Said, measures: dict[str, Mea
             )
             if run.cpus < one.cpus:
                 text += " (a cpuset that lost CPUs while they were offline does not get them back by itself)"
-            after_ns = said.cgroup[number - 1].first_ns if number else 0
+            after_ns = layers.cgroup[number - 1].first_ns if number else 0
             writer = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
             return [(outcome, f"{text}{why}{writer}")]
     return []
 
 
-def _apart(run: Run, one: Run, *, last: bool) -> Finding:
+def _apart(run: Stretch, one: Stretch, *, last: bool) -> Finding:
     """Judge a cgroup's value beside another one that the runtime was asked for; passed: the one followed the other.
 
     :param last: both are the last that is known of them, and the cgroup's holds to the end of the window.
     """
-    # The file changed while the word stayed: the kubelet and its runtime change both.
+    # The file changed while what was asked for stayed: the kubelet and its runtime change both.
     older = one.first_ns <= run.first_ns
     changed = older and run.first_ns > 0
     if changed and one.last_ns >= run.first_ns + CONFIRM_NS:
         return Outcome.FAILED, ": drift, no bound"
-    # What stood when the window opened is compared with how long the word has stood, before the window too: the guard
-    # is longer than some windows.
+    # What stood when the window opened is compared with how long the same has been asked for, before the window too:
+    # the guard is longer than some windows.
     stood = older and not changed and one.last_ns >= CONFIRM_NS
     if min(run.sure_ns, one.last_ns) - (one.first_ns if stood else max(run.first_ns, one.first_ns)) > GUARD_NS:
         return Outcome.FAILED, ": drift, a runtime writes what it was asked for at once"
@@ -254,14 +256,14 @@ def _apart(run: Run, one: Run, *, last: bool) -> Finding:
     return Outcome.PASSED, ""
 
 
-def _held(said: Said) -> list[Finding]:
+def _held(layers: ClaimLayers) -> list[Finding]:
     """What is against what threads hold: the kernel moves them when the file is written."""
-    if not said.cgroup:
+    if not layers.cgroup:
         return []
-    for mask in said.masks:
+    for mask in layers.masks:
         since_ns = mask.last_at_ns - GUARD_NS
         granted = CpuSet.union(
-            run.cpus for run in said.making if run.last_ns >= since_ns and run.first_ns <= mask.last_at_ns + GUARD_NS
+            run.cpus for run in layers.making if run.last_ns >= since_ns and run.first_ns <= mask.last_at_ns + GUARD_NS
         )
         if granted and not mask.cpus_allowed <= granted and mask.last_at_ns - mask.first_at_ns >= GUARD_NS:
             text = (
@@ -289,7 +291,7 @@ def _online(evidence: Evidence, at_ns: int) -> CpuSet:
     return cpus
 
 
-def _when(run: Run, evidence: Evidence) -> str:
+def _when(run: Stretch, evidence: Evidence) -> str:
     if run.last_ns >= evidence.duration_ns:
         return f"from {seconds(run.first_ns)} on" if run.first_ns > 0 else "in the whole window"
     return f"from {seconds(run.first_ns)} to {seconds(run.last_ns)}"

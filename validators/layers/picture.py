@@ -26,7 +26,7 @@ LENT = ": the kernel lends it those of the cgroup above"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Words:
+class _Stated:
     """What each layer says about one claim; ``None``: nothing."""
 
     state: CpuSet | None
@@ -48,7 +48,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
     verdicts = []
     for claim in claims.claims:
         if view.is_workload(claim):
-            own = _judge(rule, claim, _words(claim, evidence), claims, evidence)
+            own = _judge(rule, claim, _stated(claim, evidence), claims, evidence)
             verdicts.append(min(own, odd.pop(claim.name, own), key=lambda verdict: rank(verdict.outcome)))
     verdicts += odd.values()
     verdicts += metrics.check(rule, evidence)
@@ -59,12 +59,12 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
     return (Verdict(rule=rule, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
 
 
-def _words(claim: Claim, evidence: Evidence) -> _Words:
+def _stated(claim: Claim, evidence: Evidence) -> _Stated:
     rows = {row.layer: row for row in evidence.layers if row.claim == claim.name}
     files = view.files_of(evidence.files_before, claim.cgroup)
     masks = [mask for mask in evidence.thread_masks if mask.claim == claim.name]
     state, asked, api = (rows.get(layer) for layer in (Layer.CHECKPOINT, Layer.RUNTIME, Layer.POD_RESOURCES))
-    return _Words(
+    return _Stated(
         state=state.cpus if state else None,
         api=api.cpus if api else None,
         asked=asked.cpus if asked else None,
@@ -83,7 +83,7 @@ def _union(sets: list[CpuSet]) -> CpuSet | None:
     return CpuSet.union(sets) if sets else None
 
 
-def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: Evidence) -> Verdict:
+def _judge(rule: str, claim: Claim, stated: _Stated, claims: ClaimSet, evidence: Evidence) -> Verdict:
     if evidence.picture is not None and claim.name in evidence.picture.being_made:
         reason = "the runtime is still making it: its files are not written yet"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})
@@ -91,17 +91,17 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         reason = "its threads have a runtime's names, and nobody says whether it runs: it may still be made"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.UNDECIDED, reason=reason, measures={})
     said = {
-        "checkpoint_cpus": words.state,
-        "pod-resources_cpus": words.api,
-        "cri_cpus": words.asked,
-        "cgroup_cpus": _is(words),
-        "observed_cpus": words.threads,
-        "checkpoint_mems": words.mems_state,
-        "cgroup_mems": words.mems_requested,
+        "checkpoint_cpus": stated.state,
+        "pod-resources_cpus": stated.api,
+        "cri_cpus": stated.asked,
+        "cgroup_cpus": _is(stated),
+        "observed_cpus": stated.threads,
+        "checkpoint_mems": stated.mems_state,
+        "cgroup_mems": stated.mems_requested,
     }
     measures: dict[str, Measure] = {name: str(cpus) for name, cpus in said.items() if cpus is not None}
-    owned, owners = unseen.foreign(claim, claims, _is(words) or CpuSet())
-    overlap = (_is(words) or CpuSet()) & owned
+    owned, owners = unseen.foreign(claim, claims, _is(stated) or CpuSet())
+    overlap = (_is(stated) or CpuSet()) & owned
     if overlap:
         measures["overlap_cpus"] = str(overlap)
     still = evidence.picture or Picture()
@@ -109,15 +109,15 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
     findings = [
         finding
         for finding in (
-            _drift(claim, words, still, offline),
+            _drift(claim, stated, still, offline),
             _state(
-                claim, words, still, f"{cpus_text(overlap)}, exclusive to {owners}" if overlap else "", claims, offline
+                claim, stated, still, f"{cpus_text(overlap)}, exclusive to {owners}" if overlap else "", claims, offline
             ),
-            _count(claim, words, still),
-            _api(claim, words, evidence),
-            _observed(words),
-            _mems(words),
-            _nodes(words, evidence),
+            _count(claim, stated, still),
+            _api(claim, stated, evidence),
+            _observed(stated),
+            _mems(stated),
+            _nodes(stated, evidence),
         )
         if finding is not None
     ]
@@ -129,14 +129,14 @@ def _judge(rule: str, claim: Claim, words: _Words, claims: ClaimSet, evidence: E
         outcome, reason = (Outcome.FAILED, "; ".join(failed)) if failed else (Outcome.UNDECIDED, "; ".join(open_))
     elif len(layers) < 2:
         outcome, reason = Outcome.UNDECIDED, "only one layer states its CPUs: nothing to compare"
-    elif words.state is None and words.asked is None and words.api is None:
+    elif stated.state is None and stated.asked is None and stated.api is None:
         outcome, reason = _unpromised(evidence)
     return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
 
 
-def _is(words: _Words) -> CpuSet | None:
+def _is(stated: _Stated) -> CpuSet | None:
     """What the cgroup says: the kernel's grant; its request where only that was read."""
-    return words.granted if words.granted is not None else words.requested
+    return stated.granted if stated.granted is not None else stated.requested
 
 
 def _unpromised(evidence: Evidence) -> tuple[Outcome, str]:
@@ -147,54 +147,56 @@ def _unpromised(evidence: Evidence) -> tuple[Outcome, str]:
     return Outcome.UNDECIDED, "neither the state file nor the runtime speaks about it: what was promised is not known"
 
 
-def _drift(claim: Claim, words: _Words, still: Picture, offline: CpuSet) -> Finding | None:
+def _drift(claim: Claim, stated: _Stated, still: Picture, offline: CpuSet) -> Finding | None:
     """What was requested against what is: a difference is another program's write, at once."""
-    found = _is(words)
-    if not words.asked or found is None or found == words.asked:
+    found = _is(stated)
+    if not stated.asked or found is None or found == stated.asked:
         return None
-    if words.asked <= offline:
-        return Outcome.UNDECIDED, f"all that it has, {cpus_text(words.asked)}, is offline{LENT}"
-    if found == words.asked - offline:
+    if stated.asked <= offline:
+        return Outcome.UNDECIDED, f"all that it has, {cpus_text(stated.asked)}, is offline{LENT}"
+    if found == stated.asked - offline:
         return None  # The kernel took them out; rule checkpoint names what is assigned and offline.
-    text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: {cpus_text(words.asked)} against {found or 'none'}: drift"
-    late = claim.isolation == "host" and words.state == words.asked
-    stuck = words.threads is not None and words.threads <= found <= words.asked  # Nobody has reconciled.
-    if late and words.threads is not None and words.threads <= words.asked and not stuck:
+    text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: {cpus_text(stated.asked)} against {found or 'none'}: drift"
+    late = claim.isolation == "host" and stated.state == stated.asked
+    stuck = stated.threads is not None and stated.threads <= found <= stated.asked  # Nobody has reconciled.
+    if late and stated.threads is not None and stated.threads <= stated.asked and not stuck:
         return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
     if claim.name in still.behind:
         alike = (
-            "the cgroup is as the state file says" if found == words.state else "all shared containers have the old set"
+            "the cgroup is as the state file says"
+            if found == stated.state
+            else "all shared containers have the old set"
         )
         return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings ({alike})"
     return Outcome.FAILED, text
 
 
 def _state(
-    claim: Claim, words: _Words, still: Picture, overlap: str, claims: ClaimSet, offline: CpuSet
+    claim: Claim, stated: _Stated, still: Picture, overlap: str, claims: ClaimSet, offline: CpuSet
 ) -> Finding | None:
     """What was promised against what was asked for, else against what is."""
-    found = _is(words)
-    lower, layer = (words.asked, Layer.RUNTIME) if words.asked else (found, Layer.CGROUP)
-    if words.state is None or lower is None:
+    found = _is(stated)
+    lower, layer = (stated.asked, Layer.RUNTIME) if stated.asked else (found, Layer.CGROUP)
+    if stated.state is None or lower is None:
         return None
-    state = cpus_text(words.state) if words.state else "no CPU"
+    state = cpus_text(stated.state) if stated.state else "no CPU"
     text = f"{Layer.CHECKPOINT} and {layer} differ: {state} against {lower or 'none'}"
     if claim.name in still.ended:
         if overlap:
             return Outcome.FAILED, f"{text}; its pod has ended for the kubelet but it still runs, on {overlap}"
         return Outcome.UNDECIDED, "its pod has ended for the kubelet, it still runs"
-    if not words.state:
+    if not stated.state:
         if overlap:
-            reserved = (_is(words) or CpuSet()) & claims.reserved_cpus if claims.strict_reservation else CpuSet()
+            reserved = (_is(stated) or CpuSet()) & claims.reserved_cpus if claims.strict_reservation else CpuSet()
             more = f", and on reserved {cpus_text(reserved)}" if reserved else ""
             return (
                 Outcome.FAILED,
                 f"{text}; the shared pool is empty, no reconcile repairs it; it may run on {overlap}{more}",
             )
         return Outcome.UNDECIDED, f"{text}; the shared pool is empty: the manager may not have started yet"
-    if layer is Layer.CGROUP and words.state <= offline:
-        return Outcome.UNDECIDED, f"all that it has, {cpus_text(words.state)}, is offline{LENT}"
-    if words.state == lower or (layer is Layer.CGROUP and words.state - offline == lower):
+    if layer is Layer.CGROUP and stated.state <= offline:
+        return Outcome.UNDECIDED, f"all that it has, {cpus_text(stated.state)}, is offline{LENT}"
+    if stated.state == lower or (layer is Layer.CGROUP and stated.state - offline == lower):
         return None
     if claim.isolation != "host" and layer is Layer.CGROUP:
         return Outcome.FAILED, f"{text}; an exclusive set is right from its first sight"
@@ -207,63 +209,63 @@ def _state(
     )
 
 
-def _count(claim: Claim, words: _Words, still: Picture) -> Finding | None:
+def _count(claim: Claim, stated: _Stated, still: Picture) -> Finding | None:
     """What the pod asks for against what was promised to it: the one layer above the state file."""
     count = still.miscounted.get(claim.name)
-    if count is None or not words.state:
+    if count is None or not stated.state:
         return None
-    text = f"{Layer.MODEL} and {Layer.CHECKPOINT} differ: {count} CPUs requested, assigned: {cpus_text(words.state)}"
+    text = f"{Layer.MODEL} and {Layer.CHECKPOINT} differ: {count} CPUs requested, assigned: {cpus_text(stated.state)}"
     return Outcome.FAILED, text
 
 
-def _api(claim: Claim, words: _Words, evidence: Evidence) -> Finding | None:
+def _api(claim: Claim, stated: _Stated, evidence: Evidence) -> Finding | None:
     """What the pod-resources API calls a container's own: its exclusive CPUs, and nothing for all others."""
-    own = None if claim.isolation == "host" else words.state
-    if not words.api or words.state is None or words.api == own:
+    own = None if claim.isolation == "host" else stated.state
+    if not stated.api or stated.state is None or stated.api == own:
         return None
     text = f"{Layer.CHECKPOINT} and {Layer.POD_RESOURCES} differ: CPUs"
     cpu = evidence.state_files[-1].cpu if evidence.state_files else None
     anew = cpu is not None and not (cpu.entries or cpu.pods)
-    if own is None and words.api == words.state and not anew:
-        return Outcome.FAILED, f"{text} {words.api} are the shared pool, and reported as its own"
-    return Outcome.UNDECIDED, f"{text} {own or 'none'} against {words.api}; the two are read one after the other"
+    if own is None and stated.api == stated.state and not anew:
+        return Outcome.FAILED, f"{text} {stated.api} are the shared pool, and reported as its own"
+    return Outcome.UNDECIDED, f"{text} {own or 'none'} against {stated.api}; the two are read one after the other"
 
 
-def _observed(words: _Words) -> Finding | None:
-    found = _is(words)
-    if words.threads is None or found is None or words.threads <= found:
+def _observed(stated: _Stated) -> Finding | None:
+    found = _is(stated)
+    if stated.threads is None or found is None or stated.threads <= found:
         return None
-    text = f"{Layer.CGROUP} and {Layer.OBSERVED} differ: CPUs {found or 'none'} against {words.threads}"
-    known = found | (words.state or CpuSet()) | (words.asked or CpuSet())
-    if not found or words.threads <= known:
+    text = f"{Layer.CGROUP} and {Layer.OBSERVED} differ: CPUs {found or 'none'} against {stated.threads}"
+    known = found | (stated.state or CpuSet()) | (stated.asked or CpuSet())
+    if not found or stated.threads <= known:
         return Outcome.UNDECIDED, f"{text}; the set may have changed between the two readings"
     return Outcome.FAILED, text
 
 
-def _mems(words: _Words) -> Finding | None:
+def _mems(stated: _Stated) -> Finding | None:
     """Memory nodes never change in a container's life; where the state file says none the runtime's word stands."""
-    found = words.mems_requested or words.mems_granted
-    promised, layer = words.mems_state, Layer.CHECKPOINT
+    found = stated.mems_requested or stated.mems_granted
+    promised, layer = stated.mems_state, Layer.CHECKPOINT
     if not promised:
-        promised, layer = words.mems_asked, Layer.RUNTIME
+        promised, layer = stated.mems_asked, Layer.RUNTIME
     if not promised:
         return None
     if found is not None and found != promised:
         text = f"memory nodes {promised} against {found or 'none'}"
         return Outcome.FAILED, f"{layer} and {Layer.CGROUP} differ: {text}"
-    if words.mems_threads is not None and not words.mems_threads <= promised:
-        text = f"memory nodes {promised} against {words.mems_threads}"
+    if stated.mems_threads is not None and not stated.mems_threads <= promised:
+        text = f"memory nodes {promised} against {stated.mems_threads}"
         return Outcome.FAILED, f"{layer} and {Layer.OBSERVED} differ: {text}"
     return None
 
 
-def _nodes(words: _Words, evidence: Evidence) -> Finding | None:
+def _nodes(stated: _Stated, evidence: Evidence) -> Finding | None:
     """CPUs and memory that were promised on different nodes: the two state files contradict each other."""
     machine = groups.nodes(evidence)
-    if machine is None or not words.state or not words.mems_state:
+    if machine is None or not stated.state or not stated.mems_state:
         return None
-    nodes = groups.nodes_of(words.state, machine)
-    if not nodes or nodes & words.mems_state:
+    nodes = groups.nodes_of(stated.state, machine)
+    if not nodes or nodes & stated.mems_state:
         return None
-    text = f"CPUs {words.state} lie on node {nodes}, its memory on node {words.mems_state}"
+    text = f"CPUs {stated.state} lie on node {nodes}, its memory on node {stated.mems_state}"
     return Outcome.FAILED, f"cpu_manager_state and memory_manager_state differ: {text}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 
 from toolkit.model.cgroup_manager import systemd_wrote
 from toolkit.model.claim_changes import ClaimChange, versions
@@ -11,10 +10,11 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
-from toolkit.model.memory_units import whole_pages
-from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.memory_units import NO_LIMIT, whole_pages
+from toolkit.model.verdict import Outcome, Verdict
 from toolkit.model.wording import count
 from validators.queries import file_history, hotplug, in_time, view, writers
+from validators.queries.compared import Compared, Wrong
 from validators.quota import bandwidth
 from validators.quota.kept import kept, unread
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -32,28 +32,6 @@ _FILES = {
 }
 
 
-@dataclass(slots=True)
-class _Reading:
-    """What the comparison of one reading of the files found. ``names``: values that were wrong at any time."""
-
-    wrong: list[str] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    measures: dict[str, Measure] = field(default_factory=dict)
-    compared: int = 0
-
-    @property
-    def sound(self) -> bool:
-        """Whether something was compared, and all of it was read and right."""
-        return self.compared > 0 and not self.wrong and not self.unread
-
-    def add(self, one: _Reading) -> None:
-        """Add what another reading found."""
-        self.wrong, self.names, self.unread = self.wrong + one.wrong, self.names + one.names, self.unread + one.unread
-        self.measures |= one.measures
-        self.compared += one.compared
-
-
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the control files of every claim."""
     transitions = view.by_claim(evidence.transitions)
@@ -63,14 +41,14 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, transitions: list[Transition]) -> Verdict:
     promised = versions(claims, claim)
     changes = view.mask_changes(claim.name, transitions)
-    reading, in_setup = _Reading(), ""
-    for when, files, epoch in (("before", evidence.files_before, 0), ("after", evidence.files_after, len(changes))):
-        found = view.files_of(files, claim.cgroup)
-        at_ns = in_time.read_at(found, evidence) if when == "before" else evidence.duration_ns
+    reading, in_setup = Compared(), ""
+    for before, files, epoch in ((True, evidence.files_before, 0), (False, evidence.files_after, len(changes))):
+        found, when = view.files_of(files, claim.cgroup), "before" if before else "after"
+        at_ns = in_time.read_at(found, evidence) if before else evidence.duration_ns
         cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
-        one = _Reading()
+        one = Compared()
         if found is not None:
-            _compare(one, in_time.promised_at(at_ns, promised), found, cpus, when)
+            _compare(one, in_time.promised_at(at_ns, promised), found, cpus, before=before)
         # Values that are right while they are being written are right; those that are not yet prove nothing.
         if (not one.sound and file_history.explained(at_ns, transitions, changes)) or (
             found is None and in_time.made_later(at_ns, transitions)
@@ -84,21 +62,21 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, transitions: list
     drifts = _drifts(reading, claim, evidence, promised)
     lives = file_history.lives(claim, evidence)
     verdict = Judgement(ID, claim.name, reading.measures)
-    if drifts and not any(text.startswith("before") for text in reading.wrong):
+    if drifts and not reading.wrong_before:
         reading.measures["deviations_count"] = len(drifts)
         reading.measures["deviation_from_ms"] = drifts[0].from_ns / 1e6
-        reading.wrong = [f"{drift.when} {drift.text}" for drift in drifts]
+        reading.wrong = _drifted(drifts)
     if reading.wrong:
         if evidence.picture:  # One reading of the node stands at both ends.
-            reading.wrong = list(dict.fromkeys(text.split(" the window ", 1)[-1] for text in reading.wrong))
+            reading.wrong = list(dict.fromkeys(Wrong(what=one.what) for one in reading.wrong))
         offline = CpuSet.of(event.cpu for event in evidence.hotplug if not event.online) & (claim.cpus or CpuSet())
         if offline and all(name.startswith("cpuset.cpus") for name in reading.names):
-            before = _before_offline(offline, evidence, reading, drifts)
-            if not before:
-                return verdict(Outcome.UNDECIDED, f"CPUs {offline} went offline: {reading.wrong[0]}")
-            reading.wrong = list(dict.fromkeys([*before, *reading.wrong]))
+            earlier = _before_offline(offline, evidence, reading, drifts)
+            if not earlier:
+                return verdict(Outcome.UNDECIDED, f"CPUs {offline} went offline: {reading.wrong[0].text}")
+            reading.wrong = list(dict.fromkeys([*earlier, *reading.wrong]))
         more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
-        return verdict(Outcome.FAILED, reading.wrong[0] + more + lives + _writer(reading, claim, evidence, drifts))
+        return verdict(Outcome.FAILED, reading.wrong[0].text + more + lives + _writer(reading, claim, evidence, drifts))
     if reading.unread:  # Files of one cgroup go one after the other, in each hierarchy by itself.
         gone = view.passing_pod(claim, claims, evidence)
         return verdict(Outcome.SKIPPED if gone else Outcome.UNDECIDED, reading.unread[0])
@@ -118,29 +96,33 @@ def _promises(claim: Claim, evidence: Evidence) -> bool:
     """Return whether a control file holds anything of what was promised."""
     nothing = CgroupFiles(cgroup=claim.cgroup, at_ns=0)
     cpus = None if view.layered(claim, evidence) else claim.cpus
-    return any(True for _ in _problems(_Reading(), (claim,), nothing, cpus))
+    return any(True for _ in _problems(Compared(), (claim,), nothing, cpus))
 
 
 def _before_offline(
-    offline: CpuSet, evidence: Evidence, reading: _Reading, drifts: tuple[file_history.Deviation, ...]
-) -> list[str]:
+    offline: CpuSet, evidence: Evidence, reading: Compared, drifts: tuple[file_history.Deviation, ...]
+) -> list[Wrong]:
     """Return what was wrong before the first of these CPUs went offline: the kernel did not do that."""
     since_ns = hotplug.first_offline_ns(offline, evidence) or 0
-    found = [text for text in reading.wrong if text.startswith("before") and since_ns > 0]
-    return found + [f"{drift.when} {drift.text}" for drift in drifts if drift.from_ns < since_ns]
+    found = [one for one in reading.wrong if one.before and since_ns > 0]
+    return found + _drifted(drift for drift in drifts if drift.from_ns < since_ns)
 
 
-def _writer(reading: _Reading, claim: Claim, evidence: Evidence, drifts: tuple[file_history.Deviation, ...]) -> str:
+def _drifted(drifts: Iterable[file_history.Deviation]) -> list[Wrong]:
+    return [Wrong(what=drift.text, when=drift.when) for drift in drifts]
+
+
+def _writer(reading: Compared, claim: Claim, evidence: Evidence, drifts: tuple[file_history.Deviation, ...]) -> str:
     """Return the writer of the first wrong value, if the kernel reported it."""
     files = _FILES.get(reading.names[0].removesuffix(".effective"), ())
-    if any(text.startswith("before") for text in reading.wrong):
+    if reading.wrong_before:
         return writers.of(claim, evidence, files, reading.measures, seen_ns=0, after_ns=_EVER_NS)
     after_ns, seen_ns = (drifts[0].after_ns, drifts[0].from_ns) if drifts else (0, evidence.duration_ns)
     return writers.of(claim, evidence, files, reading.measures, seen_ns=seen_ns, after_ns=after_ns)
 
 
 def _drifts(
-    reading: _Reading, claim: Claim, evidence: Evidence, promised: tuple[ClaimChange, ...]
+    reading: Compared, claim: Claim, evidence: Evidence, promised: tuple[ClaimChange, ...]
 ) -> tuple[file_history.Deviation, ...]:
     """Return when a value was another one between the two ends of the window."""
     layered = view.layered(claim, evidence)
@@ -157,18 +139,21 @@ def _drifts(
     return file_history.deviations(claim, evidence, problem)
 
 
-def _compare(reading: _Reading, good: tuple[Claim, ...], files: CgroupFiles, cpus: CpuSet | None, when: str) -> None:
+def _compare(
+    reading: Compared, good: tuple[Claim, ...], files: CgroupFiles, cpus: CpuSet | None, *, before: bool
+) -> None:
+    when = "before" if before else "after"
     for name, problem in _problems(reading, good, files, cpus):
         reading.compared += 1
         if problem is None:
             reading.unread.append(unread(name, good[-1], files, when))
         elif problem:
-            reading.wrong.append(f"{when} the window {name} was {problem}")
+            reading.wrong.append(Wrong(what=f"{name} was {problem}", when=f"{when} the window", before=before))
             reading.names.append(name)
 
 
 def _problems(
-    reading: _Reading, good: tuple[Claim, ...], files: CgroupFiles, cpus: CpuSet | None
+    reading: Compared, good: tuple[Claim, ...], files: CgroupFiles, cpus: CpuSet | None
 ) -> Iterator[tuple[str, str | None]]:
     """Yield each promised value: its file, and what is wrong (``""`` nothing, ``None`` not read).
 
@@ -184,7 +169,7 @@ def _problems(
         yield name, "" if "" in answers else answers[0]
 
 
-def _values(reading: _Reading, claim: Claim, files: CgroupFiles) -> Iterator[tuple[str, str | None]]:
+def _values(reading: Compared, claim: Claim, files: CgroupFiles) -> Iterator[tuple[str, str | None]]:
     if claim.mems is not None:
         yield from _set_problems(reading, "cpuset.mems", claim.mems, files.mems, files.mems_effective)
     if claim.quota_us is not None:
@@ -198,7 +183,7 @@ def _values(reading: _Reading, claim: Claim, files: CgroupFiles) -> Iterator[tup
 
 
 def _set_problems(
-    reading: _Reading, name: str, promised: CpuSet, requested: CpuSet | None, effective: CpuSet | None
+    reading: Compared, name: str, promised: CpuSet, requested: CpuSet | None, effective: CpuSet | None
 ) -> Iterator[tuple[str, str | None]]:
     if requested is not None and not requested and effective == promised:
         # cgroup v2: an empty request inherits what the parent has.
@@ -219,7 +204,7 @@ def _shown(value: object) -> str:
     return str(value) if str(value) else "empty"
 
 
-def _quota_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str | None:
+def _quota_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str | None:
     promised = claim.quota_us if claim.quota_us is not None else -1
     if files.quota_us is None or (promised >= 0 and files.period_us is None) or kept(claim, files):
         return None
@@ -232,7 +217,7 @@ def _quota_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str |
     return ""
 
 
-def _weight_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str | None:
+def _weight_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str | None:
     """Compare in the unit that the hierarchy has; shares become a weight by one of two published formulas."""
     if files.weight is not None and claim.weight is not None:
         return _equal(claim.weight, files.weight)
@@ -251,7 +236,8 @@ def _weight_problem(reading: _Reading, claim: Claim, files: CgroupFiles) -> str 
 def _memory_problem(promised: int, found: int | None) -> str | None:
     if found is None:
         return None
-    return "" if found in whole_pages(promised) else f"{found} bytes, promised {promised}"
+    shown = ["none" if limit == NO_LIMIT else f"{limit} bytes" for limit in (found, promised)]
+    return "" if found in whole_pages(promised) else f"{shown[0]}, promised {shown[1]}"
 
 
 RULE = Rule(
@@ -271,8 +257,10 @@ RULE = Rule(
             was written to during every reading, or if cpuset.cpus differs only since one of its CPUs went offline
             (dated up to 0.5 s late).
 
-            On a followed node (`watch --kubelet`) `layers-agree` judges the CPU sets, because it knows what the kubelet
-            requested and when.
+            On a kubelet's node no limit of memory is promised to a pod's cgroup where the pod has none, and to a
+            container that has none and whose runtime was told none: one that stands there is a failure. On a followed
+            node (`watch --kubelet`) `layers-agree` judges the CPU sets, because it knows what the kubelet requested and
+            when.
 
             A change by pinproof or the kubelet changes the promise as well. Nothing is compared during such a change,
             or in the first 2 s of a cgroup, while the runtime sets it up. When a promise changes, the new value is

@@ -78,9 +78,11 @@ def _judge(
             f"it ran on {cpus_text(strange)} outside {claim.cpus}, which the probe did not count: "
             "another set was watched",
         )
-    measures["but"] = _but(claim, allowed, rows)
+    excused = ", ".join(_excused(claim, allowed, rows))
+    if excused:
+        measures["excused"] = excused
     counted = f"none of {measures['switches_judged']} switches and {measures['samples']} samples outside"
-    return verdict(Outcome.PASSED, f"{counted} {cpus_text(claim.cpus)}{measures['but']}")
+    return verdict(Outcome.PASSED, f"{counted} {cpus_text(claim.cpus)}{f' ({excused})' if excused else ''}")
 
 
 def _measures(claim: Claim, allowed: CpuSet, rows: list[CpuUse], transitions: list[Transition]) -> dict[str, Measure]:
@@ -121,13 +123,13 @@ def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: lis
     return Outcome.FAILED, text
 
 
-def _but(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> str:
+def _excused(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> list[str]:
     """Return what was outside and breaks nothing, so that the sentence claims no more than what was seen."""
     parts = [f"{allowed} before a change"] if allowed != claim.cpus else []
     switches, ns = sum(row.transition_switches for row in rows), sum(row.transition_ns for row in rows)
     if switches or ns:
         parts.append(f"{plural(switches, 'switch', 'switches')} and {milliseconds(ns)} outside in transition")
-    return f" ({', '.join(parts)})" if parts else ""
+    return parts
 
 
 def _busiest(rows: list[CpuUse]) -> float:

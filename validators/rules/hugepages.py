@@ -6,6 +6,7 @@ from toolkit.model.claims import Claim, ClaimSet, HugepageLimit
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.evidence.following import LIMITS
+from toolkit.model.memory_units import limit_in_force
 from toolkit.model.placement import HugetlbUse, PageKind
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import nodes_text
@@ -68,8 +69,9 @@ def _compare(limit: HugepageLimit, row: HugetlbUse, measures: dict[str, Measure]
     measures[f"{name}_used_bytes"] = used
     if row.failures is not None:
         measures[f"{name}_refused_count"] = row.failures
-    # The kernel keeps whole pages.
-    if found != limit.limit_bytes // limit.page_bytes * limit.page_bytes:
+    # The kernel keeps whole pages, and takes what is beyond its counter for no limit.
+    kept = limit_in_force(limit.limit_bytes // limit.page_bytes * limit.page_bytes, limit.page_bytes)
+    if found != kept:
         shown = "none" if found < 0 else f"{found} bytes"
         wrong.append(f"the limit for {limit.page_bytes} byte pages is {shown}, promised is {limit.limit_bytes}")
     if used > limit.limit_bytes:

@@ -101,23 +101,27 @@ def _drift(claim: Claim, evidence: Evidence, measures: dict[str, Measure]) -> st
     Nobody was late there: a write took away what had been granted.
     """
 
-    def problem(files: CgroupFiles, promised: CpuSet | None) -> str:
-        pairs = (("CPUs", promised, files.cpus_effective), ("memory nodes", claim.mems, files.mems_effective))
-        for what, said, found in pairs:
-            if said is not None and found is not None and said != found:
-                return f"{what} {said or 'none'} against {found or 'none'}"
-        return ""
+    def cpus_differ(files: CgroupFiles, promised: CpuSet | None) -> str:
+        return _difference("CPUs", promised, files.cpus_effective)
+
+    def mems_differ(files: CgroupFiles, _promised: CpuSet | None) -> str:
+        return _difference("memory nodes", claim.mems, files.mems_effective)
 
     hotplug_ns = None if claim.cpus is None else hotplug.first_change_ns(claim.cpus, evidence)
-    for drift in file_history.deviations(claim, evidence, problem):
-        cpus = drift.text.startswith("CPUs")
-        if cpus and hotplug_ns is not None and drift.from_ns >= hotplug_ns:
-            continue  # the kernel may have taken them, and given them back
-        if drift.sound_before:
-            files = writers.CPUS if cpus else writers.MEMS
-            writer = writers.of(claim, evidence, files, measures, seen_ns=drift.from_ns, after_ns=drift.after_ns)
-            return f"{Layer.CLAIM} and {Layer.CGROUP} differed {drift.when}: {drift.text}{writer}"
+    for problem, files, changed_ns in ((cpus_differ, writers.CPUS, hotplug_ns), (mems_differ, writers.MEMS, None)):
+        for drift in file_history.deviations(claim, evidence, problem):
+            if changed_ns is not None and drift.from_ns >= changed_ns:
+                continue  # the kernel may have taken them, and given them back
+            if drift.sound_before:
+                writer = writers.of(claim, evidence, files, measures, seen_ns=drift.from_ns, after_ns=drift.after_ns)
+                return f"{Layer.CLAIM} and {Layer.CGROUP} differed {drift.when}: {drift.text}{writer}"
     return ""
+
+
+def _difference(what: str, said: CpuSet | None, found: CpuSet | None) -> str:
+    if said is None or found is None or said == found:
+        return ""
+    return f"{what} {said or 'none'} against {found or 'none'}"
 
 
 def _by_hotplug(claim: Claim, evidence: Evidence, what: str, upper: _Word, lower: _Word) -> bool:

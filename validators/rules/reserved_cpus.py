@@ -48,9 +48,11 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
             else f"the owner of task '{unknown[0].comm}' on CPU {unknown[0].cpu} is not known"
         )
         return verdict(Outcome.UNDECIDED, why)
-    excused = seen.excused()
-    but = f" but {listed(excused)}" if excused else ""
-    measures["but"] = but
+    parts = seen.excused()
+    excused = listed(parts) if parts else ""
+    if excused:
+        measures["excused"] = excused
+    but = f" but {excused}" if excused else ""
     blind = "" if claims.pods_root else foreign.NO_PODS_ROOT
     return verdict(Outcome.PASSED, f"no workload ran on reserved {cpus_text(cpus)}{but}{blind}")
 

@@ -13,41 +13,34 @@
  * out while there (getrusage counts what the scheduler counts), and the CPU time that it spent there.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
+#include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clocks.h"
+#include "tasks.h"
 
 static int in_cpu, out_cpu, count;
 static long long ns;
 static const char *attach_file;
 static long long escapes, switches, outside_ns;
 
-static long long now(clockid_t clock)
+static void must(int error, const char *what)
 {
-        struct timespec t;
-
-        clock_gettime(clock, &t);
-        return t.tv_sec * 1000000000LL + t.tv_nsec;
+        if (error) {
+                fprintf(stderr, "planter: %s: %s\n", what, strerror(error));
+                exit(2);
+        }
 }
 
 static void go(int cpu)
 {
-        cpu_set_t set;
-
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        if (sched_setaffinity(0, sizeof(set), &set)) {
-                perror("sched_setaffinity");
-                exit(2);
-        }
+        must(pin(0, cpu), "sched_setaffinity");
 }
 
 static long long switched(void)
@@ -58,23 +51,9 @@ static long long switched(void)
         return use.ru_nvcsw + use.ru_nivcsw;
 }
 
-static void spin(long long length)
+static void work(long long length)
 {
-        long long end = now(CLOCK_THREAD_CPUTIME_ID) + length;
-
-        while (now(CLOCK_THREAD_CPUTIME_ID) < end)
-                ;
-}
-
-static void attach(void)
-{
-        int file = open(attach_file, O_WRONLY);
-
-        if (file < 0 || write(file, "0", 1) != 1) {
-                perror(attach_file);
-                exit(2);
-        }
-        close(file);
+        spin(CLOCK_THREAD_CPUTIME_ID, length);
 }
 
 static void escape(void)
@@ -83,11 +62,11 @@ static void escape(void)
         long long began = now(CLOCK_THREAD_CPUTIME_ID), before = switched();
 
         if (attach_file) {
-                spin(ns / 2);
-                attach();
-                spin(ns / 2);
+                work(ns / 2);
+                must(put(attach_file, "0"), attach_file);
+                work(ns / 2);
         } else {
-                spin(ns);
+                work(ns);
         }
         long long after = switched();
         long long ended = now(CLOCK_THREAD_CPUTIME_ID);
@@ -101,7 +80,7 @@ static void escape(void)
 static void *escape_in_thread(void *unused)
 {
         (void)unused;
-        spin(ns);
+        work(ns);
         escapes++;
         switches += switched() + 1;
         return NULL;
@@ -182,7 +161,7 @@ int main(int argc, char **argv)
         count = atoi(argv[4]);
         ns = atoll(argv[5]);
         if (!strcmp(argv[1], "spin")) {
-                spin(ns);
+                work(ns);
                 return 0;
         }
         go(in_cpu);

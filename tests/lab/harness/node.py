@@ -32,18 +32,31 @@ def watched(guest: Guest, *words: str, code: int | None = None) -> dict[str, Any
     """Return what ``pinproof watch`` found in three seconds. :param code: the exit code that it has to have."""
     done = guest.pinproof("watch", *words, "--duration", "3", "--output", "/tmp/runs", "--json", timeout_s=400)
     assert code in (None, done.code), done.error_text
+    assert done.text, f"exit code {done.code}: {done.error_text}"
     return dict(json.loads(done.text))
 
 
 def before_and_after(guest: Guest, option: str, plant: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what one watch found in its first window, and in a later one, after a shell's ``plant``."""
+    """Return what one watch found in its first window, and in one that began after a shell's ``plant``."""
     runs = guest.sh("mktemp -d /tmp/runs-XXXXXX")
-    words = [option, "--window", "4", "--duration", "24", "--output", runs]
-    watch = guest.start_python(COMMAND, argv=["pinproof", "watch", *words], timeout_s=400)
-    first, later = (f"{runs}/*/window-{number:06d}/result.json" for number in (1, 5))
+    source = f"import os\nopen('{runs}.pid', 'w').write(str(os.getpid()))\n{COMMAND}"
+    words = [option, "--window", "4", "--output", runs]
+    watch = guest.start_python(source, argv=["pinproof", "watch", *words], timeout_s=400)
+    # Windows are saved when they have been judged: by then another may have ended, and one more be open.
+    script = f"""
+until [ -s {runs}/*/window-000001/result.json ]; do sleep 0.2; done
+{plant}
+later=$(printf %s/window-%06d {runs}/* $(($(ls -d {runs}/*/window-* | wc -l) + 3)))
+until [ -s $later/result.json ]; do sleep 0.2; done
+cat {runs}/*/window-000001/result.json
+echo
+cat $later/result.json
+kill -INT $(cat {runs}.pid)
+"""
     # A watch that ends early ends this wait, too.
-    planting = guest.start(["sh", "-euc", f"until [ -s {first} ]; do sleep 0.2; done\n{plant}"], timeout_s=300)
-    planting.result(beside=watch).check()
+    read = guest.start(["sh", "-euc", script], timeout_s=300).result(beside=watch).check()
     done = watch.result()
     assert done.code == 1, done.text + done.error_text
-    return json.loads(guest.sh(f"cat {first}")), json.loads(guest.sh(f"cat {later}"))
+    decoder, text = json.JSONDecoder(), read.text.strip()
+    first, end = decoder.raw_decode(text)
+    return first, json.loads(text[end:])

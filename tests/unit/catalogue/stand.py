@@ -19,7 +19,7 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.session.from_plan import Stage, claim_set, sandbox_request
 from toolkit.session.judged import fullest
-from toolkit.session.kubelet_state import node_word
+from toolkit.session.kubelet_state import node_evidence
 from toolkit.session.planning import Planned, plan_all
 
 ROOT = "/pinproof-stand"
@@ -59,9 +59,12 @@ def stand(scenario: Scenario, topology: Topology) -> Stand:
 
 
 def _with_word(evidence: Evidence, work: Planned, stage: Stage) -> Evidence:
-    word = node_word(work, stage, "cgroupfs")
+    stated = node_evidence(work, stage, "cgroupfs")
     return replace(
-        evidence, runtime=word.runtime or Runtime(name="cgroupfs"), state_files=word.state_files, layers=word.layers
+        evidence,
+        runtime=stated.runtime or Runtime(name="cgroupfs"),
+        state_files=stated.state_files,
+        layers=stated.layers,
     )
 
 

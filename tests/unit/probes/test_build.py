@@ -42,9 +42,9 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Evidence, Transition
 from toolkit.model.evidence.controls import ControlEvidence
 from toolkit.model.evidence.window import ClaimChangeEvidence
-from toolkit.model.node_word import NodeWord
+from toolkit.model.node_evidence import NodeEvidence
 
-OF_THE_SESSION = {field.name for part in (NodeWord, ControlEvidence, ClaimChangeEvidence) for field in fields(part)}
+OF_THE_SESSION = {field.name for part in (NodeEvidence, ControlEvidence, ClaimChangeEvidence) for field in fields(part)}
 """What the session's own readings give (``tests/unit/toolkit/session/test_composing.py``), and no witness."""
 
 

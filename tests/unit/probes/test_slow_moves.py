@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from probes.switches.records import PODS_IDENT, MoveEvent, Piece
 from probes.switches.trails import Trails
-from tests.unit.probes.test_trails import LATER, LONG_AGO, PATIENCE, move, parts, piece, trails_of
+from tests.unit.probes.trail_parts import LATER, LONG_AGO, PATIENCE, move, parts, piece, trails_of
 
 SECOND = 10**9
 

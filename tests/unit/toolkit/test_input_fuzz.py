@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.toolkit.test_store_fuzz import NASTY, expect_input_error_or_nothing, mutate, places
+from tests.unit.toolkit.input_mutation import NASTY, expect_input_error_or_nothing, mutate, places
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.node_config import FIELDS, read_settings

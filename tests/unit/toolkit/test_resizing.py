@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.test_scenario_planning import container, machine, pod, scenario
+from tests.unit.toolkit.scenario_builder import STATIC, container, machine, pod, resizing, scenario
 from toolkit.errors import InputError
 from toolkit.faults.registry import WORDS
 from toolkit.model.layers import Layer
 from toolkit.model.sandbox import Sandbox, SandboxContainer
-from toolkit.model.scenario import ResizeBehaviour, Scenario
+from toolkit.model.scenario import ResizeBehaviour
 from toolkit.model.verdict import Outcome
 from toolkit.session import conformance, kubelet_state
 from toolkit.session.from_plan import claim_set, stages
 from toolkit.session.planning import Planned, plan_all, plan_scenario
 from toolkit.session.resizing import BEFORE, parted, resized_claims
-
-GATE = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
-ON = {**GATE, "featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}
-
-
-def resizing(cpu: str = "2", **more: Any) -> Scenario:
-    """An exclusive pod of one CPU that wants others, beside a shared one."""
-    fields: dict[str, Any] = {"kubelet": ON, "resize_behaviour": ResizeBehaviour.KEP_5554} | more
-    base = scenario(pod("db", container("c", "1")), pod("web", container("c")))
-    return replace(base, resizes=(pod("db", container("c", cpu)),), **fields)
 
 
 def cpus(work: Planned, *, resized: bool) -> dict[str, str]:
@@ -61,9 +50,9 @@ def test_v1_36_moves_nobody() -> None:
     [
         ({}, {}, Outcome.PASSED),
         ({}, {"db": "Infeasible"}, Outcome.FAILED),
-        ({"kubelet": GATE}, {}, Outcome.FAILED),
-        ({"kubelet": GATE}, {"db": 'CPU Manager policy "static"'}, Outcome.PASSED),
-        ({"kubelet": GATE}, {"db": "Deferred"}, Outcome.FAILED),
+        ({"kubelet": STATIC}, {}, Outcome.FAILED),
+        ({"kubelet": STATIC}, {"db": 'CPU Manager policy "static"'}, Outcome.PASSED),
+        ({"kubelet": STATIC}, {"db": "Deferred"}, Outcome.FAILED),
     ],
 )
 def test_the_answer_is_compared(fields: dict[str, Any], rejected: dict[str, str], outcome: Outcome) -> None:
@@ -77,7 +66,7 @@ def test_the_answer_is_compared(fields: dict[str, Any], rejected: dict[str, str]
 
 def test_the_answer_names_who_refuses_first() -> None:
     """Without the gate, too: what the node cannot hold at all does not come as far as its static policy."""
-    texts = [plan_all(resizing(cpu, kubelet=GATE), machine(4)).answers[0].text for cpu in ("4", "2")]
+    texts = [plan_all(resizing(cpu, kubelet=STATIC), machine(4)).answers[0].text for cpu in ("4", "2")]
 
     text = "node didn't have enough allocatable resources: cpu, requested: 4000, allocatable: 3000"
     assert texts[0] == f'Forbidden: pods "db" is forbidden: {text}'

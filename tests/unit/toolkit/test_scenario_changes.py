@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.lab.harness.catalogue import machine as lab
-from tests.unit.toolkit.test_scenario_planning import container, machine, pod, scenario
+from tests.unit.toolkit.scenario_builder import container, machine, pod, scenario
 from toolkit.errors import InputError
 from toolkit.model.verdict import Outcome
 from toolkit.session import conformance

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from tests.unit.toolkit.scenario_builder import STATIC, container, machine, pod, scenario
 from toolkit.errors import InputError
 from toolkit.faults.registry import word_of
-from toolkit.model.cpuset import CpuSet
-from toolkit.model.scenario import NegativeControl, Requirements, Scenario
-from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, Topology
+from toolkit.model.scenario import NegativeControl, Requirements
 from toolkit.model.verdict import Outcome
 from toolkit.session import conformance, fitting
 from toolkit.session.from_plan import sandbox_request, stages
@@ -19,49 +17,6 @@ from toolkit.session.machine_amounts import amount
 from toolkit.session.planning import plan_all
 
 VALUES = {"free": 7, "numa": 4, "numa-cores": 4, "socket": 7, "l3": 2, "core": 2, "numa-memory": 1 << 30}
-STATIC = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
-
-
-def machine(cpus: int) -> Topology:
-    """Return a machine with one socket, one node and cores of one thread."""
-    view = KubeletView(
-        cpus={
-            cpu: KubeletCpu(core_id=cpu, core_key=cpu, socket=0, numa=0, uncore_cache_id=None) for cpu in range(cpus)
-        },
-        logical_cpus=cpus,
-        nodes=(
-            KubeletNode(
-                id=0, memory=1 << 32, cpus=CpuSet.of(range(cpus)), hugepages_kb={}, distances=(10,), node_l3=()
-            ),
-        ),
-    )
-    return Topology(
-        cpus=tuple(
-            Cpu(cpu=cpu, online=True, core=cpu, core_key=cpu, socket=0, socket_key=0, numa=0) for cpu in range(cpus)
-        ),
-        kubelet=view,
-    )
-
-
-def container(name: str, cpu: str | None = None, **more: Any) -> dict[str, Any]:
-    """Return a container that is Guaranteed by itself, or one without requests."""
-    amounts = {"cpu": cpu, "memory": "64Mi"}
-    return {"name": name, **more} | ({} if cpu is None else {"resources": {"requests": amounts, "limits": amounts}})
-
-
-def pod(name: str, *containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **spec: Any) -> dict[str, Any]:
-    """Return a manifest."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"initContainers": list(init), "containers": list(containers), **spec},
-    }
-
-
-def scenario(*pods: dict[str, Any], **more: Any) -> Scenario:
-    """Return a scenario on a static node."""
-    return Scenario(name="s", title="t", kubelet=STATIC, pods=pods, **more)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.toolkit.input_mutation import NASTY, expect_input_error_or_nothing, mutate, places
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit import store
 from toolkit.cli.saved import disagreements
@@ -28,24 +27,7 @@ from validators.registry import judge
 
 PROJECT = Path(__file__).resolve().parents[3]
 RECORDED = PROJECT / "tests" / "data" / "runs" / "quota-half-busy-host"
-NASTY: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 2**64, 10**30, 1.5, -0.0, 1e308, 5e-324,
-    "", "x", "0", "0-3", "\x1b[31m\x00\u202e", "../../etc", "/", "cpu 0", "node",
-    [], [[]], [None], {}, {"a": 1}, {"": None},
-)  # fmt: skip
 EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value in a document."""
-    if path:
-        yield path
-    if isinstance(value, dict):
-        for key in value:
-            yield from places(value[key], (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value[:3]):
-            yield from places(item, (*path, index))
 
 
 @pytest.fixture(scope="module", params=["made", "recorded"])
@@ -56,23 +38,6 @@ def stages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         folder = store.save_run(tmp_path_factory.mktemp("made"), claims=claim_set(), evidence=evidence())
         store.save_result(folder, judge(claim_set(), evidence()), evidence())
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-
-
-def mutate(document: Any, path: tuple[Any, ...], how: str, value: Any) -> Any:
-    """Change one place of a document."""
-    changed = copy.deepcopy(document)
-    parent = changed
-    for step in path[:-1]:
-        parent = parent[step]
-    if how == "set":
-        parent[path[-1]] = value
-    elif how == "drop":
-        del parent[path[-1]]
-    elif isinstance(parent, list):
-        parent.append(copy.deepcopy(parent[path[-1]]))
-    else:
-        parent[str(value)[:20]] = parent[path[-1]]
-    return changed
 
 
 def use_everything(run: Path) -> None:
@@ -139,14 +104,3 @@ def test_any_change_of_bytes(
     path.write_bytes(content[:at] + middle + content[data.draw(st.integers(at, len(content))) :])
     expect_input_error_or_nothing(lambda: use_everything(run))
     shutil.rmtree(run)
-
-
-def expect_input_error_or_nothing(work: Callable[[], None]) -> None:
-    """Run it; an InputError must be one line."""
-    told = ""
-    try:
-        work()
-    except InputError as error:
-        told = str(error)
-    assert "\n" not in told
-    assert len(told) < 1000

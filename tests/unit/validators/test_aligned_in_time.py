@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.validators.alignment_builder import RULES
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, cpus, db_files, use
 from tests.unit.validators.machine_builder import machine
-from tests.unit.validators.test_owned_in_time import guest, moved
-from tests.unit.validators.test_owners_lives import added, removed
-from tests.unit.validators.test_rule_alignment import RULES
+from tests.unit.validators.owners_builder import added, guest, moved, removed
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Alignment, Claim, Isolation, Preference
 from toolkit.model.evidence import Evidence

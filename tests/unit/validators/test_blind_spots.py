@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.validators.evidence_builder import bandwidth, claim_set, coverage, mask, use
-from tests.unit.validators.test_trust_properties import anything, claim_sets
+from tests.unit.validators.evidence_strategies import anything, claim_sets
 from tests.unit.validators.trust_builder import CLAIMS, by_key, healthy
 from toolkit.model.blind_spots import BLINDED_BY, EVERY_WITNESS, BlindSpot, ScanGap, Witness
 from toolkit.model.claims import ClaimSet, ExclusivePolicy

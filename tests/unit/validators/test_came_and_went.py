@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, claim_db, claim_set, coverage, cpus, evidence, mask
-from tests.unit.validators.test_owners_lives import added, removed
-from tests.unit.validators.test_rule_mems import GOOD, page, reading
+from tests.unit.validators.mems_builder import GOOD, page, reading
+from tests.unit.validators.owners_builder import added, removed
 from toolkit.model.blind_spots import ScanGap
 from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.evidence import Evidence

@@ -6,16 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.validators.checkpoint_builder import BOTH, GOOD, judged, memory, memory_verdict, reading, state, written
 from tests.unit.validators.evidence_builder import SECOND
-from tests.unit.validators.test_rule_checkpoint import GOOD, judged, memory, memory_verdict, reading, state
-from toolkit.allocation.checkpoint.memory import write_memory_checkpoint
 from toolkit.allocation.checkpoint.state_files import memory_state_file
 from toolkit.allocation.memory.state import MemoryState
 from toolkit.model.state_files import StateReading
 from toolkit.model.verdict import Outcome
-
-BOTH = state("1-3")
-"""CPUs 2-3 are assigned, and in the shared pool, too."""
 
 
 @pytest.mark.parametrize(
@@ -66,10 +62,6 @@ def test_a_policy_that_is_not_known_was_not_compared(policy: str | None, *, said
 
     assert verdict.outcome is Outcome.PASSED
     assert ("the configured policy is not known" in verdict.reason) is said
-
-
-def written(value: MemoryState, policy: str = "Static") -> str:
-    return write_memory_checkpoint(policy, value, pod_level=False)
 
 
 def test_memory_that_was_not_compared_is_named() -> None:

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.validators.checkpoint_builder import BOTH, GOOD, judged, known, memory, reading, state, written
 from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
-from tests.unit.validators.test_checkpoint_doubts import BOTH, written
-from tests.unit.validators.test_rule_checkpoint import GOOD, judged, known, memory, reading, state
 from toolkit.allocation.checkpoint.state_files import memory_state_file
 from toolkit.model.evidence.following import Following
 from toolkit.model.state_files import StateReading

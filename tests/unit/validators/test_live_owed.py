@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.validators.evidence_builder import SECOND
-from tests.unit.validators.test_live_layers import BE, SAME, Word, judged, node
+from tests.unit.validators.live_layers_builder import BE, SAME, Word, judged, node
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Forgotten, GivingBack
 from toolkit.model.verdict import Outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.validators.evidence_builder import claim_db, claim_set, db_files, evidence
+from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.verdict import Outcome
 from validators.rules import applied
 
@@ -29,3 +30,20 @@ def test_memory_limit_is_rounded_down_to_pages(found: int) -> None:
 def test_memory_limit_that_no_page_explains(promised: int, less: int) -> None:
     """Another limit, however near: the promise is whole pages of every size, or the next whole ones are others."""
     assert judged(promised, promised - less) is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("promised", "found", "outcome"),
+    [
+        (7 << 60, 7 << 60, Outcome.PASSED),
+        (7 << 60, NO_LIMIT, Outcome.FAILED),
+        ((1 << 63) - 1, NO_LIMIT, Outcome.PASSED),
+        (1 << 30, NO_LIMIT, Outcome.FAILED),
+        (NO_LIMIT, NO_LIMIT, Outcome.PASSED),
+        (NO_LIMIT, 1 << 30, Outcome.FAILED),
+        (NO_LIMIT, 0, Outcome.FAILED),
+    ],
+)
+def test_memory_limit_beyond_the_kernels_counter(promised: int, found: int, outcome: Outcome) -> None:
+    """7Ei is a limit like any other; 8Ei, which the API takes for one byte less, the kernel takes for none."""
+    assert judged(promised, found) is outcome

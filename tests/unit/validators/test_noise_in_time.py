@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, claim_web, cpus, intruder, use
-from tests.unit.validators.test_owned_in_time import DB, GROW, PLAIN, SHRINK, SMALL, guest, moved, seen, verdict
+from tests.unit.validators.owners_builder import DB, GROW, PLAIN, SHRINK, SMALL, guest, moved, seen, verdict
 from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass

@@ -10,34 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.validators.evidence_builder import SECOND, claim_db, claim_web, cpus, db_files, intruder, mask, use
-from tests.unit.validators.test_owners_lives import CORES, WHOLE, added, change, removed
-from tests.unit.validators.trust_builder import healthy
+from tests.unit.validators.evidence_builder import SECOND, claim_web, cpus, db_files, use
+from tests.unit.validators.owners_builder import (
+    DB,
+    GROW,
+    PLAIN,
+    SHRINK,
+    SMALL,
+    added,
+    change,
+    guest,
+    moved,
+    removed,
+    seen,
+    verdict,
+)
 from toolkit.model.claim_changes import ClaimChange, in_force
-from toolkit.model.claims import Alignment, Claim, ClaimSet, Isolation
-from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass, Transition
-from toolkit.model.verdict import Offender, Verdict
+from toolkit.model.claims import Alignment, Isolation
+from toolkit.model.evidence import CpuUse, Transition
+from toolkit.model.verdict import Offender
 from validators.intruders import ownership, possession
 from validators.registry import judge
 from validators.rules import exclusive_cpus
-
-DB = claim_db()
-MACHINE = replace(healthy().environment, topology=CORES, virtualization="none")
-PLAIN = replace(WHOLE, claims=(DB, WHOLE.claims[1]))
-
-
-def moved(at_s: float, before: str, after: str, claim: Claim = DB) -> dict[str, Any]:
-    """A change of a claim's set that takes 0.1 s, and what is promised by it."""
-    step = change(
-        "mask-change",
-        at_s,
-        claim=claim.name,
-        end_at_ns=round(at_s * SECOND) + SECOND // 10,
-        cpus_before=cpus(before),
-        cpus_after=cpus(after),
-    )
-    now = ClaimChange(at_ns=step.end_at_ns + 1, claim=replace(claim, cpus=cpus(after), demand_cpus=None))
-    return {"transitions": (step,), "claim_changes": (now,)}
 
 
 def reborn(after: str = "1") -> dict[str, Any]:
@@ -45,27 +39,6 @@ def reborn(after: str = "1") -> dict[str, Any]:
     again = change("mask-change", 5, end_at_ns=5 * SECOND + 9, cpus_before=cpus("2-3"), cpus_after=cpus(after))
     now = ClaimChange(at_ns=5 * SECOND + 10, claim=replace(DB, cpus=cpus(after)))
     return {"transitions": (removed(3), added(5, after), again), "claim_changes": (now,)}
-
-
-def guest(cpu: int, at_s: float, total_s: float = 0.5, owner: OwnerClass = OwnerClass.FOREIGN_POD) -> Intruder:
-    return intruder(owner, cpu=cpu, first_at_ns=round(at_s * SECOND), total_ns=round(total_s * SECOND))
-
-
-def seen(*events: dict[str, Any], after: str = "2-3", **more: Any) -> Evidence:
-    together = {key: tuple(one for event in events for one in event[key]) for key in ("transitions", "claim_changes")}
-    files = (db_files(cpus=cpus(after), cpus_effective=cpus(after)), *healthy().files_after[1:])
-    masks = (mask("web", "0", tid=200),)
-    return healthy(**{"environment": MACHINE, "files_after": files, "thread_masks": masks, **together, **more})
-
-
-def verdict(evidence: Evidence, rule: str = "exclusive-cpus", subject: str = "db", claims: ClaimSet = PLAIN) -> Verdict:
-    (found,) = (one for one in judge(claims, evidence) if (one.rule, one.subject) == (rule, subject))
-    return found
-
-
-SHRINK = moved(5, "2-3", "2")
-GROW = moved(5, "2", "2-3", replace(DB, cpus=cpus("2")))
-SMALL = replace(PLAIN, claims=(replace(DB, cpus=cpus("2")), PLAIN.claims[1]))
 
 
 @pytest.mark.parametrize(

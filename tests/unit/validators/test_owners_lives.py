@@ -8,39 +8,13 @@ from typing import Any
 import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, claim_db, cpus, intruder, mask, use
-from tests.unit.validators.trust_builder import CLAIMS, healthy
+from tests.unit.validators.owners_builder import CORES, WHOLE, added, change, removed
+from tests.unit.validators.trust_builder import healthy
 from toolkit.model.claim_changes import ClaimChange
-from toolkit.model.claims import Alignment, Isolation
-from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence, OwnerClass, Transition
+from toolkit.model.claims import Isolation
+from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Verdict
 from validators.registry import judge
-
-CORES: dict[str, object] = {
-    "core_cpus": ["0,1", "2,3"],
-    "l3_cpus": ["0-3"],
-    "socket_cpus": ["0-3"],
-    "numa_nodes": {"0": "0-3"},
-}
-WHOLE = replace(
-    CLAIMS,
-    claims=(claim_db(alignments=(Alignment.SMT,)), CLAIMS.claims[1]),
-    reserved_cpus=CpuSet(),
-    strict_reservation=False,
-)
-
-
-def change(what: str, at_s: float, **more: Any) -> Transition:
-    at_ns = round(at_s * SECOND)
-    return Transition(**{"claim": "db", "what": what, "start_at_ns": at_ns, "end_at_ns": at_ns + 1, **more})
-
-
-def removed(at_s: float) -> Transition:
-    return change("claim-removed", at_s, cpus_before=cpus("2-3"))
-
-
-def added(at_s: float, now: str = "2-3") -> Transition:
-    return change("claim-added", at_s, cpus_after=cpus(now))
 
 
 def stranger(at_s: float) -> dict[str, Any]:

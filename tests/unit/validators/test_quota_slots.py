@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.validators.evidence_builder import claim_set, claim_web
-from tests.unit.validators.test_rule_quota import FREE, MS, levels, used
+from tests.unit.validators.quota_builder import FREE, MS, levels, used
 from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.evidence import UsageBin
 from toolkit.model.verdict import Outcome

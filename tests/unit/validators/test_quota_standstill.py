@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.validators.evidence_builder import claim_set, claim_web
-from tests.unit.validators.test_rule_quota import FREE, MS, POD, levels, used, web
+from tests.unit.validators.quota_builder import FREE, MS, POD, levels, used, web
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome
 from validators.rules import evidence_health

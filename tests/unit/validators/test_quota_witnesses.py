@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.validators.test_rule_quota import FREE, MS, levels, used, web
+from tests.unit.validators.quota_builder import FREE, MS, levels, used, web
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.unit.validators.machine_builder import machine
 from toolkit.model.claims import Alignment, Claim, Isolation
 from toolkit.model.evidence import Transition
 from toolkit.model.verdict import Outcome
+from validators.registry import judge
 from validators.rules import (
     affinity_mask,
     cpuset_containment,
@@ -49,6 +50,19 @@ def test_a_set_that_was_wider_before() -> None:
     assert (masks.outcome, switches.outcome) == (Outcome.PASSED, Outcome.PASSED)
     assert "1 thread within CPUs 2-3 (1-3 before a change)" in masks.reason
     assert "outside CPUs 2-3 (1-3 before a change)" in switches.reason
+    assert switches.measures["excused"] == "1-3 before a change"
+
+
+def test_measures_that_are_texts_are_things_and_no_parts_of_sentences() -> None:
+    """A name, a set or a phrase by itself: what joins it to a sentence is the sentence's, and nothing is no measure."""
+    moving = use("web", 2, switches=1, run_ns=900_000, samples=0, transition_switches=1, transition_ns=900_000)
+    busy = evidence(transitions=(SHRUNK,), cpu_use=(*evidence().cpu_use, moving))
+    strict = claim_set(reserved_cpus=cpus("2"), strict_reservation=True)
+
+    for found in (*judge(claim_set(), evidence()), *judge(strict, busy)):
+        texts = {name: value for name, value in found.measures.items() if isinstance(value, str)}
+        assert all(text == text.strip(" (),;") and text for text in texts.values()), (found.rule, texts)
+        assert "but" not in found.measures
 
 
 def test_nobody_says_who_narrowed_a_mask() -> None:

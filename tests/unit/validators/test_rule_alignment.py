@@ -6,31 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.validators.alignment_builder import RULES, db
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, cpus, db_files, use
 from tests.unit.validators.machine_builder import machine, with_topology
 from toolkit.model.claims import Alignment, Claim
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass, Transition
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rule import Rule
-from validators.rules import llc_alignment, numa_alignment, smt_alignment, socket_alignment
+from validators.rules import llc_alignment, numa_alignment, smt_alignment
 
-RULES = {
-    Alignment.SMT: smt_alignment.RULE,
-    Alignment.LLC: llc_alignment.RULE,
-    Alignment.NUMA: numa_alignment.RULE,
-    Alignment.SOCKET: socket_alignment.RULE,
-}
 KEYS = {
     Alignment.SMT: "core_cpus",
     Alignment.LLC: "l3_cpus",
     Alignment.NUMA: "numa_nodes",
     Alignment.SOCKET: "socket_cpus",
 }
-
-
-def db(promised: str = "2,6", **changes: object) -> Claim:
-    """``db`` on the core 2,6, promised every alignment."""
-    return replace(claim_db(cpus=cpus(promised), alignments=tuple(Alignment)), **changes)  # type: ignore[arg-type]
 
 
 def judged(rule: Rule, claim: Claim, found: Evidence) -> Verdict:

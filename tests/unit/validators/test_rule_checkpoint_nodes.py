@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.validators.test_rule_checkpoint import memory, memory_verdict, table
+from tests.unit.validators.checkpoint_builder import memory, memory_verdict, table
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.start import empty_machine, validate

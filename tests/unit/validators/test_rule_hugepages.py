@@ -78,6 +78,13 @@ def test_a_limit_is_kept_in_whole_pages() -> None:
     assert judged(replace(row, limit_bytes=4 * MB2), claim(3 * MB2 + MB2 // 2)).outcome is Outcome.FAILED
 
 
+def test_a_limit_beyond_the_kernels_counter() -> None:
+    """8Ei is one byte less to the API, and no limit to the kernel; 4Ei is a limit."""
+    assert judged(replace(GOOD, limit_bytes=-1), claim((1 << 63) - 1)).outcome is Outcome.PASSED
+    assert judged(replace(GOOD, limit_bytes=-1), claim(4 << 60)).outcome is Outcome.FAILED
+    assert judged(replace(GOOD, limit_bytes=4 << 60), claim(4 << 60)).outcome is Outcome.PASSED
+
+
 def test_mappings_are_a_second_witness() -> None:
     """Without numa_stat the mappings tell the node."""
     row = replace(GOOD, node_bytes=None)

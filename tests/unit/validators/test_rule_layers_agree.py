@@ -154,8 +154,9 @@ def test_a_late_update_is_not_a_fault_yet() -> None:
         (1, {"cpus_effective": cpus("0-3")}, "failed"),
         (9, {"cpus_effective": cpus("2")}, "passed"),
         (9, {"mems_effective": cpus("1")}, "failed"),
+        (9, {"cpus_effective": cpus("2"), "mems_effective": cpus("1")}, "failed"),
     ],
-    ids=["before the CPU went", "when it went", "memory nodes"],
+    ids=["before the CPU went", "when it went", "memory nodes", "memory nodes when it went"],
 )
 def test_a_cpu_that_went_explains_nothing_before_it(changed_at_s: int, wrong: dict[str, CpuSet], outcome: str) -> None:
     """A cpuset that was widened at 1 s and put back is drift, whatever goes offline at 9 s; so are memory nodes."""

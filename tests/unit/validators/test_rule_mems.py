@@ -8,22 +8,12 @@ import pytest
 
 from tests.unit.validators.evidence_builder import claim_db, claim_set, coverage, cpus, mask
 from tests.unit.validators.machine_builder import machine, with_topology
+from tests.unit.validators.mems_builder import GOOD, page, reading
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.evidence.following import Following
-from toolkit.model.placement import PageKind, PageReading, PageUse
+from toolkit.model.placement import PageKind, PageReading
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules.mems_containment import RULE
-
-
-def page(kind: PageKind, node: int, size: int = 4096) -> PageUse:
-    return PageUse(claim="db", kind=kind, node=node, total_bytes=size, pid=7, comm="db", process_bytes=size)
-
-
-def reading(*pages: PageUse, unread: int = 0) -> PageReading:
-    return PageReading(claim="db", processes=1, unread=unread, pages=pages)
-
-
-GOOD = reading(page(PageKind.ANON, 1), page(PageKind.FILE, 0))
 
 
 def found(pages: tuple[PageReading, ...] | None = (GOOD,), mems: str = "1") -> Evidence:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.validators.alignment_builder import db
 from tests.unit.validators.evidence_builder import WINDOW_NS, claim_set, claim_web
 from tests.unit.validators.machine_builder import machine
-from tests.unit.validators.test_rule_alignment import db
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Outcome, Verdict

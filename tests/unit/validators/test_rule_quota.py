@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.validators.evidence_builder import (
     SECOND,
-    bandwidth,
     claim_set,
     claim_web,
     evidence,
@@ -17,32 +16,10 @@ from tests.unit.validators.evidence_builder import (
     use,
     web_bandwidth,
 )
-from toolkit.model.evidence import BandwidthUse, Evidence, Transition, UsageBin
-from toolkit.model.verdict import Outcome, Verdict
+from tests.unit.validators.quota_builder import FREE, MS, POD, levels, used, web
+from toolkit.model.evidence import Transition, UsageBin
+from toolkit.model.verdict import Outcome
 from validators.rules import quota_throttling
-
-MS = 1_000_000
-POD = web_bandwidth(cgroup="/kubepods/podb", level=1, bpf_usage_ns=None)
-ROOT = bandwidth("web", "/kubepods", 2, bpf_usage_ns=None)
-
-
-def levels(own: BandwidthUse, pod: BandwidthUse = POD, root: BandwidthUse = ROOT, **changes: Any) -> Evidence:
-    rows = (use("web", 0, run_ns=own.usage_ns or 1), use("web", 1, run_ns=1))
-    return evidence(bandwidth=(own, pod, root), cpu_use=rows, **changes)
-
-
-def web(found: Evidence, **claim: Any) -> Verdict:
-    return quota_throttling.RULE(claim_set(claim_web(**claim)), found)[0]
-
-
-def used(ms: float, **changes: Any) -> BandwidthUse:
-    """``web`` with this much CPU time by both witnesses; its file says nothing unless told."""
-    never = {"throttled_ns": 0} if changes.get("nr_throttled") == 0 else {}
-    values = {"usage_ns": int(ms * MS), "bpf_usage_ns": int(ms * MS), **never, **changes}
-    return web_bandwidth(**values)
-
-
-FREE = replace(POD, quota_us=-1, nr_periods=0, nr_throttled=0)
 
 
 def test_throttled_at_its_quota() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.validators.evidence_builder import mask
-from tests.unit.validators.test_rule_quota import FREE, MS, levels, used, web
+from tests.unit.validators.quota_builder import FREE, MS, levels, used, web
 from toolkit.model.evidence import BandwidthUse
 from toolkit.model.verdict import Outcome, Verdict
 from validators.quota.bandwidth import Conditions, Limit, upper

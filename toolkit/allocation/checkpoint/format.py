@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from toolkit.model.go_text import quote_byte
+from toolkit.model.json_text import load_as_go
 
 T = TypeVar("T")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -54,7 +55,7 @@ def load_object(text: str, struct: str) -> dict[str, Any]:
     :raises CheckpointError: anything else, with Go's words as far as they can be had.
     """
     try:
-        data = json.loads(text)
+        data = load_as_go(text)
     except RecursionError:
         raise CheckpointError("json: nested too deeply") from None
     except json.JSONDecodeError as error:

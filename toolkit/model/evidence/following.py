@@ -82,7 +82,7 @@ ALLOCATION_ERRORS = "resource_manager_allocation_errors_total"
 """How the counters of allocations that failed begin, among the kubelet's metrics."""
 
 LIMITS = "limits"
-"""The part of :attr:`Following.missing` that names limits of huge pages which were asked for and are not promised."""
+"""The part of :attr:`Following.missing` that names limits that are, or may be, asked for and are not promised."""
 
 
 @stage_value

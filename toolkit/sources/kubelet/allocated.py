@@ -12,7 +12,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet.json_parts import load, mapping, text
+from toolkit.sources.kubelet.json_parts import load_state, mapping, text
 
 FILE, ACTUATED = "allocated_pods_state", "actuated_pods_state"
 
@@ -31,8 +31,8 @@ def actuated(reading: NodeReading) -> dict[str, dict[str, Any]]:
 def _entries(state: str) -> dict[str, dict[str, Any]]:
     """Read a file once for all who ask for it, and for all readings in which it says the same: nobody changes it."""
     try:
-        outer = mapping(load(state.encode("utf-8", "replace"), FILE))
-        data = load(text(outer.get("data")).encode(), FILE) if "data" in outer else outer
+        outer = mapping(load_state(state, FILE))
+        data = load_state(text(outer.get("data")), FILE) if "data" in outer else outer
     except InputError:
         return {}
     return {uid: mapping(entry) for uid, entry in mapping(mapping(data).get("entries")).items() if mapping(entry)}

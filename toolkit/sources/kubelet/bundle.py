@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.model import json_text
 from toolkit.model.names import printable, raw, to_path
 from toolkit.model.node_reading import (
     UNIFIED,
@@ -40,9 +42,14 @@ CONTROL_PREFIXES = ("cpu.", "cpuset.", "memory.", "hugetlb.", "cgroup.", "cpuacc
 def read_capture(path: Path) -> NodeReading:
     """Read a folder or an archive.
 
-    :raises InputError: it cannot be read, or holds no part of a capture.
+    :raises InputError: it cannot be read, holds no part of a capture, or a part that readers read differently.
     """
-    reading = reading_of(read_bundle_files(path))
+    files = read_bundle_files(path)
+    for name in sorted(files):
+        if name.endswith(".json") and "/" not in name:
+            with suppress(json_text.NotJsonError):  # Such a part is missing: a capture may be cut off.
+                json_text.check(files[name], f"{path}: {name}")
+    reading = reading_of(files)
     if not any(getattr(reading, part) is not None for part in PARTS):
         raise InputError(str(path), "no part of a capture in it", EXPECTED)
     return reading

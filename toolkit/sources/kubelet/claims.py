@@ -22,7 +22,7 @@ from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet import huge_pages
-from toolkit.sources.kubelet.asked import agreed, asked_of, taken
+from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, not_known, taken
 from toolkit.sources.kubelet.costs import COSTS
 from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
@@ -91,7 +91,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
         MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
         for part in reading.missing
     ]
-    missing += (*huge_pages.left_to_pods(maker.untold), *unlimited)
+    missing += (*huge_pages.left_to_pods(maker.untold), *unlimited, *not_known(own, maker.pods, maker.partial))
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
@@ -215,7 +215,7 @@ class _Maker:
             period_us=values.period_us or 100_000,
             pod_quota_us=pod_quota_us,
             shares=values.shares,
-            memory_bytes=values.memory_bytes,
+            memory_bytes=memory_of(values, subject),
             hugepages=huge_pages.of_container(subject, container) if container is not None else (),
             alignments=aligned.alignments,
             preferences=aligned.preferences,

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolkit.host.cgroup_paths import directories
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import systemd_quota
-from toolkit.model.memory_units import whole_pages
+from toolkit.model.memory_units import MAX_BYTES, NO_LIMIT, limit_in_force, whole_pages
 from toolkit.model.node_reading import UNIFIED, Asked
 from toolkit.sources.kubelet import live_files
 from toolkit.sources.kubelet.huge_pages import files_of
@@ -46,7 +46,7 @@ class ControlWords:
     def _memory_as_asked(self, cgroup: str, wanted: int | None) -> bool:
         """The kernel rounds a limit down to whole pages."""
         found = next((said for top in self._memory if (said := _memory(f"{top}{cgroup}")) is not None), None)
-        return not wanted or wanted < 0 or found is None or found in whole_pages(wanted)
+        return found is None or found in whole_pages(wanted if wanted and wanted > 0 else NO_LIMIT)
 
     def quota_as_asked(self, cgroup: str, asked: Asked) -> bool:
         """Whether the quota in force is what the runtime was asked for, as far as both are known.
@@ -70,11 +70,12 @@ def _has_tasks(folder: str, depth: int) -> bool:
 
 
 def _memory(folder: str) -> int | None:
-    """Return the limit of memory in bytes, as a number that none reaches where there is none; ``None``: no file."""
+    """Return the limit of memory in bytes, :data:`NO_LIMIT` where there is none; ``None``: no file."""
     for name in ("memory.max", "memory.limit_in_bytes"):
         words = (live_files.small_file(f"{folder}/{name}") or b"").decode("ascii", "replace").strip()
         if words:
-            return 1 << 62 if words == "max" else number(words)
+            limit = MAX_BYTES if words == "max" else number(words)
+            return None if limit is None else limit_in_force(limit)
     return None
 
 

@@ -11,6 +11,7 @@ from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, HotplugEvent, ThreadMask
 from toolkit.model.layers import Layer, LayerView
+from toolkit.model.memory_units import NO_LIMIT, limit_in_force
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
@@ -29,7 +30,6 @@ RULES = (
 )
 """The rules that a still picture can answer."""
 _NODE = re.compile(r"^/sys/devices/system/node/node(\d{1,4})/cpulist: ?(.*)$", re.MULTILINE)
-_UNLIMITED = 1 << 62
 
 
 def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evidence]:
@@ -165,7 +165,7 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
     words = files.get("cpu.max", "").split()
     if len(words) == 2:
         quota, period = NO_QUOTA if words[0] == "max" else number(words[0]), number(words[1])
-    limit = whole("memory.max", "memory.limit_in_bytes")
+    limit = NO_LIMIT if files.get("memory.max") == "max" else whole("memory.max", "memory.limit_in_bytes")
     return CgroupFiles(
         cgroup=cgroup,
         at_ns=0,
@@ -178,7 +178,11 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
         burst_us=whole("cpu.max.burst", "cpu.cfs_burst_us"),
         weight=whole("cpu.weight"),
         shares=whole("cpu.shares"),
-        memory_max_bytes=-1 if files.get("memory.max") == "max" or (limit or 0) >= _UNLIMITED else limit,
+        memory_max_bytes=NO_LIMIT
+        if files.get("memory.max") == "max"
+        else None
+        if limit is None
+        else limit_in_force(limit),
     )
 
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.model import json_text
 
 MAX_INT_DIGITS = 19
 
 
 def load(data: bytes, where: str) -> Any:
-    """Read JSON.
+    """Read JSON; a file that a kubelet writes and reads again is for :func:`load_state`.
 
-    :raises InputError: it is none.
+    :raises InputError: it is none, or has a key twice or a number that is too large.
     """
     try:
-        return json.loads(data.decode("utf-8", "replace"), parse_int=_number)
+        return json_text.load(data.decode("utf-8", "replace"), where, MAX_INT_DIGITS)
     except (ValueError, RecursionError) as error:
         raise InputError(where, f"not JSON: {str(error)[:80]}") from None
 
 
-def _number(text: str) -> int:
-    if len(text) > MAX_INT_DIGITS + 1:
-        raise ValueError("a number that is too large")
-    return int(text)
+def load_state(data: str, where: str) -> Any:
+    """Read JSON of a kubelet's own file as the kubelet reads it: of a key that comes twice the last value.
+
+    :raises InputError: it is none.
+    """
+    try:
+        return json_text.load_as_go(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(where, f"not JSON: {str(error)[:80]}") from None
 
 
 def mapping(value: object) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.conftest import PROJECT
+from tests.programs import PROJECT
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.model.cpuset import CpuSet

@@ -6,47 +6,16 @@ from typing import Any
 
 import pytest
 
+from tests.unit.toolkit.allocation.node_builder import BUDGET, PLR, both, config, machine, pod
 from toolkit.allocation.device.manager import read_devices
-from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Alignment, Isolation, Preference
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import NodeConfig, read_settings
+from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import Plan, QosClass
 from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
 from toolkit.model.serde import from_json, to_json
-
-GIB = 1 << 30
-
-
-def machine(nodes: int = 2, cores: int = 4) -> Machine:
-    """``nodes`` NUMA nodes of ``cores`` cores with two threads: CPU i and its sibling i + nodes * cores."""
-    total = nodes * cores
-    return Machine.from_vector(
-        {
-            "cpus": [[cpu, cpu % total, 0, cpu % total // cores, cpu % total // cores] for cpu in range(2 * total)],
-            "numa": [{"id": i, "memory": 16 * GIB} for i in range(nodes)],
-        }
-    )
-
-
-def config(**fields: Any) -> NodeConfig:
-    """A static policy that reserves CPU 0 and its sibling 8, and more fields."""
-    return read_settings({"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,8", **fields}, "kubelet")
-
-
-def both(cpu: str, memory: str = "1Gi", **more: str) -> dict[str, Any]:
-    """Equal requests and limits."""
-    amounts = {"cpu": cpu, "memory": memory, **more}
-    return {"requests": amounts, "limits": amounts}
-
-
-def pod(name: str, *resources: dict[str, Any], **spec: Any) -> Pod:
-    """A pod with containers c0, c1, …"""
-    body = {"containers": [{"name": f"c{i}", "resources": r} for i, r in enumerate(resources)], **spec}
-    return read_pod({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}, name)
 
 
 def test_exclusive_and_shared_containers() -> None:
@@ -153,14 +122,6 @@ def test_plans_survive_json() -> None:
     made = plan([pod("db", both("2")), pod("web", {})], config(), machine())
 
     assert from_json(Plan, to_json(made), "plan") == made
-
-
-BUDGET = {"requests": {"cpu": "4", "memory": "4Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}}
-PLR: dict[str, Any] = {
-    "featureGates": {"PodLevelResourceManagers": True},
-    "topologyManagerPolicy": "restricted",
-    "topologyManagerScope": "pod",
-}
 
 
 def test_kep_5526_mixed_allocation() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.allocation.test_planner import both, config, machine, pod
+from tests.unit.toolkit.allocation.node_builder import both, config, machine, pod
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of

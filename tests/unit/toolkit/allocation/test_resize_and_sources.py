@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.allocation.machine import Machine
+from tests.unit.toolkit.allocation.node_builder import AFFINITY, GATE, GIB, both, config, machine, pod
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan
 from toolkit.allocation.resize import STATIC_CPU, STATIC_MEMORY, Resize, ResizeStatus, resize
@@ -14,42 +14,10 @@ from toolkit.allocation.sources import ClearCfs, adjust, read_dra_cpus, with_dra
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import NodeConfig, read_settings
+from toolkit.model.node_config import read_settings
 from toolkit.model.plan import QosClass
 from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
 from toolkit.model.scenario import ResizeBehaviour
-
-GIB = 1 << 30
-
-
-def machine(nodes: int = 2, cores: int = 4) -> Machine:
-    """``nodes`` NUMA nodes of ``cores`` cores with two threads: CPU i and its sibling i + nodes * cores."""
-    total = nodes * cores
-    return Machine.from_vector(
-        {
-            "cpus": [[cpu, cpu % total, 0, cpu % total // cores, cpu % total // cores] for cpu in range(2 * total)],
-            "numa": [{"id": i, "memory": 16 * GIB} for i in range(nodes)],
-        }
-    )
-
-
-def config(**fields: Any) -> NodeConfig:
-    """A static policy that reserves CPU 0 and its sibling 8, and more fields."""
-    return read_settings({"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,8", **fields}, "kubelet")
-
-
-def both(cpu: str, memory: str = "1Gi", **more: str) -> dict[str, Any]:
-    """Equal requests and limits."""
-    amounts = {"cpu": cpu, "memory": memory, **more}
-    return {"requests": amounts, "limits": amounts}
-
-
-def pod(name: str, *resources: dict[str, Any], **spec: Any) -> Pod:
-    """A pod with containers c0, c1, …"""
-    body = {"containers": [{"name": f"c{i}", "resources": r} for i, r in enumerate(resources)], **spec}
-    return read_pod({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}, name)
-
 
 # Resize
 
@@ -59,10 +27,6 @@ def node(**fields: Any) -> Node:
     made = Node(config(**fields), machine())
     assert made.admit(pod("db", both("2"))).admitted
     return made
-
-
-AFFINITY = "Resources cannot be allocated with Topology locality"
-GATE = {"featureGates": {"InPlacePodVerticalScalingExclusiveCPUs": True}}
 
 
 def planned(subject: Node, wanted: Pod, promised: dict[str, CpuSet] | None = None) -> Resize:

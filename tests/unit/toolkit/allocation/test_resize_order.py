@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.allocation.test_resize_and_sources import AFFINITY, GATE, GIB, both, config, machine, pod
+from tests.unit.toolkit.allocation.node_builder import AFFINITY, GATE, GIB, both, config, machine, pod
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.allocation.resize import POD_LEVEL_OFF, STATIC_CPU, STATIC_MEMORY, ResizeStatus, resize

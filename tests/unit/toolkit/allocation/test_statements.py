@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.unit.toolkit.allocation.node_builder import GIB, both, config, machine, pod
 from tests.unit.toolkit.allocation.static_policy import INIT, SMT8, admit, container, policy
 from tests.unit.toolkit.allocation.static_policy import pod as simple_pod
-from tests.unit.toolkit.allocation.test_planner import GIB, both, config, machine, pod
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.allocation.topology.hint import TopologyHint

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.allocation.test_planner import BUDGET, PLR, both, config, machine, pod
+from tests.unit.toolkit.allocation.node_builder import BUDGET, PLR, STATIC_MEMORY, both, config, machine, pod
 from toolkit.allocation.device.manager import read_devices
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
@@ -14,12 +14,6 @@ from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.node_config import NodeConfig, read_settings
 
 NIC = "example.com/nic"
-STATIC_MEMORY: dict[str, Any] = {
-    "memoryManagerPolicy": "Static",
-    "systemReserved": {"memory": "100Mi"},
-    "evictionHard": {"memory.available": "0%"},
-    "reservedMemory": [{"numaNode": 0, "limits": {"memory": "100Mi"}}],
-}
 
 
 def test_under_policy_none_limits_are_quotas() -> None:

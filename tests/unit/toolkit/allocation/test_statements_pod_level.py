@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.unit.toolkit.allocation.test_planner import GIB, both, config, machine, pod
+from tests.unit.toolkit.allocation.node_builder import GIB, POD_SCOPE, SHARED, both, budget, config, machine, pod
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import start_node
 from toolkit.allocation.planner import plan
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.pod import Pod
-
-GATES = {"PodLevelResources": True, "PodLevelResourceManagers": True, "CPUManagerPolicyAlphaOptions": True}
-POD_SCOPE: dict[str, Any] = {
-    "topologyManagerPolicy": "best-effort",
-    "topologyManagerScope": "pod",
-    "featureGates": GATES,
-}
-SHARED: dict[str, Any] = {}
 
 
 def sockets() -> Machine:
@@ -40,11 +29,6 @@ def caches() -> Machine:
             "numa": [{"id": 0, "memory": 16 * GIB}],
         }
     )
-
-
-def budget(cpu: str, *resources: dict[str, Any]) -> Pod:
-    """Return a pod with a budget of CPUs."""
-    return pod("db", *resources, resources=both(cpu, "4Gi"))
 
 
 def test_what_no_container_asks_for_stays_reserved() -> None:

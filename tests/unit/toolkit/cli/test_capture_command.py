@@ -61,7 +61,7 @@ def test_a_capture_says_what_its_node_says(root: Path, tmp_path: Path) -> None:
     assert rows["p/(sandbox)"]["kind"] == "sandbox"
     assert live["reserved_cpus"] == "0"
     missing = {row["part"]: row["reason"] for row in live["missing"]}  # type: ignore[union-attr]
-    assert set(missing) == {"memory_state", "pods", "parents", "static_pods", "version"}
+    assert set(missing) == {"limits", "memory_state", "pods", "parents", "static_pods", "version"}
     assert "/etc/manifests/broken.yaml" in missing["static_pods"]
     assert str(tmp_path) not in json.dumps(live), "a node's paths are its own, wherever its root is mounted"
 
@@ -172,7 +172,8 @@ def test_json_names_what_is_missing(root: Path, tmp_path: Path) -> None:
     said = json.loads(result.stdout)
     assert said["schema"] == "pinproof.capture/1"
     assert said["bytes"] == (tmp_path / "n.tar.gz").stat().st_size
-    assert {row["part"] for row in said["missing"]} == {"memory_state", "pods", "parents", "static_pods", "version"}
+    parts = {row["part"] for row in said["missing"]}
+    assert parts == {"limits", "memory_state", "pods", "parents", "static_pods", "version"}
 
 
 def test_links_stay_below_the_root(root: Path, tmp_path: Path) -> None:

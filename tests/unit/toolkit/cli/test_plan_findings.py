@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
+from tests.unit.toolkit.host.machine_archives import unpack
 from tests.unit.toolkit.host.sysroots import write
-from tests.unit.toolkit.host.test_topology_machines import unpack
 
 TELCO = Path(__file__).resolve().parents[3] / "data" / "topologies" / "syn-icx6338n-2s-telco.tar.xz"
 CONFIG = """

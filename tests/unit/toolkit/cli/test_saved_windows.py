@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.unit.toolkit.cli.taken_out import take_out
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
 from toolkit.cli.main import cli
 from toolkit.errors import InputError
@@ -70,6 +71,16 @@ def test_a_window_that_is_gone_has_not_passed(run: Path, number: int) -> None:
     (lacking,) = [one for one in result["verdicts"] if one["subject"] == "windows"]
     assert lacking["outcome"] == "undecided"
     assert done.exit_code == (3 if number == 2 else 1)
+
+
+def test_a_claim_that_no_window_has_any_more_has_not_passed(run: Path) -> None:
+    """Also where it is out of the evidence of every window, and only the sums still name it."""
+    for number in (1, 2, 3):
+        for stage in ("claims", "evidence", "result"):
+            take_out(run / WINDOW.format(number), stage, "db")
+    done = CliRunner().invoke(cli, ["judge", str(run), "--json"])
+    (lacking,) = [one for one in json.loads(done.stdout)["verdicts"] if one["subject"] == "claims"]
+    assert (done.exit_code, lacking["outcome"], lacking["measures"]) == (3, "undecided", {"claims_missing_count": 1})
 
 
 def test_sums_behind_a_broken_link_are_not_lacking(run: Path) -> None:

@@ -163,6 +163,14 @@ def test_files_of_hybrid(hybrid: Path) -> None:
     assert (files.weight, files.shares, files.memory_max_bytes) == (None, 512, cgroupfs.NO_LIMIT)
 
 
+@pytest.mark.parametrize("pages", [4096, 16_384, 65_536])
+def test_huge_limits_of_hybrid(hybrid: Path, pages: int) -> None:
+    """7Ei is a limit; the most that the counter holds, in whole pages of any size, is none."""
+    for limit, read in ((7 << 60, 7 << 60), ((1 << 63) - pages, cgroupfs.NO_LIMIT)):
+        (hybrid / "sys/fs/cgroup/memory/pod/memory.limit_in_bytes").write_text(f"{limit}\n")
+        assert cgroupfs.read_files(cgroupfs.detect(hybrid), "/pod", 0).memory_max_bytes == read
+
+
 def test_cpu_stat_of_v2_in_nanoseconds(v2: Path) -> None:
     """Microseconds of v2 become nanoseconds."""
     stat = cgroupfs.read_cpu_stat(cgroupfs.detect(v2), "/pod/db")

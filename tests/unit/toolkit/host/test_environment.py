@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.toolkit.host.btf_image import FLAG, INT, STRUCT, Image
 from tests.unit.toolkit.host.sysroots import CPU, cpu, write
-from tests.unit.toolkit.host.test_btf import FLAG, INT, STRUCT, Image
 from toolkit.host import virtualization
 from toolkit.host.btf import KERNEL_BTF
 from toolkit.host.environment import cgroup_mode, read_environment, throttle_model

@@ -8,6 +8,7 @@ import pytest
 
 from toolkit.host.cgroup_mounts import Hierarchy, Mode
 from toolkit.host.hugetlb import read_hugetlb, size_name
+from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.placement import HugetlbUse
 
 MB2 = 2 << 20
@@ -88,3 +89,15 @@ def test_max_and_nonsense(tmp_path: Path) -> None:
     found = read_hugetlb(hierarchy, "db", "/a", MB2)
 
     assert (found.limit_bytes, found.usage_bytes, found.node_bytes) == (-1, None, None)
+
+
+@pytest.mark.parametrize("page", [64 << 10, MB2, 1 << 30])
+def test_huge_limits(tmp_path: Path, page: int) -> None:
+    """4Ei is a limit; the most that the counter holds, in whole huge pages, is none."""
+    stem = f"hugetlb.{size_name(page)}"
+    write(tmp_path / "a", {f"{stem}.usage_in_bytes": "0\n"})
+    hierarchy = Hierarchy(root=tmp_path, mode=Mode.HYBRID, unified=None, legacy=(("hugetlb", tmp_path),))
+
+    for limit, read in ((4 << 60, 4 << 60), ((1 << 63) - page, NO_LIMIT)):
+        (tmp_path / "a" / f"{stem}.limit_in_bytes").write_text(f"{limit}\n")
+        assert read_hugetlb(hierarchy, "db", "/a", page).limit_bytes == read

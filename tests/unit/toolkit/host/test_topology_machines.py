@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.toolkit.host.machine_archives import unpack
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import from_json, to_data, to_json
 from toolkit.model.topology import Topology
@@ -24,19 +25,6 @@ ARCHIVES |= {path.stem: path.with_suffix(".tar.gz") for path in sorted(RECORDED.
 CPU_FIELDS = ("core", "core_key", "socket", "socket_key", "numa", "die", "cluster", "l3", "l3_key")
 
 Machine = tuple[dict[str, Any], Topology]
-
-
-def unpack(archive: tarfile.TarFile, target: Path) -> None:
-    """Unpack folders, files and links, content only: ``extractall`` also sets the mode and time of each."""
-    for member in archive:
-        place = target / member.name
-        assert ".." not in place.parts
-        if member.isdir():
-            place.mkdir(parents=True, exist_ok=True)
-        elif member.issym():
-            place.symlink_to(member.linkname)
-        elif (content := archive.extractfile(member)) is not None:
-            place.write_bytes(content.read())
 
 
 @pytest.fixture(scope="module")

@@ -6,24 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.unit.toolkit.model.pod_manifests import manifest, res
 from toolkit.errors import InputError
 from toolkit.model.plan import ContainerRole, QosClass
 from toolkit.model.pod import CPU, MEMORY, Pod
 from toolkit.model.pod_reader import read_pod
-
-
-def manifest(*containers: dict[str, Any], init: list[dict[str, Any]] | None = None, **spec: Any) -> dict[str, Any]:
-    """A manifest with the containers."""
-    body = {"containers": [{"name": f"c{i}", "image": "x", **c} for i, c in enumerate(containers)], **spec}
-    if init:
-        body["initContainers"] = init
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": body}
-
-
-def res(cpu: object = None, memory: object = None, /, **limits: object) -> dict[str, Any]:
-    """Requests, and limits where given."""
-    requests = {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v is not None}
-    return {"resources": {"requests": requests, **({"limits": limits} if limits else {})}}
 
 
 @pytest.mark.parametrize(

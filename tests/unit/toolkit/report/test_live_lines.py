@@ -27,13 +27,13 @@ def escaped(threads: int, ms: int, **changes: object) -> Evidence:
 def test_one_line_sums_up_and_begins_anew() -> None:
     """Two looks at one window, then its end: what was said is not said again, and reporting does not end."""
     pending = Pending()
-    assert pending.look(escaped(41, 12))
+    assert pending.take_new(escaped(41, 12))
     assert pending.lines() == ("db: 41 threads on CPU 7, 12 ms outside its CPUs",)
-    assert not pending.look(escaped(41, 12))
+    assert not pending.take_new(escaped(41, 12))
     assert pending.lines() == ()
     pending.ended(claim_set(), escaped(1000, 512))
     assert pending.lines() == ("db: 1000 threads on CPU 7, 500 ms outside its CPUs",)
-    assert pending.look(escaped(1, 3, start_monotonic_ns=99))
+    assert pending.take_new(escaped(1, 3, start_monotonic_ns=99))
     assert pending.lines() == ("db: 1 thread on CPU 7, 3 ms outside its CPUs",)
 
 
@@ -46,7 +46,7 @@ def test_an_escape_over_many_cpus_is_one_line() -> None:
         for cpu in cpus
     )
     pending = Pending()
-    pending.look(evidence(cpu_use=(*rows, use("web", 0)), offenders=offenders))
+    pending.take_new(evidence(cpu_use=(*rows, use("web", 0)), offenders=offenders))
 
     assert pending.lines() == ("db: 41 threads on CPUs 1,3-130, 129 ms outside its CPUs",)
 
@@ -54,7 +54,7 @@ def test_an_escape_over_many_cpus_is_one_line() -> None:
 def test_threads_that_nobody_named_are_counted_by_their_switches() -> None:
     """Where the kernel reported no thread the line says how often tasks were switched there."""
     pending = Pending()
-    pending.look(replace(escaped(3, 2), offenders=()))
+    pending.take_new(replace(escaped(3, 2), offenders=()))
 
     assert pending.lines() == ("db: 3 switches on CPU 7, 2 ms outside its CPUs",)
 

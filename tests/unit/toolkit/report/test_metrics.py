@@ -17,7 +17,7 @@ from toolkit.session.counters import Counters, SessionState
 from validators.registry import judge
 
 
-def look(found: Evidence | None = None) -> SessionState:
+def state_now(found: Evidence | None = None) -> SessionState:
     """The first window of a session, open."""
     return SessionState(open=found or evidence())
 
@@ -66,7 +66,7 @@ def test_values() -> None:
 def test_names_and_registry() -> None:
     """Every name has the prefix, and nothing is registered globally."""
     before = generate_latest(REGISTRY)
-    read = values(registry_of(claim_set, look, judge))
+    read = values(registry_of(claim_set, state_now, judge))
 
     assert {name for name, _ in read if not name.startswith("pinproof_")} == set()
     assert b"pinproof" not in before
@@ -83,7 +83,7 @@ def test_hostile_names_stay_labels() -> None:
 
 def test_lint() -> None:
     """What ``promtool check metrics`` asks for: help, base units, ``_total`` on counters alone, no series twice."""
-    text = generate_latest(registry_of(claim_set, look, judge)).decode()
+    text = generate_latest(registry_of(claim_set, state_now, judge)).decode()
     seen = set()
     for family in text_string_to_metric_families(text):
         assert re.fullmatch("pinproof_[a-z][a-z_]*[a-z]", family.name), family.name

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.toolkit.report.test_metrics import look
+from tests.unit.toolkit.report.test_metrics import state_now
 from tests.unit.validators.evidence_builder import claim_set
 from toolkit.errors import InputError
 from toolkit.report import metrics_server
@@ -24,7 +24,7 @@ def test_server() -> None:
 
     def taken_now() -> SessionState:
         taken.append(1)
-        return look()
+        return state_now()
 
     with MetricsServer(claim_set, taken_now, "127.0.0.1", 0) as server:
         port = server.port
@@ -40,7 +40,7 @@ def test_server() -> None:
 def test_a_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever connects and says nothing is let go of; others are served meanwhile."""
     monkeypatch.setattr(metrics_server, "REQUEST_TIMEOUT_S", 0.5)
-    with MetricsServer(claim_set, look, "127.0.0.1", 0) as server:
+    with MetricsServer(claim_set, state_now, "127.0.0.1", 0) as server:
         address = ("127.0.0.1", server.port or 0)
         with socket.create_connection(address, timeout=60) as silent:
             with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/metrics", timeout=60) as answer:
@@ -53,7 +53,7 @@ def test_ipv6() -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("no IPv6 here")
     with (
-        MetricsServer(claim_set, look, "::1", 0) as server,
+        MetricsServer(claim_set, state_now, "::1", 0) as server,
         urllib.request.urlopen(f"http://[::1]:{server.port}/metrics", timeout=60) as answer,
     ):
         assert b"pinproof_window_seconds" in answer.read()
@@ -61,7 +61,7 @@ def test_ipv6() -> None:
 
 def test_no_port_no_server() -> None:
     """Without a port nothing is served and nobody looks."""
-    with MetricsServer(claim_set, look) as server:
+    with MetricsServer(claim_set, state_now) as server:
         assert server.port is None
 
 
@@ -72,12 +72,12 @@ def test_a_taken_port_is_one_line() -> None:
         holder.listen()
         with (
             pytest.raises(InputError, match="metrics on 127"),
-            MetricsServer(claim_set, look, "127.0.0.1", holder.getsockname()[1]),
+            MetricsServer(claim_set, state_now, "127.0.0.1", holder.getsockname()[1]),
         ):
             pass
-    with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set, look, "192.0.2.1", 0):
+    with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set, state_now, "192.0.2.1", 0):
         pass
-    with pytest.raises(InputError, match="metrics on x"), MetricsServer(claim_set, look, "x" * 70, 0):
+    with pytest.raises(InputError, match="metrics on x"), MetricsServer(claim_set, state_now, "x" * 70, 0):
         pass
 
 
@@ -90,7 +90,7 @@ def scraped(port: int | None) -> bytes:
 
 def test_many_silent_clients_leave_room(capfd: pytest.CaptureFixture[str]) -> None:
     """The oldest make room, long before they are dropped for their silence; the log has no word of them."""
-    with MetricsServer(claim_set, look, "127.0.0.1", 0) as server, ExitStack() as open_ones:
+    with MetricsServer(claim_set, state_now, "127.0.0.1", 0) as server, ExitStack() as open_ones:
         address = ("127.0.0.1", server.port or 0)
         clients = [
             open_ones.enter_context(socket.create_connection(address, timeout=60)) for _ in range(MOST_CLIENTS + 8)
@@ -121,7 +121,7 @@ def test_what_is_no_request(
 ) -> None:
     """It is answered or dropped without a word in the log; who resets the connection is no word worth, too."""
     monkeypatch.setattr(metrics_server, "REQUEST_TIMEOUT_S", 0.3)
-    with MetricsServer(claim_set, look, "127.0.0.1", 0) as server:
+    with MetricsServer(claim_set, state_now, "127.0.0.1", 0) as server:
         address = ("127.0.0.1", server.port or 0)
         with socket.create_connection(address, timeout=60) as client:
             client.sendall(request_line)

@@ -36,9 +36,9 @@ def parsed(text: str) -> Values:
     }
 
 
-def read(look: Callable[[], SessionState]) -> Values:
+def read(state_now: Callable[[], SessionState]) -> Values:
     """What a scrape of this look says."""
-    return parsed(generate_latest(registered(SessionCollector(claim_set, look, judge))).decode())
+    return parsed(generate_latest(registered(SessionCollector(claim_set, state_now, judge))).decode())
 
 
 def judged(found: Evidence) -> tuple[Counters, Result]:
@@ -81,13 +81,13 @@ def test_a_look_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         SessionState(open=evidence()),
     ]
 
-    def look() -> SessionState:
+    def state_now() -> SessionState:
         answer = answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    registry = registered(SessionCollector(claim_set, look, judge))
+    registry = registered(SessionCollector(claim_set, state_now, judge))
     scrapes = [parsed(generate_latest(registry).decode()) for _ in range(4)]
 
     assert [scrape[UP] for scrape in scrapes] == [1, 0, 0, 1]
@@ -97,10 +97,10 @@ def test_a_look_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_look_that_never_succeeds() -> None:
     """Not up and nothing judged since the epoch: the rule about old windows fires, too."""
 
-    def look() -> SessionState:
+    def state_now() -> SessionState:
         raise RuntimeError("the observer is gone")
 
-    values = read(look)
+    values = read(state_now)
     assert values[UP] == 0
     assert values["pinproof_judged_until_timestamp_seconds", ()] == 0
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.toolkit.report.test_machine_picture import machine
+from tests.unit.toolkit.report.pictured_machine import machine
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, coverage, cpus, evidence, use
 from toolkit import store
 from toolkit.cli.report import FORMATS

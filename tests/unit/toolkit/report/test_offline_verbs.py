@@ -49,7 +49,9 @@ def test_recorded_runs_are_judged_as_they_were(recorded: Path) -> None:
     for then in run.result.verdicts:
         verdict = now[then.rule, then.subject]
         assert (verdict.outcome, verdict.offenders) == (then.outcome, then.offenders)
-        assert verdict.measures.items() >= then.measures.items()
+        # Part of a sentence then; now it is a phrase by the name of `excused`, where there is one.
+        kept = {name: value for name, value in then.measures.items() if name != "but"}
+        assert verdict.measures.items() >= kept.items()
 
 
 @pytest.mark.parametrize("code", STORIES)

@@ -87,6 +87,7 @@ def test_a_start_on_a_foreign_cpu_breaks_nothing_and_is_not_hidden() -> None:
 
     assert "hosted only `db/a` and 0.9 ms of `web` before its present set held" in text
     assert "no task of `web` ran outside CPUs 0-1 (1 switch and 0.9 ms outside in transition)" in text
+    assert "no workload ran on reserved CPU 2 but 0.9 ms of `web` before its present set held" in text
 
 
 def test_without_a_pods_root_nobody_is_called_a_system_task() -> None:

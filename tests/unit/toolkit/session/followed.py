@@ -87,7 +87,7 @@ class Node:
                     self.observer.add_claim(claim)
         else:
             self.follower._reader.first()
-        self.follower.look(cast(Observation, self))
+        self.follower.apply_reading(cast(Observation, self))
 
     def claim(self, name: str, cpus: str = "0", **more: Any) -> Claim:
         """Make a cgroup, and return a claim about it."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.test_resizing import resizing
-from tests.unit.toolkit.test_scenario_planning import container, machine, pod, scenario
+from tests.unit.toolkit.scenario_builder import container, machine, pod, resizing, scenario
 from toolkit.model.claims import ClaimSet
 from toolkit.model.scenario import NegativeControl
 from toolkit.session.breach import STAGE_S, Broken, Honest

@@ -16,7 +16,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Runtime
 from toolkit.model.evidence.following import Following, GivingBack, Making
-from toolkit.model.node_word import NOTHING, NodeWord
+from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.session.canary import CLEAN, POSITIVE
 from toolkit.session.composing import compose
 
@@ -49,7 +49,7 @@ def readings() -> Readings:
 
 def test_the_canaries_are_a_reading_like_others(readings: Readings) -> None:
     """They give their own part, and none of their rows is among those of the claims that are judged."""
-    found = compose(readings, cpu=0, planted=PLANTED, reported=REPORT, changes=(), word=NOTHING).evidence
+    found = compose(readings, cpu=0, planted=PLANTED, reported=REPORT, changes=(), node_evidence=NOTHING).evidence
 
     positive, clean = found.canaries
     assert (positive.positive, positive.planted_switches, positive.out_of_set_switches) == (True, 31, 30)
@@ -62,7 +62,7 @@ def test_the_canaries_are_a_reading_like_others(readings: Readings) -> None:
 
 def test_an_escape_that_nobody_reported_has_no_latency(readings: Readings) -> None:
     """It was planted all the same, and seen by the ledger."""
-    found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), word=NOTHING).evidence
+    found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), node_evidence=NOTHING).evidence
 
     assert (found.canaries[0].planted_at_ns, found.canaries[0].reported_at_ns) == (0, None)
     assert found.canaries[0].out_of_set_switches == 30
@@ -71,7 +71,7 @@ def test_an_escape_that_nobody_reported_has_no_latency(readings: Readings) -> No
 
 def test_what_the_node_says_is_a_part(readings: Readings) -> None:
     """Every field of its word arrives, and what was promised anew beside it; the machine is the window's."""
-    word = NodeWord(
+    stated = NodeEvidence(
         runtime=Runtime(name="runc", version="1.1"),
         following=Following(source="kubelet", readings=3),
         giving_back=(GivingBack(claim="db", cpus=ONLINE, since_ns=1, limit_ns=2),),
@@ -81,17 +81,17 @@ def test_what_the_node_says_is_a_part(readings: Readings) -> None:
     machine = Environment(kernel="6.18", cgroup="v2", cmdline="quiet", cpus_online=ONLINE, hz=250)
     there = replace(readings, frame=replace(readings.frame, environment=machine))
 
-    found = compose(there, cpu=0, planted=PLANTED, reported=None, changes=changes, word=word).evidence
+    found = compose(there, cpu=0, planted=PLANTED, reported=None, changes=changes, node_evidence=stated).evidence
 
-    assert {field.name: getattr(found, field.name) for field in fields(NodeWord)} == {
-        field.name: getattr(word, field.name) for field in fields(NodeWord)
+    assert {field.name: getattr(found, field.name) for field in fields(NodeEvidence)} == {
+        field.name: getattr(stated, field.name) for field in fields(NodeEvidence)
     }
     assert (found.claim_changes, found.environment) == (changes, machine)
 
 
 def test_the_rest_is_what_the_witnesses_gave(readings: Readings) -> None:
     """Composing adds parts and takes none away: without the session's own it is the evidence of the probes alone."""
-    found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), word=NOTHING).evidence
+    found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), node_evidence=NOTHING).evidence
     alone = build(Readings(FRAME, QUIET))
 
     assert replace(found, canaries=()) == alone
@@ -100,7 +100,7 @@ def test_the_rest_is_what_the_witnesses_gave(readings: Readings) -> None:
 
 def test_the_canaries_evidence_is_of_the_same_type_beside(readings: Readings) -> None:
     """Their rows alone; what the node counts is in both, tasks without a claim are with the claims that are judged."""
-    found = compose(readings, cpu=0, planted=PLANTED, reported=REPORT, changes=(), word=NOTHING)
+    found = compose(readings, cpu=0, planted=PLANTED, reported=REPORT, changes=(), node_evidence=NOTHING)
 
     assert type(found.canaries) is type(found.evidence)
     assert {row.claim for row in found.canaries.cpu_use} == {POSITIVE, CLEAN}

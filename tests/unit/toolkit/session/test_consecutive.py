@@ -87,24 +87,24 @@ def test_judging_that_takes_time_adds_up_to_nothing(clock: Clock) -> None:
     assert opened.lengths_s == [10.0] * 10
 
 
-def test_a_look_counts_on(clock: Clock) -> None:
+def test_a_state_counts_on(clock: Clock) -> None:
     """Whoever looks while windows come and go never sees a count go back, and finds something when all is over."""
     opened = Opened(clock, [])
     session = Consecutive(opened, claim_set(), Path("runs/x"), window_s=1.0, duration_s=3.0)  # type: ignore[arg-type]
 
     def judged_so_far() -> int:
-        look = session.look()
-        total = look.counters.copy()
-        if look.open is not None:
-            total.add(look.open)
+        seen = session.state()
+        total = seen.counters.copy()
+        if seen.open is not None:
+            total.add(seen.open)
         return total.sums["switches_judged", ()]
 
     seen = [judged_so_far()]
     seen += [judged_so_far() for _ in session.windows()]
     one = evidence().coverage.switches_judged
     assert seen == [one, 2 * one, 3 * one, 3 * one]
-    assert session.look().open is None
-    assert session.look().last is not None
+    assert session.state().open is None
+    assert session.state().last is not None
 
 
 @pytest.mark.parametrize("looked", [False, True])
@@ -123,7 +123,7 @@ def test_who_looks_does_not_wait_for_a_window_that_ends(clock: Clock, ends: str,
             return super()._observed()
 
     def look() -> None:
-        found = session.look()
+        found = session.state()
         total = found.counters.copy()
         if found.open is not None:
             total.add(found.open)

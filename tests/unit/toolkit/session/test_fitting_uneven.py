@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.toolkit.session.test_kubelet_defects import smt_machine
-from tests.unit.toolkit.test_scenario_planning import container, pod, scenario
+from tests.unit.toolkit.scenario_builder import container, pod, scenario
+from tests.unit.toolkit.session.smt_machine import smt_machine
 from toolkit.model.scenario import Requirements
 from toolkit.scenario_file import load_catalogue
 from toolkit.session import fitting

@@ -45,7 +45,7 @@ def test_cpus_that_came_were_granted_since_the_reading_before(node: Node) -> Non
     node.source.next.append(SourceReading(claims=ClaimSet(claims=(node.claim("a", "0-1"), node.claim("b", "0,2")))))
     node.follower._reader.first()
     frame = replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=time.monotonic_ns()))
-    came, late = node.follower.word(frame).granted
+    came, late = node.follower.node_evidence(frame).granted
 
     assert (came.claim, str(came.cpus), came.since_ns) == ("a", "1", before_ns)
     assert came.since_ns < came.until_ns < frame.end_ns < late.until_ns < time.monotonic_ns()
@@ -57,7 +57,7 @@ def test_a_grant_reaches_beyond_the_window_in_which_it_was_given(node: Node) -> 
     node.say(node.claim("a"))
     end_ns = time.monotonic_ns()
     node.say(node.claim("a", "0-1"))
-    (granted,) = node.follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=end_ns))).granted
+    (granted,) = node.follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=end_ns))).granted
 
     assert end_ns < granted.until_ns < time.monotonic_ns()
 
@@ -70,8 +70,8 @@ def test_what_came_before_the_first_look_was_granted_since_the_first_reading(nod
     node.observer.add_claim(follower.first().claims[0])
     after_ns = time.monotonic_ns()
     follower._reader.first()
-    follower.look(cast(Observation, node))
-    (granted,) = follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+    follower.apply_reading(cast(Observation, node))
+    (granted,) = follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
 
     assert before_ns <= granted.since_ns <= after_ns
 
@@ -91,7 +91,7 @@ def test_what_the_runtime_was_not_asked_for_was_granted_since_it_was_asked(node:
     say("0", time.monotonic_ns() + 10**9 if asked_again else first_ns)
     again_ns = follower._applied_ns
     say("0-1", time.monotonic_ns())
-    (granted,) = follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+    (granted,) = follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
 
     assert first_ns < applied_ns < again_ns
     assert granted.since_ns == (again_ns if asked_again else applied_ns)
@@ -206,11 +206,11 @@ def test_where_all_pods_are_is_published_when_it_is_known(node: Node) -> None:
 def test_cpus_that_must_be_given_back_bind_as_a_transition(node: Node) -> None:
     """Once, until they have been given back; of one that ends nothing is owed any more."""
     node.say(node.claim("a", "0-1"), giving_back={"a": CpuSet.parse("1")}, give_back_s=5.0)
-    (first,) = node.follower._said._back
+    (first,) = node.follower._history._back
     node.say(node.claim("a", "0-1"), giving_back={"a": CpuSet.parse("1")}, give_back_s=5.0)
-    assert node.follower._said._back == [first]
+    assert node.follower._history._back == [first]
     node.say()
-    (done,) = node.follower._said._back
+    (done,) = node.follower._history._back
     assert done.until_ns is not None
     assert node.watched == set()
 
@@ -235,11 +235,11 @@ def test_cpus_that_another_owns_by_now_have_no_time(node: Node) -> None:
     """Whatever time there was before: from then on, and since then as long as they are not given back."""
     cpus, names = CpuSet.parse("1"), frozenset({"a"})
     node.say(node.claim("a", "0-1"), giving_back={"a": cpus}, give_back_s=60.0)
-    (late,) = node.follower._said._back
+    (late,) = node.follower._history._back
     node.say(node.claim("a", "0-1"), giving_back={"a": cpus}, doubly_owned=names, give_back_s=60.0)
-    (twice,) = node.follower._said._back
+    (twice,) = node.follower._history._back
     node.say(node.claim("a", "0-2"), giving_back={"a": CpuSet.parse("1-2")}, doubly_owned=names, give_back_s=60.0)
-    (more,) = node.follower._said._back
+    (more,) = node.follower._history._back
 
     assert [node.follower.knows("a", cpu, 0) for cpu in (0, 1)] == [True, False]
     assert late.limit_ns - late.since_ns == 60 * 10**9
@@ -257,5 +257,5 @@ def test_a_source_that_could_not_ask_knows_the_shared_pool(node: Node) -> None:
 
     assert (str(now["a"].cpus), now["a"].quota_us, str(now["own"].cpus)) == ("0-1", 1_000, "2")
     assert str(node.observer.subjects["a"].cpus) == "0-1"
-    (granted,) = node.follower.word(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+    (granted,) = node.follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
     assert (granted.claim, str(granted.cpus)) == ("a", "1")

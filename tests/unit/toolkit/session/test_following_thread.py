@@ -51,10 +51,10 @@ def test_a_reading_that_fails_is_written_down_and_the_next_one_counts(node: Node
     node.source.every_s = 0.01
     answers += [fails, fails]
     with node.follower:
-        word = node.follower._said.word
+        stated_in = node.follower._history.node_evidence
         start, deadline = time.monotonic_ns(), time.monotonic() + 20
         while True:
-            following = word(start - 10**9, time.monotonic_ns() - start + 10**9).following
+            following = stated_in(start - 10**9, time.monotonic_ns() - start + 10**9).following
             assert following is not None
             if following.readings > 1 and following.unanswered == 2:
                 break
@@ -92,7 +92,7 @@ def window(start_ns: int, end_ns: int) -> Frame:
 
 
 def word_since(node: Node, start_ns: int) -> Following:
-    following = node.follower.word(window(start_ns, time.monotonic_ns())).following
+    following = node.follower.node_evidence(window(start_ns, time.monotonic_ns())).following
     assert following is not None
     return following
 
@@ -109,13 +109,13 @@ def test_a_source_that_is_asked_is_read_in_a_moment(node: Node) -> None:
     with node.follower:
         asked = time.monotonic_ns()
         until(node.follower.ask())
-        word = node.follower.word(window(start, asked))
-        assert word.following is not None
-        assert word.following.last_reading_ns is not None
-        assert 0 <= word.following.last_reading_ns <= known - start
-        assert word.later == (new,)
-        node.follower.look(cast(Observation, node))
-        after = node.follower.word(window(start, time.monotonic_ns()))
+        stated = node.follower.node_evidence(window(start, asked))
+        assert stated.following is not None
+        assert stated.following.last_reading_ns is not None
+        assert 0 <= stated.following.last_reading_ns <= known - start
+        assert stated.later == (new,)
+        node.follower.apply_reading(cast(Observation, node))
+        after = node.follower.node_evidence(window(start, time.monotonic_ns()))
         assert after.following is not None
         assert after.following.last_reading_ns is not None
         assert (after.following.last_reading_ns >= asked - start, after.later) == (True, ())
@@ -127,7 +127,7 @@ def test_a_question_that_fails_is_over_too(node: Node) -> None:
     node.say(node.claim("a"))
     with node.follower:
         until(node.follower.ask())  # no reading is left: IndexError
-    assert node.follower.word(window(0, time.monotonic_ns())).later == ()
+    assert node.follower.node_evidence(window(0, time.monotonic_ns())).later == ()
 
 
 def test_what_cannot_be_watched_is_no_later_claim(node: Node) -> None:
@@ -137,4 +137,4 @@ def test_what_cannot_be_watched_is_no_later_claim(node: Node) -> None:
     node.source.next.append(SourceReading(claims=ClaimSet(claims=tuple(four))))
     with node.follower:
         until(node.follower.ask())
-        assert node.follower.word(window(0, time.monotonic_ns())).later == ()
+        assert node.follower.node_evidence(window(0, time.monotonic_ns())).later == ()

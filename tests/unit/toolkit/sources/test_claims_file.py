@@ -9,7 +9,9 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.memory_units import NO_LIMIT
 from toolkit.sources.claims_file import check_host, load_claims, parse_claims
+from toolkit.sources.claims_yaml import claims_yaml
 
 HEAD = """
 apiVersion: pinproof/v1
@@ -43,6 +45,16 @@ def test_reads_the_documents_example() -> None:
         db.quota_us,
         db.mems,
     )
+
+
+@pytest.mark.parametrize(("text", "found"), [("none", NO_LIMIT), ("0", 0), ("4096", 4096)])
+def test_a_limit_of_memory_or_none(text: str, found: int) -> None:
+    """As a quota: that there is none is a promise as well, and is written as it is read."""
+    entry = f"{{name: a, cgroup: /a, memoryBytes: {text}}}"
+    claims = parse_claims(f"apiVersion: pinproof/v1\nkind: Claims\nclaims: [{entry}]\n", "f")
+
+    assert claims.claims[0].memory_bytes == found
+    assert parse_claims(claims_yaml(claims), "f") == claims
 
 
 def test_reads_a_quota_and_an_unquoted_cpu() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from toolkit.allocation.checkpoint.cpu import (
+    cpu_hashed_text,
     read_cpu_checkpoint,
     restore_cpu_state,
 )
-from toolkit.allocation.checkpoint.format import CheckpointError
+from toolkit.allocation.checkpoint.format import CheckpointError, fnv32a
 from toolkit.allocation.checkpoint.memory import (
     read_memory_checkpoint,
     restore_memory_state,
@@ -84,3 +85,16 @@ def test_garbled_files_never_crash_a_reader() -> None:
             refusals += len(complaints("".join(text), gate=source.random() < 0.5))
 
     assert refusals > 500
+
+
+def test_a_key_twice_is_read_as_the_kubelet_reads_it() -> None:
+    """Go's reader takes the last text, and adds the second map's pods to the first's; so does its checksum."""
+    pods = {"u1": {"a": "1"}, "u2": {"b": "2"}}
+    good = {"policyName": "static", "defaultCpuSet": "0", "entries": pods}
+    checksum = fnv32a(cpu_hashed_text("static", "0", pods, {}))
+    text = f"""{{"policyName": "none", "defaultCpuSet": "0-9", "entries": {{"u1": {{"x": "9"}}, "u2": {{"b": "2"}}}},
+        "policyName": "static", "defaultCpuSet": "0", "entries": {{"u1": {{"a": "1"}}}}, "checksum": {checksum}}}"""
+
+    state = restore_cpu_state(text, "static", pod_level=True)
+
+    assert state == restore_cpu_state(json.dumps({**good, "checksum": checksum}), "static", pod_level=True)

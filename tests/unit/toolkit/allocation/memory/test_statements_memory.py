@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.allocation import test_planner as nodes
-from tests.unit.toolkit.allocation.memory.test_manager import GIB, machine, place, pod, started
+from tests.unit.toolkit.allocation import node_builder as nodes
+from tests.unit.toolkit.allocation.memory.memory_node import GIB, machine, place, pod, started
 from toolkit.allocation.admission import AdmissionError
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.manager import MemoryManager

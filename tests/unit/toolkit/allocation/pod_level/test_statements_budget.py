@@ -8,11 +8,19 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.allocation import static_policy
+from tests.unit.toolkit.allocation.node_builder import (
+    GIB,
+    POD_SCOPE,
+    SHARED,
+    STATIC_MEMORY,
+    both,
+    budget,
+    config,
+    machine,
+    pod,
+)
 from tests.unit.toolkit.allocation.static_policy import INIT, SIDECAR, container
-from tests.unit.toolkit.allocation.test_planner import GIB, both, config, machine, pod
-from tests.unit.toolkit.allocation.test_statements_node import STATIC_MEMORY
-from tests.unit.toolkit.allocation.test_statements_pod_level import POD_SCOPE, SHARED, budget
-from tests.unit.toolkit.model.test_pod_reader import manifest, res
+from tests.unit.toolkit.model.pod_manifests import manifest, res
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan

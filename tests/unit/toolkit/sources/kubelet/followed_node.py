@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,33 @@ def cpus(reading: SourceReading) -> dict[str, str]:
 def back(reading: SourceReading) -> dict[str, str]:
     """What they must give back."""
     return {name: str(found) for name, found in reading.giving_back.items()}
+
+
+STATES = "var/lib/kubelet"
+API, HELPER = "dd" * 32, "ee" * 32
+MANIFEST = """apiVersion: v1
+kind: Pod
+metadata: {name: api, uid: u-api-node1}
+spec:
+  containers:
+  - {name: app, resources: {limits: {cpu: 250m, memory: 64Mi}, requests: {cpu: 100m, memory: 64Mi}}}
+"""
+OWNER = {"limits": {"cpu": "2", "memory": "64Mi"}, "requests": {"cpu": "2", "memory": "64Mi"}}
+SHARER = {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "200m", "memory": "32Mi"}}
+
+
+def allocates(node: Node, pods: Mapping[str, Mapping[str, object]], **budgets: object) -> None:
+    """Write what the kubelet has allocated to the containers of each pod, and to pods (UID with _ for -)."""
+    entries = {
+        uid: {"ContainerResources": own, "PodLevelResources": budgets.get(uid.replace("-", "_"))}
+        for uid, own in pods.items()
+    }
+    text = json.dumps({"data": json.dumps({"entries": entries}), "checksum": 1})
+    write(node.root, f"{STATES}/allocated_pods_state", text)
+
+
+def resizes(node: Node, now: Mapping[str, object], then: Mapping[str, object]) -> None:
+    """Let ``web/app`` have these resources in force, and be allocated those: the same when no resize is under way."""
+    allocates(node, {"u-web": {"app": now}})
+    (node.root / STATES / "allocated_pods_state").rename(node.root / STATES / "actuated_pods_state")
+    allocates(node, {"u-web": {"app": then}})

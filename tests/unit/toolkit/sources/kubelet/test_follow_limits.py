@@ -9,20 +9,31 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.toolkit.session.followed import Node as FollowedNode
-from tests.unit.toolkit.sources.kubelet.followed_node import WEB, Node, claim, made_node
-from tests.unit.toolkit.sources.kubelet.test_follow_promises import MANIFEST, SHARER, STATES, allocates, resizes
+from tests.unit.toolkit.sources.kubelet.followed_node import (
+    MANIFEST,
+    SHARER,
+    STATES,
+    WEB,
+    Node,
+    allocates,
+    claim,
+    made_node,
+    resizes,
+)
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import status
 from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.claims import Claim, ClaimSet, HugepageLimit, SubjectKind
+from toolkit.model.evidence import CgroupFiles
 from toolkit.model.evidence.following import LIMITS, Following
+from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.placement import HugetlbUse
 from toolkit.model.verdict import Outcome
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
-from validators.rules import hugepages
+from validators.rules import applied, hugepages
 
 MIB = 1 << 20
 API = "dd" * 32
@@ -49,7 +60,7 @@ def limited(node: Node, pod: str, container: str = "", name: str = "hugetlb.2MB.
 
 
 def left_out(reading: SourceReading) -> list[str]:
-    return [row.reason for row in reading.missing if row.part == LIMITS]
+    return [row.reason for row in reading.missing if row.part == LIMITS and row.reason.startswith("huge pages of")]
 
 
 def told(node: Node) -> None:
@@ -118,16 +129,75 @@ def test_a_resize_under_way_promises_no_memory(node: Node) -> None:
     assert found == [64 * MIB, None, 128 * MIB]
 
 
-def test_a_container_without_a_limit_is_promised_none(node: Node) -> None:
-    """Neither is its pod, of which one container has one."""
+def test_pods_whose_requests_are_not_known_are_named(node: Node) -> None:
+    """Without a list of pods and an allocation there is the runtime's word, and no word about the rest."""
+    before = [row.reason for row in node.read().missing if row.part == LIMITS]
+    (node.root / STATES / "allocated_pods_state").unlink()
+    reading = node.read()
+    after = [row.reason for row in reading.missing if row.part == LIMITS]
+    own = "nothing is promised about their own cgroups"
+
+    assert any(line.endswith(f"(web) are init containers is not known: {own}") for line in before)
+    assert any(line.startswith("the requests of 2 pods (db, web) are not known: nothing is promised") for line in after)
+    assert claim(reading, "web/app").memory_bytes == 64 * MIB
+    assert not any(one.name in ("web/(pod)", "db/(pod)") for one in reading.claims.claims)
+
+
+def unlimited(node: Node, *, told: int = 0) -> SourceReading:
+    """Read the node with a container without a limit, and a pod of which one container has one."""
     allocates(node, {"u-web": {"app": {"requests": {"memory": "32Mi"}}}})
     manifest = "  - {name: side, resources: {requests: {cpu: 100m}}}\n"
     write(node.root, "etc/manifests/api.yaml", MANIFEST + manifest)
-    reading = node.read()
+    node.asks(WEB, "web", "0-1", quota_us=-1, memory=told)
+    return node.read()
 
-    assert claim(reading, "web/app").memory_bytes is None
-    assert claim(reading, "api-node1/(pod)").memory_bytes is None
+
+def test_a_container_without_a_limit_is_promised_none(node: Node) -> None:
+    """Neither is its pod, of which one container has one: no limit at all is promised, and any other value is wrong."""
+    reading = unlimited(node)
+
+    assert claim(reading, "web/app").memory_bytes == NO_LIMIT
+    assert claim(reading, "api-node1/(pod)").memory_bytes == NO_LIMIT
     assert claim(reading, "api-node1/app").memory_bytes == 64 * MIB
+    for name in ("web/app", "api-node1/(pod)"):
+        promised = claim(reading, name)
+        outcomes = []
+        for found in (NO_LIMIT, 64 * MIB):
+            read = (CgroupFiles(cgroup=promised.cgroup, at_ns=0, memory_max_bytes=found),)
+            seen = evidence(files_before=read, files_after=read, bandwidth=(), cpu_use=())
+            bare = Claim(name=name, cgroup=promised.cgroup, memory_bytes=promised.memory_bytes)
+            (verdict,) = applied.RULE(ClaimSet(claims=(bare,)), seen)
+            outcomes.append(verdict.outcome)
+        assert outcomes == [Outcome.PASSED, Outcome.FAILED]
+        assert "the memory limit was 67108864 bytes, promised none" in verdict.reason
+
+
+def test_a_limit_that_others_told_the_runtime_is_not_judged(node: Node) -> None:
+    """An NRI plugin, or the runtime's own base specification: the kubelet promised neither that limit nor none."""
+    assert claim(unlimited(node, told=64 * MIB), "web/app").memory_bytes is None
+
+
+def test_without_the_runtimes_word_no_container_is_promised_none(node: Node) -> None:
+    """Nobody says whether something between the kubelet and the kernel set a limit."""
+    node.source = type(node.source)(Places(root=node.root))
+    reading = unlimited(node)
+
+    assert {one.memory_bytes for one in reading.claims.claims if one.kind is SubjectKind.CONTAINER} <= {None, 64 * MIB}
+
+
+@pytest.mark.parametrize(("limit", "asked"), [("67108864", True), ("max", False), ("9223372036854771712", False)])
+def test_a_limit_that_nobody_asked_for_is_asked_for_again(node: Node, limit: str, asked: bool) -> None:
+    """A resize may have brought it, by a kubelet that writes no allocations."""
+    (node.root / STATES / "allocated_pods_state").unlink()
+    node.asks(WEB, "web", "0-1", quota_us=-1, memory=0)
+    for _ in range(2):
+        node.read()
+    write(node.root, f"{KUBEPODS}/podu-web/{WEB}/memory.max", f"{limit}\n")
+    asks = []
+    for _ in range(3):
+        node.read()
+        asks.append(WEB in node.asked)
+    assert all(asks) is asked
 
 
 @pytest.mark.parametrize(("limit", "asked"), [("67108864", False), ("max", True), ("134217728", True), ("", False)])

@@ -103,7 +103,7 @@ def test_the_follower_counts_from_then_and_never_later(tmp_path: Path) -> None:
     owed, began_ns = {"a": CpuSet.parse("1"), "b": CpuSet.parse("1")}, time.monotonic_ns()
     claims = node.claim("a", "0-1"), node.claim("b", "0-1")
     node.say(*claims, giving_back=owed, owed_since_ns={"a": began_ns - 10 * SECOND}, give_back_s=15.0)
-    rows = {one.claim: one for one in node.follower._said._back}
+    rows = {one.claim: one for one in node.follower._history._back}
 
     assert rows["a"].since_ns == began_ns - 10 * SECOND
     assert rows["a"].limit_ns == began_ns + 5 * SECOND

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import WEB, Node, claim, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import (
+    API,
+    HELPER,
+    MANIFEST,
+    OWNER,
+    SHARER,
+    STATES,
+    WEB,
+    Node,
+    allocates,
+    claim,
+    made_node,
+    resizes,
+)
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
@@ -20,21 +33,10 @@ from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 
-STATES = "var/lib/kubelet"
-API, HELPER = "dd" * 32, "ee" * 32
 OPTIONS = """cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 topologyManagerPolicy: single-numa-node
 staticPodPath: /etc/manifests
 """
-MANIFEST = """apiVersion: v1
-kind: Pod
-metadata: {name: api, uid: u-api-node1}
-spec:
-  containers:
-  - {name: app, resources: {limits: {cpu: 250m, memory: 64Mi}, requests: {cpu: 100m, memory: 64Mi}}}
-"""
-OWNER = {"limits": {"cpu": "2", "memory": "64Mi"}, "requests": {"cpu": "2", "memory": "64Mi"}}
-SHARER = {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "200m", "memory": "32Mi"}}
 
 
 @pytest.fixture
@@ -60,23 +62,6 @@ def node() -> Iterator[Node]:
         for above in ("", "/podu-api-node1"):
             write(made.root, f"{KUBEPODS}{above}/cpuset.cpus", "\n")
         yield made
-
-
-def allocates(node: Node, pods: Mapping[str, Mapping[str, object]], **budgets: object) -> None:
-    """Write what the kubelet has allocated to the containers of each pod, and to pods (UID with _ for -)."""
-    entries = {
-        uid: {"ContainerResources": own, "PodLevelResources": budgets.get(uid.replace("-", "_"))}
-        for uid, own in pods.items()
-    }
-    text = json.dumps({"data": json.dumps({"entries": entries}), "checksum": 1})
-    write(node.root, f"{STATES}/allocated_pods_state", text)
-
-
-def resizes(node: Node, now: Mapping[str, object], then: Mapping[str, object]) -> None:
-    """Let ``web/app`` have these resources in force, and be allocated those: the same when no resize is under way."""
-    allocates(node, {"u-web": {"app": now}})
-    (node.root / STATES / "allocated_pods_state").rename(node.root / STATES / "actuated_pods_state")
-    allocates(node, {"u-web": {"app": then}})
 
 
 def promise(one: Claim) -> list[Any]:

@@ -14,7 +14,7 @@ from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.evidence.following import Following
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Outcome
-from toolkit.session.said import Said
+from toolkit.session.layer_history import LayerHistory
 from toolkit.sources.live_source import SourceReading
 from validators.rules import checkpoint
 
@@ -126,17 +126,17 @@ def test_a_memory_file_is_missed_after_a_reconcile(node: Node, clock: list[float
 
 def test_no_window_has_a_word_of_long_ago(node: Node, clock: list[float]) -> None:
     """What is not said any more, and was asked for since then: not the state file's, nor the layer's."""
-    said, start_ns = Said("kubelet"), time.monotonic_ns()
-    said.begin(start_ns)
-    said.read(node.read(), start_ns)
+    history, start_ns = LayerHistory("kubelet"), time.monotonic_ns()
+    history.begin(start_ns)
+    history.read(node.read(), start_ns)
     node.configure("x: [\n")  # nobody says any more that a file is due
     (node.root / STATE).unlink()
     for clock[0] in (2.0, 20.0, 40.0):
-        said.read(node.read(), time.monotonic_ns())
+        history.read(node.read(), time.monotonic_ns())
     for at_s, words in ((10, 1), (50, 0)):
-        word = said.word(start_ns + at_s * SECOND, SECOND)
-        layers = [view for view in word.layers if view.layer is Layer.CHECKPOINT and view.claim == "db/main"]
-        assert bool(word.state_files) is bool(layers) is bool(words)
+        stated = history.node_evidence(start_ns + at_s * SECOND, SECOND)
+        layers = [view for view in stated.layers if view.layer is Layer.CHECKPOINT and view.claim == "db/main"]
+        assert bool(stated.state_files) is bool(layers) is bool(words)
 
 
 @pytest.mark.parametrize(("age_s", "begun"), [(3600, False), (0, True), (None, True)])

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import Node, claim, made_node
-from tests.unit.toolkit.sources.kubelet.test_follow_promises import API, OWNER, allocates
+from tests.unit.toolkit.sources.kubelet.followed_node import API, OWNER, Node, allocates, claim, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import status
 from toolkit.model.feature_gates import FeatureGates

@@ -1,4 +1,4 @@
-"""What the layers of a node said of a claim through a window: runs of readings with the same CPUs, in order of time.
+"""What the layers of a node stated of a claim through a window: runs of readings with the same CPUs, in order of time.
 
 Source: docs/facts.md K-kubelet-1.
 """
@@ -17,7 +17,7 @@ from validators.queries import file_history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Stretch:
     """The same value from one reading to another.
 
     :param last_ns: until the next reading, where only readings that differ are kept.
@@ -31,40 +31,40 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What each layer said about one claim, in its order."""
+class ClaimLayers:
+    """What each layer stated about one claim, in the order of time."""
 
-    state: list[Run]
-    api: list[Run]
-    asked: list[Run]
-    cgroup: list[Run]
-    making: list[Run]
+    state: list[Stretch]
+    api: list[Stretch]
+    asked: list[Stretch]
+    cgroup: list[Stretch]
+    making: list[Stretch]
     """The cgroup's CPUs while it was being made, too: a thread may have held them as long."""
     masks: list[ThreadMask]
 
 
-def said_of(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> Said:
-    """Put together what was said of a claim. :param rows: the layers' of it. :param masks: of its threads."""
+def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> ClaimLayers:
+    """Put together what was stated of a claim. :param rows: the layers' of it. :param masks: of its threads."""
     made = _made(claim, evidence)
-    return Said(
-        state=_runs(rows, Layer.CHECKPOINT),
-        api=_runs(rows, Layer.POD_RESOURCES),
-        asked=_runs(rows, Layer.RUNTIME),
+    return ClaimLayers(
+        state=_stretches(rows, Layer.CHECKPOINT),
+        api=_stretches(rows, Layer.POD_RESOURCES),
+        asked=_stretches(rows, Layer.RUNTIME),
         cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in made]),
         making=_granted(claim, evidence, ()),
         masks=_present(made, masks),
     )
 
 
-def _runs(rows: list[LayerView], layer: Layer) -> list[Run]:
-    found: list[Run] = []
+def _stretches(rows: list[LayerView], layer: Layer) -> list[Stretch]:
+    found: list[Stretch] = []
     for row in sorted((row for row in rows if row.layer is layer), key=lambda row: row.at_ns):
         if row.cpus is None:
             continue
         if found and found[-1].cpus == row.cpus:
             found[-1] = replace(found[-1], last_ns=row.at_ns, sure_ns=row.at_ns)
         else:
-            found.append(Run(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns, sure_ns=row.at_ns))
+            found.append(Stretch(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns, sure_ns=row.at_ns))
     return found
 
 
@@ -79,7 +79,7 @@ def _made(claim: Claim, evidence: Evidence) -> list[int]:
     return [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS]
 
 
-def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[Run]:
+def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[Stretch]:
     """The cgroup's CPUs as the kernel grants them; readings while it was being made are left out.
 
     :param made: when it was ready, for each time that it was made.
@@ -91,7 +91,7 @@ def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[Run]
     ]
     known = [(at_ns, cpus) for at_ns, cpus in readings if cpus is not None]
     unread_ns = file_history.unread_ns(evidence)
-    found: list[Run] = []
+    found: list[Stretch] = []
     for index, (at_ns, cpus) in enumerate(known):
         # Only readings that differ are kept: what was read last holds until the next.
         changes = index + 1 < len(known)
@@ -100,5 +100,5 @@ def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[Run]
         if found and found[-1].cpus == cpus:
             found[-1] = replace(found[-1], last_ns=until_ns, sure_ns=sure_ns)
         else:
-            found.append(Run(cpus=cpus, first_ns=at_ns, last_ns=until_ns, sure_ns=sure_ns))
+            found.append(Stretch(cpus=cpus, first_ns=at_ns, last_ns=until_ns, sure_ns=sure_ns))
     return found

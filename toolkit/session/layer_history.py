@@ -1,4 +1,4 @@
-"""What a source has said, since when and until when: the node's own word about each window. Bounded by what is said.
+"""What a source has said, since when and until when: what the node states in each window. Bounded by what is said.
 
 One thread reads and writes it down, others ask for a window's part.
 """
@@ -14,15 +14,15 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
 from toolkit.model.evidence.following import Following, Forgotten, Gauges, GivingBack, Granted, Making
 from toolkit.model.layers import Layer, LayerView
-from toolkit.model.node_word import NodeWord
+from toolkit.model.node_evidence import NodeEvidence
 from toolkit.model.state_files import StateReading
-from toolkit.session.words import Word, cut, granted_in, of_window
+from toolkit.session.stretches import Stretch, cut, granted_in, of_window
 from toolkit.sources.live_source import SourceReading
 
 KEPT_NS = 600_000_000_000
-"""How long a word that was followed by another is kept: longer than a window is open or waits to be judged."""
+"""How long what was followed by something else is kept: longer than a window is open or waits to be judged."""
 AFTER_NS = 2_000_000_000
-"""So long a window's end waits for a reading: whether the runtime's word followed a cgroup that changed is in it."""
+"""So long a window's end waits for a reading: whether the runtime followed a cgroup that changed is in it."""
 MAX_STATES = 64
 MAX_TIMES = 4096
 
@@ -36,14 +36,17 @@ class _Attempt:
     missing: tuple[str, ...]
 
 
-class Said:
-    """:param source: its name."""
+class LayerHistory:
+    """The values of each layer in the order of time, and what else a source states.
+
+    :param source: its name.
+    """
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._lock = threading.Lock()
-        self._words: dict[tuple[str, Layer], list[Word[LayerView]]] = {}
-        self._states: deque[Word[StateReading]] = deque(maxlen=MAX_STATES)
+        self._views: dict[tuple[str, Layer], list[Stretch[LayerView]]] = {}
+        self._states: deque[Stretch[StateReading]] = deque(maxlen=MAX_STATES)
         self._back: list[GivingBack] = []
         self._granted: list[Granted] = []
         self._forgotten: list[Forgotten] = []
@@ -57,7 +60,7 @@ class Said:
         self._runtime: Runtime | None = None
         self._slack_ns = 0
         self._bound_ns = 0
-        """So long after it was said last a state file's word stands, although the node was asked since then."""
+        """So long after it was read last what a state file says stands, although the node was asked since then."""
 
     def begin(self, at_ns: int) -> None:
         """Note that it is followed from now on: what lies before is in no window, however long ago it was read."""
@@ -114,11 +117,11 @@ class Said:
                 for one in self._back
             ]
 
-    def asked_without(self, claim: str, cpus: CpuSet) -> int | None:
+    def last_asked_without(self, claim: str, cpus: CpuSet) -> int | None:
         """Return when the runtime said last that a claim's container was not asked to have all of these CPUs."""
         with self._lock:
-            words = self._words.get((claim, Layer.RUNTIME), ())
-            return next((one.last_ns for one in reversed(words) if not cpus <= (one.value.cpus or cpus)), None)
+            stretches = self._views.get((claim, Layer.RUNTIME), ())
+            return next((one.last_ns for one in reversed(stretches) if not cpus <= (one.value.cpus or cpus)), None)
 
     def granted(self, claim: str, cpus: CpuSet, since_ns: int, until_ns: int) -> None:
         """Note CPUs that are watched as a claim's from now on, and may have been its own since the reading before."""
@@ -133,27 +136,27 @@ class Said:
                 replace(one, until_ns=at_ns) if one.claim == claim and one.until_ns is None else one
                 for one in self._forgotten
             ]
-            for key in [key for key in self._words if key[0] == claim]:
-                del self._words[key]
+            for key in [key for key in self._views if key[0] == claim]:
+                del self._views[key]
 
-    def word(self, start_ns: int, duration_ns: int) -> NodeWord:
-        """Return what was said in a window, times since it opened."""
+    def node_evidence(self, start_ns: int, duration_ns: int) -> NodeEvidence:
+        """Return what was stated in a window, times since it opened."""
         end_ns = start_ns + duration_ns
         with self._lock:
             asked_ns = max((attempt.at_ns for attempt in self._attempts if attempt.at_ns <= end_ns), default=start_ns)
             old_ns = asked_ns - self._bound_ns
             views = [
                 view
-                for (_, layer), words in self._words.items()
+                for (_, layer), stretches in self._views.items()
                 for view in of_window(
-                    words,
+                    stretches,
                     start_ns,
                     end_ns,
                     after_ns=AFTER_NS if layer is Layer.RUNTIME else 0,
                     old_ns=old_ns if layer is Layer.CHECKPOINT else None,
                 )
             ]
-            return NodeWord(
+            return NodeEvidence(
                 runtime=self._runtime,
                 state_files=tuple(
                     of_window(self._states, start_ns, end_ns, old_ns=old_ns, before_ns=2 * self._bound_ns)
@@ -201,17 +204,17 @@ class Said:
         )
 
     def _note(self, view: LayerView) -> None:
-        words = self._words.setdefault((view.claim, view.layer), [])
-        if words and (words[-1].value.cpus, words[-1].value.mems) == (view.cpus, view.mems):
-            words[-1].last_ns = view.at_ns
+        stretches = self._views.setdefault((view.claim, view.layer), [])
+        if stretches and (stretches[-1].value.cpus, stretches[-1].value.mems) == (view.cpus, view.mems):
+            stretches[-1].last_ns = view.at_ns
         else:
-            words.append(Word(view, view.at_ns, view.at_ns))
+            stretches.append(Stretch(view, view.at_ns, view.at_ns))
 
     def _note_state(self, state: StateReading, at_ns: int) -> None:
         if self._states and self._states[-1].value == state:
             self._states[-1].last_ns = at_ns
         else:
-            self._states.append(Word(state, at_ns, at_ns))
+            self._states.append(Stretch(state, at_ns, at_ns))
 
     def _note_forgotten(self, reading: SourceReading, at_ns: int) -> None:
         """A reading in which the runtime did not answer says of nobody that he has what he asks for."""
@@ -235,11 +238,11 @@ class Said:
             self._gauges.append(replace(gauges, since_ns=at_ns, until_ns=at_ns))
 
     def _forget(self, now_ns: int) -> None:
-        for key, words in list(self._words.items()):
-            if words[-1].last_ns < now_ns - KEPT_NS:
-                del self._words[key]
+        for key, stretches in list(self._views.items()):
+            if stretches[-1].last_ns < now_ns - KEPT_NS:
+                del self._views[key]
             else:
-                words[:-1] = [word for word in words[:-1] if word.last_ns >= now_ns - KEPT_NS]
+                stretches[:-1] = [one for one in stretches[:-1] if one.last_ns >= now_ns - KEPT_NS]
         self._back = [one for one in self._back if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
         self._granted = [one for one in self._granted if one.until_ns >= now_ns - KEPT_NS]
         self._forgotten = [one for one in self._forgotten if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]

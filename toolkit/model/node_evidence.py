@@ -9,11 +9,11 @@ from toolkit.model.evidence.stated import StatedEvidence
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeWord(FollowEvidence, StatedEvidence):
+class NodeEvidence(FollowEvidence, StatedEvidence):
     """Read when a window ends; a part is unknown where no source states it.
 
     What it states (runtime, state files, layers), and how it was followed where it was read while it works.
     """
 
 
-NOTHING = NodeWord()
+NOTHING = NodeEvidence()

@@ -1,4 +1,4 @@
-"""Words with the times at which they were read, cut into windows. Pure."""
+"""What a source stated, with the times at which it was read, cut into windows. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Span = TypeVar("Span", Gauges, Making)
 
 
 @dataclass(slots=True)
-class Word(Generic[Value]):
-    """The same value, from its first reading to its last (CLOCK_MONOTONIC)."""
+class Stretch(Generic[Value]):
+    """Readings in a row that gave the same value: the first and the last of them (CLOCK_MONOTONIC)."""
 
     value: Value
     first_ns: int
@@ -45,7 +45,7 @@ def granted_in(spans: Iterable[Granted], start_ns: int, end_ns: int) -> tuple[Gr
 
 
 def of_window(
-    words: Iterable[Word[Value]],
+    stretches: Iterable[Stretch[Value]],
     start_ns: int,
     end_ns: int,
     after_ns: int = 0,
@@ -57,21 +57,21 @@ def of_window(
     The first may lie before the window: what outlives two reconciles is no lag. The last may have come after it: then
     it was so at the window's end.
 
-    :param old_ns: what was said last before that is no word of this window.
+    :param old_ns: what was said last before that is not said in this window.
     :param after_ns: another value that was said first so soon after the window is returned, too, with its time.
     :param before_ns: so are others that were said so long before it: what stands on while they change has begun there.
     """
-    words = tuple(words)
-    begun = [word for word in words if word.first_ns <= end_ns]
-    inside = [word for word in begun if word.last_ns >= start_ns] or [
-        word for word in begun[-1:] if old_ns is None or word.last_ns >= old_ns
+    stretches = tuple(stretches)
+    begun = [one for one in stretches if one.first_ns <= end_ns]
+    inside = [one for one in begun if one.last_ns >= start_ns] or [
+        one for one in begun[-1:] if old_ns is None or one.last_ns >= old_ns
     ]
-    first_ns = min((word.first_ns for word in inside), default=start_ns)
+    first_ns = min((one.first_ns for one in inside), default=start_ns)
     found = [
-        replace(word.value, at_ns=at_ns - start_ns)
-        for word in begun
-        if inside and (word.first_ns >= first_ns or word.last_ns >= start_ns - before_ns)
-        for at_ns in sorted({word.first_ns, min(word.last_ns, end_ns)})
+        replace(one.value, at_ns=at_ns - start_ns)
+        for one in begun
+        if inside and (one.first_ns >= first_ns or one.last_ns >= start_ns - before_ns)
+        for at_ns in sorted({one.first_ns, min(one.last_ns, end_ns)})
     ]
-    later = [word for word in words if end_ns < word.first_ns <= end_ns + after_ns]
-    return found + [replace(word.value, at_ns=word.first_ns - start_ns) for word in later[:1] if found]
+    later = [one for one in stretches if end_ns < one.first_ns <= end_ns + after_ns]
+    return found + [replace(one.value, at_ns=one.first_ns - start_ns) for one in later[:1] if found]

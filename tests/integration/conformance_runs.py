@@ -1,0 +1,34 @@
+"""One scenario of the catalogue, run on this machine as ``conformance`` runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.host import cgroupfs
+from toolkit.host.topology import read_topology
+from toolkit.model.conformance import ScenarioResult
+from toolkit.model.verdict import Outcome
+from toolkit.scenario_file import load_catalogue
+from toolkit.session import conformance, fitting
+from toolkit.session.execute import Settings
+from toolkit.session.prepared import Prepared
+
+SCENARIOS = {scenario.name: scenario for scenario in load_catalogue()}
+
+
+def run(name: str, tmp_path: Path, kept: Prepared) -> ScenarioResult:
+    """Run one scenario of the catalogue with short windows."""
+    topology = read_topology()
+    reason = fitting.why_not(SCENARIOS[name], topology)
+    if reason is not None:
+        pytest.skip(reason)
+    result = conformance.run_one(SCENARIOS[name], topology, Settings(runs=tmp_path, duration_s=1.0, prepared=kept))
+    wrong = [f"{v.rule} {v.subject}: {v.reason}" for v in result.verdicts if v.outcome is Outcome.FAILED]
+    missed = [f"{c.rule} {c.subject}: {c.reason}" for c in result.controls if c.outcome is Outcome.FAILED]
+    assert (wrong, missed) == ([], [])
+    assert any(control.outcome is Outcome.PASSED for control in result.controls)
+    left = [path.name for path in cgroupfs.detect().controller_dir("cpuset").glob("pinproof-*")]
+    assert not any(name in one for one in left)
+    return result

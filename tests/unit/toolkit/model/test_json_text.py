@@ -1,0 +1,57 @@
+"""JSON that another reader reads as something else is refused; what a kubelet reads is read as the kubelet does."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.model import json_text
+
+AMBIGUOUS = {
+    '{"a": 1, "a": 2}': "key 'a' twice",
+    '[{"x": {"a": 1, "b": 2, "\\u0061": 1}}]': "key 'a' twice",
+    '{"x": 1e400}': "the number 1e400",
+    '{"x": [-1e999]}': "the number -1e999",
+    '{"x": NaN}': "the number NaN",
+    '{"x": -Infinity}': "the number -Infinity",
+    f'{{"x": {"9" * 78}}}': f"the number {'9' * 40}…",
+}
+
+
+@pytest.mark.parametrize(("text", "found"), AMBIGUOUS.items())
+def test_ambiguous_text_is_refused(text: str, found: str) -> None:
+    """By both readers, with what was found and what is expected."""
+    for read in (json_text.check, json_text.load):
+        with pytest.raises(InputError, match=r"f: .*; expected ") as refused:
+            read(text, "f")
+        assert found in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ['{"a": {"a": 1}, "b": {"a": 1}}', '{"x": "9e999 NaN"}', f'["{"9" * 90}"]', "1e308"])
+def test_plain_text_is_not(text: str) -> None:
+    """A key may come again in another object, and a text is no number."""
+    json_text.check(text, "f")
+    json_text.check(text.encode(), "f")
+    json_text.load(text, "f")
+
+
+@pytest.mark.parametrize("text", ["", "{", b"\xff", "[" * 100_000])
+def test_what_is_no_json(text: str | bytes) -> None:
+    """An error of its own: a part that was cut off is none that somebody made."""
+    with pytest.raises(json_text.NotJsonError):
+        json_text.check(text, "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ('{"a": 1, "a": 2}', {"a": 2}),
+        ('{"m": {"x": {"p": 1}, "y": 1}, "m": {"x": {"q": 2}}}', {"m": {"x": {"q": 2}, "y": 1}}),
+        ('{"m": {"x": 1}, "m": null, "m": {"y": 2}}', {"m": {"y": 2}}),
+        ('{"m": {"n": {"x": 1}, "n": {"y": 1}}}', {"m": {"n": {"y": 1}}}),
+        ("[1]", [1]),
+    ],
+)
+def test_as_go(text: str, read: object) -> None:
+    """The last value counts; into a map of the outermost struct Go decodes again, into one of a map it does not."""
+    assert json_text.load_as_go(text) == read
