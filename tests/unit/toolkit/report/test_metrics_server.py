@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.toolkit.report.test_metrics import state_now
-from tests.unit.validators.evidence_builder import claim_set
+from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit.errors import InputError
 from toolkit.report import metrics_server
 from toolkit.report.metrics_server import MOST_CLIENTS, MetricsServer
 from toolkit.session.counters import SessionState
+
+
+def state_now() -> SessionState:
+    """The first window of a session, open."""
+    return SessionState(open=evidence())
 
 
 def test_server() -> None:
