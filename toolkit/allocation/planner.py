@@ -6,7 +6,8 @@ Pure: the same input gives the same plan. Source: docs/principles.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from toolkit.allocation.cgroup_values import container_values, pod_values
@@ -72,6 +73,8 @@ def _plug_in(node: Node, names: Mapping[str, Mapping[str, Any]], *, quirks: bool
 
 def plan_of(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> Plan:
     """Write down what a node decided. :param results: pods in order, with the shared pool after each."""
+    named = zip(_distinct([pod for pod, _, _ in results]), results, strict=True)
+    results = [(pod, admission, pool) for pod, (_, admission, pool) in named]
     policy, config = node.cpu_policy, node.config
     static = isinstance(policy, StaticPolicy)
     reserved = policy.reserved if isinstance(policy, StaticPolicy) else parse_cpu_list(config.reserved_system_cpus)
@@ -86,6 +89,16 @@ def plan_of(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> Pla
         warnings=tuple(_warnings(node, results)),
         states=states,
     )
+
+
+def _distinct(pods: Sequence[Pod]) -> Iterator[Pod]:
+    """Give pods that share a name their namespace before it, and their UID behind it where both are the same."""
+    names = Counter(pod.name for pod in pods)
+    full = Counter((pod.namespace, pod.name) for pod in pods)
+    for pod in pods:
+        space = f"{pod.namespace}/" if names[pod.name] > 1 else ""
+        uid = f" ({pod.uid})" if full[pod.namespace, pod.name] > 1 else ""
+        yield replace(pod, name=f"{space}{pod.name}{uid}")
 
 
 def _warnings(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> list[str]:

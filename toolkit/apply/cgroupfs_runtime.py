@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from toolkit.apply import cgroups, kill, launch, workloads
 from toolkit.apply.launch import Started
+from toolkit.apply.run_files import making
 from toolkit.apply.workloads import LOAD_DIRECTORY, Command
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy
@@ -80,7 +81,8 @@ class CgroupfsRuntime:
         self, claim: str, workload: Workload, cpus: CpuSet | None, procs: tuple[Path, ...], *, pin: bool
     ) -> _Begun:
         scratch = self.directory / "scratch"
-        scratch.mkdir(mode=0o700, exist_ok=True)
+        with making(scratch):
+            scratch.mkdir(mode=0o700, exist_ok=True)
         stderr = self.directory / f"{next(self.numbers)}.stderr"
         programs = launch.programs(workload, python=sys.executable, load=str(LOAD_DIRECTORY), scratch=str(scratch))
         command = workloads.command(workload, programs)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from toolkit.apply import cgroups
 from toolkit.apply.journal import Journal, Record, append
+from toolkit.apply.run_files import making
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
@@ -141,9 +142,11 @@ def _restore(root: Path, masks: tuple[TaskMask, ...]) -> list[str]:
 def keep(directory: Path, masks: tuple[TaskMask, ...]) -> None:
     """Write masks down in a run's directory; a record ``masks-kept`` makes them count."""
     rows = [[mask.tid, mask.start_time, str(mask.cpus)] for mask in masks]
-    descriptor = os.open(directory / MASKS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-        json.dump(rows, stream)
+    path = directory / MASKS
+    with making(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+            json.dump(rows, stream)
 
 
 def load(directory: Path) -> tuple[TaskMask, ...]:

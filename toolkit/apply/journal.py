@@ -14,12 +14,14 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.apply.change import HostChange
+from toolkit.apply.run_files import making
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import procfs
 from toolkit.model.serde import from_json, stage_value, to_json
@@ -124,6 +126,17 @@ def create(root: Path, run_id: str, hierarchies: tuple[str, ...]) -> Journal:
         raise InputError("run id", f"{run_id!r} is in use ({directory})", "another one, or pinproof cleanup") from None
     except OSError as error:
         raise ApplyError(f"{directory}: {error.strerror}") from None
+    try:
+        return _first(root, run_id, hierarchies, directory)
+    except BaseException:
+        # Nothing of the run was made yet.
+        with contextlib.suppress(OSError):
+            shutil.rmtree(directory)
+        raise
+
+
+def _first(root: Path, run_id: str, hierarchies: tuple[str, ...], directory: Path) -> Journal:
+    """Write the first record. It appears with its file, which the live run keeps locked."""
     pid = os.getpid()
     first = Record(
         what="run",
@@ -135,10 +148,15 @@ def create(root: Path, run_id: str, hierarchies: tuple[str, ...]) -> Journal:
         hierarchies=hierarchies,
     )
     draft = directory / f"{JOURNAL}.new"
-    lease = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_APPEND, 0o600)
-    fcntl.flock(lease, fcntl.LOCK_EX)
-    _write_line(lease, first, directory)
-    draft.rename(directory / JOURNAL)
+    with making(draft):
+        lease = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_APPEND, 0o600)
+    try:
+        fcntl.flock(lease, fcntl.LOCK_EX)
+        _write_line(lease, first, directory)
+        draft.rename(directory / JOURNAL)
+    except BaseException:
+        os.close(lease)
+        raise
     return Journal(directory, (first,), lease)
 
 
@@ -155,11 +173,13 @@ def append(journal: Journal, record: Record) -> Journal:
 def _write_line(descriptor: int, record: Record, directory: Path) -> None:
     line = (to_json(record) + "\n").encode()
     try:
-        complete = os.write(descriptor, line) == len(line)
+        written = os.write(descriptor, line)
+        if written < len(line):
+            # A full file system takes a part. The next record would be the rest of this line, and neither be read.
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+            raise ApplyError(f"{directory / JOURNAL}: no space left")
     except OSError as error:
         raise ApplyError(f"{directory / JOURNAL}: {error.strerror}") from None
-    if not complete:
-        raise ApplyError(f"{directory / JOURNAL}: no space left")
 
 
 def release(journal: Journal) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from toolkit.apply import cgroups, kill, launch, oci, workloads
 from toolkit.apply.launch import Started
 from toolkit.apply.oci import LOAD_MOUNT, Bind
+from toolkit.apply.run_files import making
 from toolkit.apply.workloads import LOAD_DIRECTORY, Command
 from toolkit.errors import ApplyError
 from toolkit.host import cgroupfs
@@ -53,7 +54,8 @@ class OciRuntime:
         first, *others = container.workloads or (Workload(kind=WorkloadKind.QUIET),)
         identifier = f"pinproof-{self.run_id}-{next(self.numbers)}"
         bundle = self.directory / "bundles" / identifier
-        binds = self._rootfs(bundle / "rootfs")
+        with making(bundle):
+            binds = self._rootfs(bundle / "rootfs")
         command = self._command(first)
         config = oci.config(
             argv=command.argv,
@@ -62,7 +64,8 @@ class OciRuntime:
             binds=binds,
             hostname="pinproof",
         )
-        (bundle / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+        with making(bundle / "config.json"):
+            (bundle / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
         pid_file = bundle / "pid"
         self.ids[container.claim] = identifier
         stderr = bundle / "stderr"
@@ -149,7 +152,8 @@ class OciRuntime:
 
     def _call(self, options: tuple[str, ...], container: ContainerRequest, stderr: Path) -> None:
         state = self.directory / self.name
-        state.mkdir(mode=0o700, exist_ok=True)
+        with making(state):
+            state.mkdir(mode=0o700, exist_ok=True)
         what = f"claim {container.claim}, {self.name} {options[0]}"
         process = launch.spawn(
             (self.binary, "--root", str(state), *options),
@@ -165,7 +169,8 @@ class OciRuntime:
     def _manager(self) -> Path:
         assert self.hierarchy.unified is not None
         directory = self.hierarchy.unified / f"pinproof-{self.run_id}-runtime"
-        directory.mkdir(mode=0o755, exist_ok=True)
+        with making(directory):
+            directory.mkdir(mode=0o755, exist_ok=True)
         return directory
 
     def _ready(

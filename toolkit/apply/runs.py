@@ -15,6 +15,7 @@ from pathlib import Path
 
 from toolkit.apply import cgroups, changes, delegation, journal, kill
 from toolkit.apply.journal import Journal
+from toolkit.apply.unwind import signals_wait
 from toolkit.errors import ApplyError, InputError, PinproofError
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy
@@ -79,22 +80,24 @@ def begin(
         try:
             return delegation.enable(root, hierarchy, created, everything=everything, more=more), report
         except BaseException:
-            _undo(root, hierarchy, journal.read(created.directory) or created)
+            with signals_wait():
+                _undo(root, hierarchy, journal.read(created.directory) or created)
             journal.release(created)
             raise
 
 
 def end(root: Path, hierarchy: Hierarchy, run: Journal) -> None:
-    """Undo everything that a run made.
+    """Undo everything that a run made. Signals wait for it: who sends one again is in a hurry, not out to break things.
 
     :raises ApplyError: something is left; the journal stays for another attempt.
     """
-    try:
-        with journal.locked(root):
-            # Another run may have handed its controllers down to this one.
-            problems = _undo(root, hierarchy, journal.read(run.directory) or run)
-    finally:
-        journal.release(run)
+    with signals_wait():
+        try:
+            with journal.locked(root):
+                # Another run may have handed its controllers down to this one.
+                problems = _undo(root, hierarchy, journal.read(run.directory) or run)
+        finally:
+            journal.release(run)
     if problems:
         raise ApplyError("; ".join(problems))
 

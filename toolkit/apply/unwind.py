@@ -1,4 +1,4 @@
-"""Signals that end a program without unwinding it would leave a sandbox standing: let them unwind."""
+"""Signals that end a program would leave a sandbox standing, or half of it: let them unwind it, and wait for that."""
 
 from __future__ import annotations
 
@@ -27,3 +27,27 @@ def signals_unwind() -> Iterator[None]:
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Let signals that end the program do so after the block: what it undoes must not stay half undone.
+
+    For blocks that end soon by themselves. Signals that are ignored stay so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    # None is a handler that Python did not set, and cannot set again.
+    taken = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
+    for number in taken:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, old in taken.items():
+            signal.signal(number, old)
+        for again in dict.fromkeys(came):
+            signal.raise_signal(again)

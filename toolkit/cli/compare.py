@@ -27,8 +27,13 @@ def command(base: Path, new: Path, as_json: bool) -> None:
     Exit code: 1 if a verdict is worse than before or gone, if a new verdict failed or is undecided, or if NEW has a
     blind spot that BASE has not; 2 if a run cannot be read; else 0. A failure in both runs is no regression.
     """
-    (before, old_scenario), (after, new_scenario) = result_of(base), result_of(new)
-    comparison = compare(before, after, scenarios=(old_scenario, new_scenario))
+    before, after = result_of(base), result_of(new)
+    comparison = compare(
+        before.result,
+        after.result,
+        scenarios=(before.scenario, after.scenario),
+        promises=(before.claims, after.claims),
+    )
     if as_json:
         print_json(to_data(comparison))
     else:

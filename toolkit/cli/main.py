@@ -27,7 +27,10 @@ class _ReaderLeftError(Exception):
 
 
 class _InterruptedError(Exception):
-    """Ctrl-C. click would print an empty line first, even where no terminal shows a ``^C``."""
+    """Ctrl-C, or another signal that came again. click would print an empty line first, even without a terminal."""
+
+    def __init__(self, stop: BaseException) -> None:
+        self.number = getattr(stop, "number", signal.SIGINT)
 
 
 class _Verbs(click.Group):
@@ -49,8 +52,8 @@ class _Verbs(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ReaderLeftError from None
-        except (KeyboardInterrupt, click.Abort):
-            raise _InterruptedError from None
+        except (KeyboardInterrupt, click.Abort) as stop:
+            raise _InterruptedError(stop) from None
 
 
 @contextmanager
@@ -99,10 +102,12 @@ def _code() -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
-    except (_InterruptedError, click.Abort, KeyboardInterrupt):
+    except (_InterruptedError, click.Abort, KeyboardInterrupt) as stop:
+        number = getattr(stop, "number", signal.SIGINT)
         if sys.stderr.isatty():
             click.echo(err=True)  # After the terminal's ^C.
-        code = _end("interrupted", INTERRUPTED)
+        how = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
+        code = _end(how, 128 + number)
     except click.ClickException as error:
         code = _end(error.format_message(), InputError.exit_code)
     except (_ReaderLeftError, BrokenPipeError):

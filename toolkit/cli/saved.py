@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from toolkit.cli.common import say_line
 from toolkit.cli.lost_claims import lost, lost_of_run, promised_names, subjects, with_lost
 from toolkit.errors import InputError
+from toolkit.model.claims import ClaimSet
 from toolkit.model.result import Result, make_result, with_stages
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.session.sums import Sums
@@ -107,8 +109,16 @@ def disagreements(saved: Result, now: Result) -> list[str]:
     return found
 
 
-def result_of(path: Path) -> tuple[Result, str]:
-    """Return the verdicts of a run directory (judged again) or of a ``result.json``, and its scenario's name, if known.
+class Compared(NamedTuple):
+    """What is compared of a run. :param scenario: its name, and :param claims: what was promised, if known."""
+
+    result: Result
+    scenario: str = ""
+    claims: ClaimSet | None = None
+
+
+def result_of(path: Path) -> Compared:
+    """Return the verdicts of a run directory (judged again) or of a ``result.json``.
 
     A ``result.json`` without evidence beside it cannot be checked; that is reported on standard error.
     """
@@ -116,10 +126,10 @@ def result_of(path: Path) -> tuple[Result, str]:
     evidence = os.path.lexists(run / "evidence.json") or (run.is_dir() and bool(window_paths(run)))
     if run.is_dir() and (evidence or not (run / "result.json").exists()):
         found, saved = run_result(run)
-        return found, saved.scenario.name if saved.scenario is not None else ""
+        return Compared(found, saved.scenario.name if saved.scenario is not None else "", saved.claims)
     result = load_result(path)
     total = worst(verdict.outcome for verdict in result.verdicts)
     if result.outcome is not total:
         raise InputError(str(path), f"outcome {result.outcome}", f"{total}, the worst of its verdicts")
     say_line(f"pinproof: {path}: there is no evidence beside it: its verdicts are taken as they are", err=True)
-    return result, ""
+    return Compared(result)

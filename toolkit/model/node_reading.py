@@ -137,6 +137,9 @@ class NodeReading:
     """
 
     config: tuple[NamedText, ...] | None = None
+    """The kubelet's configuration file, then its drop-ins in their order."""
+    drop_ins_alone: bool = False
+    """The configuration file is not among :attr:`config`: it was not read, or the kubelet has none."""
     kubelet_flags: tuple[str, ...] | None = None
     cpu_state: str | None = None
     memory_state: str | None = None

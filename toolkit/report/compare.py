@@ -8,9 +8,11 @@ they explain the rest. Source: docs/principles.md, "Verdicts".
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Coverage
 from toolkit.model.result import Result
 from toolkit.model.serde import stage_value, to_data
@@ -18,6 +20,15 @@ from toolkit.model.verdict import Outcome, Verdict
 
 SEVERITY = {Outcome.PASSED: 0, Outcome.SKIPPED: 1, Outcome.UNDECIDED: 2, Outcome.FAILED: 3}
 _NUMBER = re.compile(r"\d+")
+_TASKS = re.compile(r"[^,:;()]+ \(#\)(?:, [^,:;()]+ \(#\))*(?: and # more)?")
+"""Tasks by name and number, which are others in each run."""
+_NODE = ("reserved_cpus", "strict_reservation", "policy", "noise_budget_ns_per_s", "transition_limit_ms")
+_PROMISES = (
+    *("cpus", "isolation", "mems", "quota_us", "period_us", "burst_us", "weight", "shares", "memory_bytes"),
+    *("hugepages", "alignments", "max_numa_nodes", "devices"),
+)
+MAX_PROMISES = 10
+"""Promises that are told one by one."""
 GONE = "gone"
 NEW = "new"
 
@@ -59,8 +70,17 @@ class Comparison:
     unchanged: int = 0
 
 
-def compare(base: Result, new: Result, *, scenarios: tuple[str, str] = ("", "")) -> Comparison:
-    """Compare two results; ``regressed`` is the gate's answer. :param scenarios: their scenarios' names, if known."""
+def compare(
+    base: Result,
+    new: Result,
+    *,
+    scenarios: tuple[str, str] = ("", ""),
+    promises: tuple[ClaimSet | None, ClaimSet | None] = (None, None),
+) -> Comparison:
+    """Compare two results; ``regressed`` is the gate's answer.
+
+    :param scenarios: their scenarios' names, if known. :param promises: what was promised in each, if known.
+    """
     before, after = _by_key(base), _by_key(new)
     regressions: list[VerdictChange] = []
     improvements: list[VerdictChange] = []
@@ -79,7 +99,7 @@ def compare(base: Result, new: Result, *, scenarios: tuple[str, str] = ("", ""))
     spots = _new_blind_spots(base.coverage, new.coverage)
     return Comparison(
         regressed=bool(regressions or spots),
-        environment=(*_scenarios(*scenarios), *_environment(base, new)),
+        environment=(*_scenarios(*scenarios), *_environment(base, new), *_promises(*promises)),
         regressions=tuple(regressions),
         new_blind_spots=spots,
         improvements=tuple(improvements),
@@ -135,10 +155,14 @@ def _texts(coverage: Coverage) -> tuple[str, ...]:
     return tuple(spot.text for spot in coverage.blindness) or coverage.blind_spots
 
 
+def _kind(spot: str) -> str:
+    """Return what two runs have in common of a blind spot: "3 of 100 ..." and "4 of 120 ..." are one, whoever it is."""
+    return _TASKS.sub("TASKS", _NUMBER.sub("#", spot))
+
+
 def _new_blind_spots(base: Coverage, new: Coverage) -> tuple[str, ...]:
-    # "3 of 100 ..." and "4 of 120 ..." are one blind spot.
-    known = {_NUMBER.sub("#", spot) for spot in _texts(base)}
-    spots = [spot for spot in _texts(new) if _NUMBER.sub("#", spot) not in known]
+    known = {_kind(spot) for spot in _texts(base)}
+    spots = [spot for spot in _texts(new) if _kind(spot) not in known]
     for name in ("lost_events", "map_full", "missed_runs"):
         before, after = getattr(base, name), getattr(new, name)
         if after > 0 and before == 0:
@@ -175,6 +199,49 @@ def _environment(base: Result, new: Result) -> tuple[EnvironmentChange, ...]:
         for field in fields(base.environment)
         if old[field.name] != now[field.name]
     )
+
+
+def _promises(before: ClaimSet | None, after: ClaimSet | None) -> tuple[EnvironmentChange, ...]:
+    """What was promised otherwise: a verdict that passes where less was promised is not better for that.
+
+    A pod that comes again has other CPUs, so that this is told, and is no regression.
+    """
+    if before is None or after is None:
+        return ()
+    rows = [
+        EnvironmentChange(
+            name=f"{where}{name}".replace("_", " "), before=_promise(old[name]), after=_promise(now[name])
+        )
+        for where, old, now in _promised_in_both(before, after)
+        for name in old
+        if old[name] != now[name]
+    ]
+    if len(rows) > MAX_PROMISES:
+        more = str(len(rows) - MAX_PROMISES + 1)
+        rows[MAX_PROMISES - 1 :] = [EnvironmentChange(name="more promises", before=more, after="differ")]
+    return tuple(rows)
+
+
+def _promised_in_both(
+    before: ClaimSet, after: ClaimSet
+) -> Iterator[tuple[str, Mapping[str, object], Mapping[str, object]]]:
+    yield "", _fields(before, _NODE), _fields(after, _NODE)
+    old = {claim.name: claim for claim in before.claims}
+    for claim in after.claims:
+        if claim.name in old:
+            yield f"{claim.name}: ", _fields(old[claim.name], _PROMISES), _fields(claim, _PROMISES)
+
+
+def _fields(of: Claim | ClaimSet, names: tuple[str, ...]) -> dict[str, object]:
+    data = to_data(of)
+    assert isinstance(data, dict)
+    return {name: data[name] for name in names}
+
+
+def _promise(value: object) -> str:
+    if value is None or value == []:
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _short(value: object) -> str:

@@ -11,25 +11,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, StateSetMetricFamily
 from prometheus_client.registry import Collector
 
-from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.metrics_sight import PREFIX, sight
 from toolkit.report.text import printable
 from toolkit.session.counters import Counters, SessionState
-from validators.registry import judge
 
 FRESH_S = 0.5
 """Scrapes closer together than this get the same state: a scrape must never become a load of its own."""
-REQUEST_TIMEOUT_S = 5.0
 Judge = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
 Promised = Callable[[], ClaimSet]
 """What is promised at this moment; asked by any thread. Claims of a source that is followed come and go."""
@@ -206,46 +201,3 @@ def registered(collector: SessionCollector) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     return registry
-
-
-class MetricsServer:
-    """Serves the metrics while the block runs; does nothing if ``port`` is ``None``. Port 0 takes a free one."""
-
-    def __init__(
-        self,
-        claims: Promised,
-        read_state: Callable[[], SessionState],
-        address: str = "127.0.0.1",
-        port: int | None = None,
-        judge: Judge = judge,
-    ) -> None:
-        self._wanted = port
-        self._address = address
-        self._registry = registry_of(claims, read_state, judge)
-        self._server: WSGIServer | None = None
-
-    @property
-    def port(self) -> int | None:
-        """The port that is served, ``None`` if none is."""
-        return None if self._server is None else self._server.server_port
-
-    def __enter__(self) -> MetricsServer:
-        if self._wanted is not None:
-            try:
-                self._server, _ = start_http_server(self._wanted, self._address, self._registry)
-            except (OSError, OverflowError, UnicodeError) as error:
-                where = f"metrics on {self._address}:{self._wanted}"
-                text = getattr(error, "strerror", None) or str(error)
-                raise InputError(where, text, "an address and port that are free") from None
-            # prometheus_client waits for a request for ever: a silent connection would keep a thread.
-            handler: type = self._server.RequestHandlerClass  # type: ignore[assignment]
-            self._server.RequestHandlerClass = type("_Handler", (handler,), {"timeout": REQUEST_TIMEOUT_S})
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None

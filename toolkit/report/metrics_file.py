@@ -15,7 +15,8 @@ from prometheus_client import generate_latest
 
 from toolkit.disk import write_output
 from toolkit.errors import InputError
-from toolkit.report.metrics import Judge, MetricsServer, Promised, SessionCollector, registered
+from toolkit.report.metrics import Judge, Promised, SessionCollector, registered
+from toolkit.report.metrics_server import MetricsServer
 from toolkit.session.counters import SessionState
 from validators.registry import judge
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
-from toolkit.report.layout import fitted
+from toolkit.report.layout import fitted, paragraph
 from toolkit.report.plan_text import quota_text
 
 NODE = "(node)"
@@ -35,7 +35,9 @@ def plan_difference(before: Plan, after: Plan) -> list[dict[str, Any]]:
 def difference_table(rows: list[dict[str, Any]]) -> str:
     """Return the table of :func:`plan_difference`, or a sentence where nothing differs."""
     if not rows:
-        return "Nothing changes: every container gets the same CPUs, memory nodes and quota."
+        return paragraph(
+            "Nothing changes: every container gets the same CPUs, memory nodes and quota, with the same guarantees."
+        )
     cells = [
         (row["pod"], row["container"] or ("" if row["pod"] == NODE else POD), row["what"], *_texts(row)) for row in rows
     ]
@@ -53,7 +55,8 @@ def _changed(
     return [
         {"pod": pod, "container": container, "what": what, "before": before.get(what), "after": after.get(what)}
         for what in dict.fromkeys((*before, *after))
-        if before.get(what) != after.get(what)
+        # What a pod does not have on one side and has nothing of on the other is no change.
+        if before.get(what) != after.get(what) and (before.get(what) or after.get(what))
     ]
 
 
@@ -85,4 +88,14 @@ def _container(container: ContainerPlan | None) -> dict[str, str | None]:
         "mems": "any" if container.mems is None else str(container.mems),
         "quota us": quota_text(container.quota_us, container.period_us),
         "shares": str(container.shares),
+        # An option may promise what its CPUs had by chance before: another pod on the node would show it.
+        "guaranteed": _guaranteed(container),
+        "preferred": ", ".join(container.preferences),
+        "devices": ", ".join(container.devices),
     }
+
+
+def _guaranteed(container: ContainerPlan) -> str:
+    most = container.max_numa_nodes
+    nodes = [] if most is None else ["one NUMA node" if most == 1 else f"at most {most} NUMA nodes"]
+    return ", ".join((*container.alignments, *nodes))

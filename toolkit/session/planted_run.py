@@ -22,6 +22,7 @@ from toolkit.apply import changes
 from toolkit.apply import sandbox as apply
 from toolkit.apply.change import HostChange
 from toolkit.apply.journal import runs_directory
+from toolkit.apply.run_files import making
 from toolkit.errors import HostUnsupportedError
 from toolkit.faults.fault import Fault, Scope
 from toolkit.faults.injection import Injection
@@ -224,10 +225,12 @@ def _state_file(run: Path, own: CpuSet, shared: CpuSet) -> Iterator[Path]:
     """A state file that agrees with the sandbox, in the run's own directory, which a clean-up takes too."""
     state = CpuState(policy_name="static", default=shared, entries={"guaranteed": {"db": own}})
     folder = run / "state"
-    folder.mkdir(mode=0o700)
+    path = folder / "cpu_manager_state"
+    with making(folder):
+        folder.mkdir(mode=0o700)
     try:
-        path = folder / "cpu_manager_state"
-        path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
+        with making(path):
+            path.write_text(write_cpu_checkpoint(state, pod_level=False), encoding="utf-8")
         yield path
     finally:
         shutil.rmtree(folder)

@@ -34,6 +34,13 @@ def go_on(stopped: Sequence[int]) -> None:
         raise StoppedError(stopped[0])
 
 
+class InsistedError(KeyboardInterrupt):
+    """The same signal came again. :ivar number: it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
 @contextmanager
 def stop_on_signals() -> Iterator[list[int]]:
     """Turn SIGINT, SIGTERM and SIGHUP into entries of the list.
@@ -46,7 +53,7 @@ def stop_on_signals() -> Iterator[list[int]]:
 
     def note(number: int, _frame: FrameType | None) -> None:
         if number in stopped and number != signal.SIGHUP:
-            raise KeyboardInterrupt
+            raise InsistedError(number)
         stopped.append(number)
 
     taken = [one for one in SIGNALS if one != signal.SIGHUP or signal.getsignal(one) is not signal.SIG_IGN]

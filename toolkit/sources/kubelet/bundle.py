@@ -90,6 +90,7 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
     metrics = _text(files, "metrics_managers.txt")
     reading = NodeReading(
         config=_config(files, texts(about.get("paths"))),
+        drop_ins_alone=not _main_config(files),
         kubelet_flags=_flags(files),
         cpu_state=_text(files, "kubelet/cpu_manager_state"),
         memory_state=_text(files, "kubelet/memory_manager_state"),
@@ -169,11 +170,14 @@ def _texts_below(files: dict[str, bytes], folders: tuple[str, ...]) -> tuple[Nam
     )
 
 
+def _main_config(files: dict[str, bytes]) -> list[str]:
+    return [name for name in (MAIN_CONFIG, "kubelet/config") if name in files][:1]
+
+
 def _config(files: dict[str, bytes], paths: dict[str, str]) -> tuple[NamedText, ...] | None:
     """Return the main file and the drop-ins, in the kubelet's order: by name, those of folders among them."""
     drop_ins = [name for name in files if name.startswith("kubelet/config.d/") and name.endswith(".conf")]
-    main = [name for name in (MAIN_CONFIG, "kubelet/config") if name in files][:1]
-    names = main + sorted(drop_ins, key=lambda name: [raw(part) for part in name.split("/")])
+    names = _main_config(files) + sorted(drop_ins, key=lambda name: [raw(part) for part in name.split("/")])
     return tuple(NamedText(name=paths.get(n, text(n)), text=files[n].decode("utf-8", "replace")) for n in names) or None
 
 

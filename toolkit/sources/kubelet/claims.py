@@ -105,7 +105,8 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
     ):
         if problem:
             missing.append(MissingPart(part=part, reason=f"{problem}: {COSTS[part]}"))
-    return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=tuple(missing))
+    said = tuple(dict.fromkeys(missing))
+    return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=said)
 
 
 def _with_claims(promises: tuple[Promise, ...], claims: tuple[Claim, ...]) -> tuple[Promise, ...]:

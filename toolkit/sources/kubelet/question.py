@@ -5,7 +5,7 @@ Not a scenario to run: it has no workloads and no controls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,16 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.model.feature_gates import FeatureGates
 from toolkit.model.kubelet_version import is_modelled, warning
+from toolkit.model.names import printable
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.bundle_machine import capture_topology
-from toolkit.sources.kubelet.configuration import KubeletConfiguration, load_configuration, read_configuration
-from toolkit.sources.kubelet.flags import read_flags
+from toolkit.sources.kubelet.configuration import KubeletConfiguration, load_configuration
+from toolkit.sources.kubelet.json_parts import items, mapping
 from toolkit.sources.kubelet.metrics_text import kubelet_version
+from toolkit.sources.kubelet.settings import configuration_in, unread
 from toolkit.sources.pod_files import checked, load_pods
 
 NAME = "kubelet"
@@ -51,22 +53,25 @@ def ask(
     """
     reading = None if capture is None else read_capture(capture)
     found = load_configuration(config) if config is not None else _captured(reading, str(capture))
-    manifests = load_pods(pods) if pods is not None else _pods(reading, str(capture))
+    listed = load_pods(pods) if pods is not None else _pods(reading, str(capture))
+    ended = [pod for pod in listed if _has_ended(pod)]
+    manifests = tuple(pod for pod in listed if not _has_ended(pod))
+    if not manifests:
+        raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
     version = version or kubelet_version(reading.metrics if reading is not None else None)
     fields, warnings = _for_the_model(found.fields, version)
     title = f"{config or capture}, pods of {pods or capture}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
     scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests)
-    return Question(scenario=scenario, topology=topology, warnings=warnings)
+    return Question(scenario=scenario, topology=topology, warnings=(*warnings, *_left_out(ended)))
 
 
 def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:
     if reading is None:
         raise InputError("--kubelet-config", "not given", "a KubeletConfiguration file, or --capture")
-    if reading.config is None:
-        raise InputError(where, "no kubelet configuration in it", "kubelet/config.yaml, or --kubelet-config FILE")
-    files = [(f"{where}: {file.name}", file.text) for file in reading.config]
-    return read_configuration(files[0], files[1:], read_flags(reading.kubelet_flags or ()))
+    if problem := unread(reading):
+        raise InputError(where, problem, "kubelet/config.yaml in it, or --kubelet-config FILE")
+    return configuration_in(reading, f"{where}: ")
 
 
 def _pods(reading: NodeReading | None, where: str) -> tuple[dict[str, Any], ...]:
@@ -76,6 +81,23 @@ def _pods(reading: NodeReading | None, where: str) -> tuple[dict[str, Any], ...]
     if not reading.pods:
         raise InputError(where, "no pods in it", "pods.json, or --pods DIR")
     return tuple(sorted(checked(reading.pods, f"{where}: pods.json"), key=_seen))
+
+
+def _has_ended(pod: Mapping[str, Any]) -> bool:
+    """Whether its containers ran and are over: the kubelet admits it no more, and its CPUs are free.
+
+    One that was refused has failed as well, and had no container; it is asked about again.
+    """
+    status = mapping(pod.get("status"))
+    ran = any(items(status.get(key)) for key in ("containerStatuses", "initContainerStatuses"))
+    return status.get("phase") == "Succeeded" or (status.get("phase") == "Failed" and ran)
+
+
+def _left_out(ended: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    if not ended:
+        return ()
+    names = ", ".join(sorted(printable(str(pod["metadata"]["name"])) for pod in ended))
+    return (f"pods that have ended are left out, with what they held while others came: {names}",)
 
 
 def _seen(pod: Mapping[str, Any]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from toolkit.model.kubelet_version import is_modelled, series_of, warning
 from toolkit.model.names import printable
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet.configuration import DEFAULT_RECONCILE_S, configuration_of
+from toolkit.sources.kubelet.configuration import DEFAULT_RECONCILE_S, KubeletConfiguration, configuration_of
 from toolkit.sources.kubelet.flags import read_flags
 
 
@@ -44,19 +44,40 @@ class Settings:
         return not self.problem and (self.reserved_known or not self.strict)
 
 
+def unread(reading: NodeReading) -> str:
+    """Say why the configuration is not known; nothing where it is. A part of it is none: what was not read may decide.
+
+    :raises InputError: the command line is wrong.
+    """
+    if reading.config and not reading.drop_ins_alone:
+        return _missed(reading)
+    if reading.kubelet_flags is None:
+        return "the kubelet's configuration was not read"
+    named = read_flags(reading.kubelet_flags).config_file
+    return f"{printable(named)} was not read, which the kubelet's command line names" if named else _missed(reading)
+
+
+def _missed(reading: NodeReading) -> str:
+    """Return what the node's reader says of a file or a drop-in that it could not read."""
+    return next((part.reason for part in reading.missing if part.part == "config"), "")
+
+
+def configuration_in(reading: NodeReading, where: str = "") -> KubeletConfiguration:
+    """Return what the kubelet runs with. :param where: stands before the names of its files.
+
+    :raises InputError: as :func:`toolkit.sources.kubelet.configuration.read_configuration`.
+    """
+    files = tuple((f"{where}{file.name}", file.text) for file in reading.config or ())
+    base = files[0] if files and not reading.drop_ins_alone else None
+    return configuration_of(base, files if base is None else files[1:], tuple(reading.kubelet_flags or ()))
+
+
 def settings(reading: NodeReading) -> Settings:
     """Return the settings in force; where the configuration cannot be read the defaults, and the problem."""
-    if not reading.config and reading.kubelet_flags is None:
-        return Settings(problem="the kubelet's configuration was not read")
-    files = [(file.name, file.text) for file in reading.config or ()]
     try:
-        flags = read_flags(reading.kubelet_flags or ())
-        if flags.config_file and not files:
-            return Settings(
-                problem=f"{printable(flags.config_file)} was not read, which the kubelet's command line names"
-            )
-        arguments = tuple(reading.kubelet_flags or ())
-        found = configuration_of(files[0] if files else None, tuple(files[1:]), arguments)
+        if problem := unread(reading):
+            return Settings(problem=problem)
+        found = configuration_in(reading)
         reserved = CpuSet.parse(found.node.reserved_system_cpus, "reservedSystemCPUs")
     except InputError as error:
         return Settings(problem=str(error))

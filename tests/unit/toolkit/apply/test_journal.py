@@ -9,7 +9,7 @@ import pytest
 
 from toolkit.apply import journal
 from toolkit.apply.journal import Record
-from toolkit.errors import InputError
+from toolkit.errors import ApplyError, InputError
 
 
 @pytest.fixture
@@ -49,6 +49,31 @@ def test_a_torn_last_line_was_never_begun(made: journal.Journal) -> None:
     found = journal.read(made.directory)
     assert found is not None
     assert found.records == made.records
+
+
+@pytest.mark.parametrize("taken", [0, 7])
+def test_a_full_file_system(made: journal.Journal, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
+    """The record that did not fit is refused and gone; one that fits later is read, and so are those before."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:taken]))
+    with pytest.raises(ApplyError, match="no space left"):
+        journal.append(made, Record(what="controllers", controllers=("cpu",)))
+    monkeypatch.setattr(os, "write", write)
+    journal.append(made, Record(what="masks-kept"))
+    found = journal.read(made.directory)
+    assert found is not None
+    assert [record.what for record in found.records] == ["run", "masks-kept"]
+
+
+def test_a_run_that_cannot_be_written_down_leaves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its directory nor a draft: nothing was made, and the name is free."""
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda *_: 0)
+        with journal.locked(root), pytest.raises(ApplyError, match="no space left"):
+            journal.create(root, "r1", ("cpu",))
+    assert not journal.runs_directory(root).exists()
+    with journal.locked(root):
+        assert journal.create(root, "r1", ("cpu",)).run_id == "r1"
 
 
 def test_a_directory_without_journal_is_unborn(root: Path) -> None:

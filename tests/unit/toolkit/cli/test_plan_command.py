@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.cli.command_line import Ended, pinproof
+from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
 DATA = Path(__file__).resolve().parents[3] / "data"
 CAPTURE = DATA / "captures" / "B1-4-gmix-and-rejections.tar.gz"
@@ -106,6 +107,57 @@ def test_an_option_that_changes_nothing(pods: Path) -> None:
     assert "Nothing changes" in plan(*arguments).stdout
 
 
+def test_an_option_that_changes_a_guarantee_alone(pods: Path) -> None:
+    """The pod has whole cores with and without the option, which guarantees them: that is not nothing."""
+    arguments = ("--capture", CAPTURE, "--pods", pods / "10-both.yaml", "--diff", "full-pcpus-only=false")
+    (pods / "10-both.yaml").write_text(PODS.replace('"1"', '"2"'))
+    rows = answer(*arguments)["differences"]
+    assert {(row["what"], row["before"], row["after"]) for row in rows} == {("guaranteed", "smt, numa", "numa")}
+    assert "Nothing changes" not in plan(*arguments).stdout
+
+
+def test_pods_of_one_name(tmp_path: Path) -> None:
+    """Each is named by its namespace, in every table; by its UID where that is the same, too."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main"}]}}
+    names = [{"namespace": "one"}, {"namespace": "two", "uid": "a"}, {"namespace": "two", "uid": "b"}]
+    found = [{**pod, "metadata": {"name": "db", **name}} for name in names]
+    (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": found}))
+    arguments = ("--capture", CAPTURE, "--pods", tmp_path)
+    expected = ["one/db", "two/db (a)", "two/db (b)"]
+    assert [pod["name"] for pod in answer(*arguments)["plan"]["pods"]] == expected
+    assert all(f"{name}/main: " in plan(*arguments).stdout for name in expected)
+
+
+@pytest.mark.parametrize(
+    ("phase", "ran", "left_out"),
+    [
+        ("Succeeded", True, True),
+        ("Failed", True, True),
+        ("Failed", False, False),
+        ("Running", True, False),
+        ("Pending", False, False),
+    ],
+)
+def test_a_pod_that_has_ended_holds_no_cpus(tmp_path: Path, phase: str, *, ran: bool, left_out: bool) -> None:
+    """A kubelet admits it no more; one that it refused is asked about again."""
+    status = {"phase": phase, "containerStatuses": [{"name": "main"}] if ran else []}
+    first, second = (
+        {"name": name, "image": "x", "resources": {"limits": {"cpu": "2", "memory": "64Mi"}}}
+        for name in ("main", "other")
+    )
+    pods = [
+        {"metadata": {"name": "job"}, "spec": {"containers": [first]}, "status": status},
+        {"metadata": {"name": "next"}, "spec": {"containers": [second]}},
+    ]
+    (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "PodList", "items": pods}))
+    arguments = ("--capture", CAPTURE, "--pods", tmp_path)
+    document = answer(*arguments)
+    assert cpus(document["plan"])["next/other"] == ("2-3" if left_out else "4-5")
+    assert ("warnings" in document) is left_out
+    warned = "pinproof: pods that have ended are left out, with what they held while others came: job\n"
+    assert plan(*arguments).stderr == (warned if left_out else "")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -167,6 +219,22 @@ def test_a_capture_without_a_machine_needs_one(pods: Path) -> None:
     result = plan("--capture", capture, "--pods", pods)
     assert result.exit_code == 2
     assert "--topology DIR" in result.stderr
+
+
+def test_a_kubelet_that_is_configured_by_flags_alone(pods: Path, tmp_path: Path) -> None:
+    """It has no file, and is planned; one whose file was not captured is not."""
+    folder = tmp_path / "capture"
+    cmdline = folder / "kubelet" / "cmdline"
+    cmdline.parent.mkdir(parents=True)
+    for name in ("sysfs.txt", "pods.json"):
+        (folder / name).write_bytes(read_bundle_files(CAPTURE)[name])
+    cmdline.write_text("kubelet\0--cpu-manager-policy=static\0--reserved-cpus=0-1\0")
+    document = answer("--capture", folder, "--pods", pods)
+    assert document["plan"]["reserved_cpus"] == "0-1"
+    cmdline.write_text("kubelet\0--config=/etc/kubelet.yaml\0--cpu-manager-policy=static\0")
+    refused = plan("--capture", folder, "--pods", pods)
+    assert refused.exit_code == 2
+    assert "/etc/kubelet.yaml was not read" in refused.stderr
 
 
 def test_a_scenario_names_files_beside_it(pods: Path, tmp_path: Path) -> None:

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.report.results_builder import healthy, result_of
-from tests.unit.validators.evidence_builder import (
-    cpus,
-)
+from tests.unit.validators.evidence_builder import claim_set, cpus
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
-from toolkit.report.compare import compare
+from toolkit.report.compare import MAX_PROMISES, compare
 from toolkit.report.comparison_table import render_comparison
 
 
@@ -90,6 +88,24 @@ def test_gate_on_blind_spots(worse: dict[str, Any]) -> None:
     assert not compare(new, base).regressed
 
 
+def test_a_blind_spot_about_other_tasks_is_known() -> None:
+    """Which tasks a kernel hides, and how many, is of the moment; that one of them may be a pod's is not."""
+    hidden = "this kernel hides threads from its tracepoints: {}{}; at most 10 ms is missing ({} switches)"
+    harmless = " (no watched CPU is theirs)"
+    base, fewer, worse = (
+        replace(result_of(healthy()), coverage=replace(healthy().coverage, blind_spots=(hidden.format(*words),)))
+        for words in (
+            ("tokio-rt-worker (69), vsock console (7) and 3 more", harmless, 11),
+            ("kvm-nx (9)", harmless, 3),
+            ("kvm-nx (9)", "", 3),
+        )
+    )
+
+    assert not compare(base, fewer).regressed
+    assert not compare(fewer, base).regressed
+    assert len(compare(base, worse).new_blind_spots) == 1
+
+
 def test_a_comparison_is_for_people() -> None:
     """What one run does not know is said in words; a subject is not torn apart while there is room."""
     base = result_of(healthy())
@@ -115,3 +131,34 @@ def test_environment_differences_are_told() -> None:
 
     assert [change.name for change in found.environment] == ["kernel", "topology"]
     assert not found.regressed
+
+
+def test_what_was_promised_otherwise_is_told() -> None:
+    """A verdict that passes because less is promised is no news about the machine; a pod's new CPUs are normal."""
+    base = result_of(healthy())
+    old = claim_set()
+    first = old.claims[0]
+    looser = replace(old, claims=(replace(first, cpus=cpus("0-7"), quota_us=None), *old.claims[1:]))
+    found = compare(base, base, promises=(old, replace(looser, reserved_cpus=cpus("7"))))
+
+    assert not found.regressed
+    rows = {(change.name, change.before, change.after) for change in found.environment}
+    assert (f"{first.name}: cpus", str(first.cpus), "0-7") in rows
+    assert ("reserved cpus", str(old.reserved_cpus), "7") in rows
+    assert len(rows) == 2 + (first.quota_us is not None)
+    assert f"{first.name}: cpus" in render_comparison(found)
+    assert compare(base, base, promises=(old, old)).environment == ()
+    assert compare(base, base, promises=(old, None)).environment == ()
+
+
+def test_many_promises_that_differ_are_counted() -> None:
+    """A rollout gives every pod other CPUs."""
+    base = result_of(healthy())
+    claim = claim_set().claims[0]
+    old, new = (
+        replace(claim_set(), claims=tuple(replace(claim, name=f"c{i}", cpus=cpus(own)) for i in range(30)))
+        for own in ("1", "2")
+    )
+    rows = compare(base, base, promises=(old, new)).environment
+    assert len(rows) == MAX_PROMISES
+    assert (rows[-1].name, rows[-1].before) == ("more promises", "21")

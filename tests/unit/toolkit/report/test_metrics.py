@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import socket
-import urllib.request
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
-from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.result import make_result
-from toolkit.report import metrics
-from toolkit.report.metrics import MetricsServer, registry_of
+from toolkit.report.metrics import registry_of
 from toolkit.session.counters import Counters, SessionState
 from validators.registry import judge
 
@@ -84,69 +79,6 @@ def test_hostile_names_stay_labels() -> None:
     read = values(registry_of(claim_set, lambda: SessionState(open=found), judge))
 
     assert "evil" not in {name for name, _ in read}
-
-
-def test_server() -> None:
-    """It serves on loopback while the block runs, looks once for scrapes close together, and then stops."""
-    taken = []
-
-    def taken_now() -> SessionState:
-        taken.append(1)
-        return state_now()
-
-    with MetricsServer(claim_set, taken_now, "127.0.0.1", 0) as server:
-        port = server.port
-        assert port
-        for _ in range(2):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-                assert b"pinproof_switches_judged_total 1.204331e+06" in answer.read()
-    assert len(taken) == 1
-    with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
-        probe.connect(("127.0.0.1", port))
-
-
-def test_a_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever connects and says nothing is let go of; others are served meanwhile."""
-    monkeypatch.setattr(metrics, "REQUEST_TIMEOUT_S", 0.5)
-    with MetricsServer(claim_set, state_now, "127.0.0.1", 0) as server:
-        address = ("127.0.0.1", server.port or 0)
-        with socket.create_connection(address, timeout=60) as silent:
-            with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/metrics", timeout=60) as answer:
-                assert b"pinproof_window_seconds" in answer.read()
-            assert silent.recv(1) == b""
-
-
-def test_ipv6() -> None:
-    """An address of the other family is one, too."""
-    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
-        pytest.skip("no IPv6 here")
-    with (
-        MetricsServer(claim_set, state_now, "::1", 0) as server,
-        urllib.request.urlopen(f"http://[::1]:{server.port}/metrics", timeout=60) as answer,
-    ):
-        assert b"pinproof_window_seconds" in answer.read()
-
-
-def test_no_port_no_server() -> None:
-    """Without a port nothing is served and nobody looks."""
-    with MetricsServer(claim_set, state_now) as server:
-        assert server.port is None
-
-
-def test_a_taken_port_is_one_line() -> None:
-    """A port in use, or an address that is not ours, is an input error."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        holder.listen()
-        with (
-            pytest.raises(InputError, match="metrics on 127"),
-            MetricsServer(claim_set, state_now, "127.0.0.1", holder.getsockname()[1]),
-        ):
-            pass
-    with pytest.raises(InputError, match="metrics on 192"), MetricsServer(claim_set, state_now, "192.0.2.1", 0):
-        pass
-    with pytest.raises(InputError, match="metrics on x"), MetricsServer(claim_set, state_now, "x" * 70, 0):
-        pass
 
 
 def test_lint() -> None:

@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from toolkit.session.stopping import StoppedError, go_on, stop_on_signals
+from toolkit.apply.unwind import signals_wait
+from toolkit.session.stopping import InsistedError, StoppedError, go_on, stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -30,8 +31,42 @@ def test_who_asks_twice_means_it() -> None:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
         assert stopped == [signal.SIGHUP, signal.SIGTERM, signal.SIGHUP]
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as caught:
             os.kill(os.getpid(), signal.SIGTERM)
+        assert caught.value.number == signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_insists_waits_for_what_is_being_undone(number: int) -> None:
+    """However often: the second wish interrupts when the host is as it was, and not in the middle."""
+    undone = False
+
+    def undo() -> None:
+        nonlocal undone
+        with signals_wait():
+            for _ in range(3):
+                os.kill(os.getpid(), number)
+            undone = True
+
+    with stop_on_signals() as stopped:
+        undo()
+        assert stopped == [number]
+        undone = False
+        with pytest.raises(InsistedError) as caught:
+            undo()
+    assert undone
+    assert caught.value.number == number
+
+
+def test_what_is_ignored_stays_so_while_something_is_undone() -> None:
+    """nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_wait():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_an_ignored_hangup_stays_ignored() -> None:
