@@ -5,7 +5,8 @@
  * hierarchy, or somebody took it out there) is under that cpuset, with CPUSET_SPACE.
  *
  * Such a task is the pod's from its birth on where it was born in that cpuset, else from the interval after the one in
- * which it is found there: no history says when it came.
+ * which it is found there: no history says when it came. Where a tick found it, what it ran from the last tick to the
+ * next switch is of that interval, too.
  *
  * Maps:
  *   births     LRU hash: key struct birth_key, value id of the cpuset (u64), MAX_RENAMES entries. Full: the task that was born
@@ -81,13 +82,16 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
         if (pods) {
                 struct birth_key birth = { .tid = key.tid, .life = s->life };
                 u64 *born = births.lookup(&birth);
+                u32 came = !born || *born != pods;
 
                 key.cgroup = pods;
                 i = intruders.lookup(&key);
-                if (!i && born && *born == pods)
+                if (!i && !came)
                         i = new_intruder(&key, task, s->from, 1);
-                else if (!i)            /* it came: the interval in which it is found there first was before */
+                else if (!i)            /* the interval in which it is found there first was before */
                         new_intruder(&key, task, s->now, 1);
+                else if (came && s->ended && i->first_ns > s->start)
+                        i = 0;          /* a tick found it there on its way: the cpuset takes it off the CPU by this switch */
         }
         if (!i) {
                 key.cgroup = e->cgroup;

@@ -121,7 +121,7 @@ def test_claims_come_from_state_file_cri_and_cgroups(made: Made) -> None:
     assert (shared["in_state"], shared["isolation"], shared["shares"]) == (False, "host", 2)
     assert (shared["observed"]["cpuset.cpus"], shared["thread_masks"]) == ("0-1", ["0-1"])
     missing = {row["part"]: row["reason"] for row in document["missing"]}
-    assert set(missing) == {"version", "memory_state", "pods", "parents", "pod_resources"}, (
+    assert set(missing) == {"version", "memory_state", "pods", "parents", "limits", "pod_resources"}, (
         "RuntimeConfig, unimplemented, is no error"
     )
 
