@@ -102,7 +102,7 @@ def test_metadata(wheel: Path) -> None:
     parser = configparser.ConfigParser()
     parser.read_string(entry_points)
 
-    assert parser["console_scripts"]["pinproof"] == "toolkit.cli.main:main"
+    assert parser["console_scripts"]["pinproof"] == "toolkit.__main__:main"
     assert "Classifier: Private :: Do Not Upload" in metadata
     assert "Requires-Dist: bcc" not in metadata
 

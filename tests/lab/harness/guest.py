@@ -249,7 +249,7 @@ class Guest:
                     )
 
 
-COMMAND = "from toolkit.cli.main import main\nraise SystemExit(main())"
+COMMAND = "from toolkit.__main__ import main\nraise SystemExit(main())"
 """The entry point that pyproject.toml names."""
 
 LAUNCHER = f"""#!/bin/sh
