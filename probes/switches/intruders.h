@@ -4,26 +4,15 @@
  * moved is somebody else from then on. A task that is a pod's by its v1 cpuset alone (its runtime does not join the v2
  * hierarchy, or somebody took it out there) is under that cpuset, with CPUSET_SPACE.
  *
- * Such a task is the pod's from its birth on where it was born in that cpuset, else from the interval after the one in
- * which it is found there: no history says when it came. Where a tick found it, what it ran from the last tick to the
- * next switch is of that interval, too.
+ * No history says when such a task came into the cpuset: it is the pod's from the interval after the one in which it is
+ * found there. Where a tick found it, what it ran from the last tick to the next switch is of that interval, too.
  *
  * Maps:
- *   births     LRU hash: key struct birth_key, value id of the cpuset (u64), MAX_RENAMES entries. Full: the task that was born
- *              longest ago counts as one that came.
  *   intruders  hash: key struct intruder_key, value struct intruder, MAX_INTRUDERS entries. Full: map_full is counted; user
  *              space drains it when it is half full.
  */
 /* Full: map_full is counted. */
 BPF_TABLE("hash", struct intruder_key, struct intruder, intruders, MAX_INTRUDERS);
-
-struct birth_key {
-        u32 tid;
-        u32 life;
-};
-
-/* Full: the task that was born longest ago counts as one that came. */
-BPF_TABLE("lru_hash", struct birth_key, u64, births, MAX_RENAMES);
 
 /* The pods' v1 cpuset that a task sits in whose identity is elsewhere: 0, or its id. */
 static __always_inline u64 pods_cpuset(void *task)
@@ -36,21 +25,6 @@ static __always_inline u64 pods_cpuset(void *task)
         if (!root || root->ident != PODS_IDENT)
                 return 0;
         return CPUSET_SPACE | read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
-}
-
-/* A task was born that is nobody's by its identity. */
-static __always_inline void note_birth(void *child)
-{
-        int zero = 0;
-        struct config *c = config.lookup(&zero);
-        u64 pods = c && c->cpuset_hierarchy ? pods_cpuset(child) : 0;
-
-        if (!pods)
-                return;
-        struct birth_key key = { .tid = read_kernel(u32, child, OFF_TASK_STRUCT_PID) };
-
-        key.life = life_of(key.tid);
-        births.update(&key, &pods);
 }
 
 static __always_inline struct intruder *new_intruder(struct intruder_key *key, void *task, u64 first_ns, u32 in_pods)
@@ -80,17 +54,11 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
         if (c->cpuset_hierarchy && !e->ident)
                 pods = pods_cpuset(task);
         if (pods) {
-                struct birth_key birth = { .tid = key.tid, .life = s->life };
-                u64 *born = births.lookup(&birth);
-                u32 came = !born || *born != pods;
-
                 key.cgroup = pods;
                 i = intruders.lookup(&key);
-                if (!i && !came)
-                        i = new_intruder(&key, task, s->from, 1);
-                else if (!i)            /* the interval in which it is found there first was before */
+                if (!i)                 /* the interval in which it is found there first was before */
                         new_intruder(&key, task, s->now, 1);
-                else if (came && s->ended && i->first_ns > s->start)
+                else if (s->ended && i->first_ns > s->start)
                         i = 0;          /* a tick found it there on its way: the cpuset takes it off the CPU by this switch */
         }
         if (!i) {

@@ -179,8 +179,8 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 {
         struct cpu_state *st = my_state();
 
-        if (st && !handle_fork(st, (void *)ctx->args[0], (void *)ctx->args[1]))
-                note_birth((void *)ctx->args[1]);
+        if (st)
+                handle_fork(st, (void *)ctx->args[0], (void *)ctx->args[1]);
         return 0;
 }
 

@@ -194,8 +194,8 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         count_news();                   /* last: who sees the new count finds the record */
 }
 
-/* raw tracepoint sched_process_fork(parent, child), threads too. The child's own cgroup counts. Returns 0: nobody's. */
-static __always_inline int handle_fork(struct cpu_state *st, void *parent, void *child)
+/* raw tracepoint sched_process_fork(parent, child): threads too. CLONE_INTO_CGROUP: the child's own cgroup counts. */
+static __always_inline void handle_fork(struct cpu_state *st, void *parent, void *child)
 {
         u32 tid = read_kernel(u32, child, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, child, OFF_TASK_STRUCT_TGID);
         void *css = read_kernel(void *, child, OFF_TASK_STRUCT_CGROUPS);
@@ -208,7 +208,7 @@ static __always_inline int handle_fork(struct cpu_state *st, void *parent, void 
                 processes.delete(&tid); /* a reused pid */
         if (!root) {                    /* no record is the usual case: most tasks of a machine are nobody's */
                 threads.delete(&tid);
-                return 0;
+                return;
         }
         struct member fresh = { .ident = root->ident };
         struct member *p = membership(read_kernel(u32, parent, OFF_TASK_STRUCT_PID),
@@ -220,7 +220,7 @@ static __always_inline int handle_fork(struct cpu_state *st, void *parent, void 
         } else if (root->in_cpuset) {
                 fresh.incomplete = !in_cpuset_of(css, fresh.ident);     /* born into it by clone3() */
         }
-        return write_member(st, tid, 0, &fresh) > 0;
+        write_member(st, tid, 0, &fresh);
 }
 
 /*

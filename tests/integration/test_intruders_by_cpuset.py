@@ -84,23 +84,6 @@ def test_a_pod_that_never_joins_v2_is_a_pod(node: Node, mover: Path) -> None:
     assert verdict(node.claims, evidence, "exclusive-cpus") is Outcome.FAILED
 
 
-def test_short_tasks_of_a_pod_that_never_joins_v2(node: Node, mover: Path) -> None:
-    """Each is born in the cpuset, and runs on the exclusive CPU once: all of it is the pod's."""
-    children = f"times 50 {{ fork {{ pin {OUT} work 2000 }} }}"
-    with Mover(mover, f"pin {IN} ready put {node.wide} 0 {children} tell") as run:
-        node.observer.open_window()
-        run.go()
-        run.account()
-        evidence = node.observer.close_window()
-        run.end()
-    complete(evidence)
-    found = [row for row in evidence.intruders if row.comm == "mover" and row.cpu == OUT]
-    pod = sum(row.total_ns for row in found if row.owner is OwnerClass.FOREIGN_POD)
-    assert pod >= 50 * 2_000_000 * 0.9, found
-    assert pod >= sum(row.total_ns for row in found) * 0.9, found
-    assert verdict(node.claims, evidence, "exclusive-cpus") is Outcome.FAILED
-
-
 @pytest.mark.parametrize("first", ["cpuset", "identity"])
 def test_a_pod_that_starts_is_none_before_it_has_come(node: Node, mover: Path, first: str) -> None:
     """Healthy: a runtime's process is on the exclusive CPU until the cpuset takes it away, within an interval."""
