@@ -84,8 +84,8 @@ BUSY = (
     "used 0.27 CPUs of 0.500 and was throttled in only 1 of 9 periods: the host was too busy to decide (waited 0.6 s)"
 )
 UNTESTED = (
-    "used 1.3507 CPUs of 1.500 and was throttled in only 11 of 23 periods: /p/web was throttled in 13, so the claim's own "
-    "quota was not tested"
+    "used 1.3507 CPUs of 1.500 and was throttled in only 11 of 23 periods: /p/web was throttled in 13, so the claim's "
+    "own quota was not tested"
 )
 OWED = "throttled in 7 of 7 periods after 0.0000 CPUs; 50 ms / 100 ms gives at least 0.3538 CPUs"
 
