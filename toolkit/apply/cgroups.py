@@ -205,8 +205,8 @@ def set_hugepages(hierarchy: Hierarchy, cgroup: str, page_bytes: int, limit_byte
     name = f"hugetlb.{size_name(page_bytes)}.max"
     path = hierarchy.controller_dir(HUGETLB) / cgroupfs.relative(cgroup)
     write_control(path / name, "max" if limit_bytes == NO_LIMIT else str(limit_bytes))
-    wanted = limit_in_force(limit_bytes // page_bytes * page_bytes, page_bytes)
-    wanted = NO_LIMIT if limit_bytes == NO_LIMIT else wanted
+    whole_bytes = limit_bytes // page_bytes * page_bytes
+    wanted = NO_LIMIT if limit_bytes == NO_LIMIT else limit_in_force(whole_bytes, page_bytes)
     _same(cgroup, name, wanted, read_hugetlb(hierarchy, "", cgroup, page_bytes).limit_bytes)
 
 

@@ -19,8 +19,6 @@ from toolkit.cli.ending import DEFECT, NO_READER, complain, drop_unwritten, repo
 from toolkit.errors import InputError
 from toolkit.verbs import VERBS
 
-INTERRUPTED = 128 + signal.SIGINT
-
 
 class _ReaderLeftError(Exception):
     """Standard output was closed by its reader. click would exit with 1 on EPIPE, which means ``failed`` here."""

@@ -16,7 +16,7 @@ from toolkit.model.evidence.following import Following, Forgotten, Gauges, Givin
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.model.state_files import StateReading
-from toolkit.session.stretches import Stretch, cut, granted_in, of_window
+from toolkit.session.stretches import Stretch, cut, of_window
 from toolkit.sources.live_source import SourceReading
 
 KEPT_NS = 600_000_000_000
@@ -174,7 +174,7 @@ class LayerHistory:
                     if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
                 ),
                 gauges=cut(self._gauges, start_ns, end_ns),
-                granted=granted_in(self._granted, start_ns, end_ns),
+                granted=cut(self._granted, start_ns, end_ns, beyond=True),
                 forgotten=tuple(
                     replace(
                         one,

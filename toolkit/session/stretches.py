@@ -11,7 +11,7 @@ from toolkit.model.layers import LayerView
 from toolkit.model.state_files import StateReading
 
 Value = TypeVar("Value", LayerView, StateReading)
-Span = TypeVar("Span", Gauges, Making)
+Span = TypeVar("Span", Gauges, Granted, Making)
 
 
 @dataclass(slots=True)
@@ -23,22 +23,18 @@ class Stretch(Generic[Value]):
     last_ns: int
 
 
-def cut(spans: Iterable[Span], start_ns: int, end_ns: int) -> tuple[Span, ...]:
-    """Return those that reach into a window, up to its end; times since it opened."""
-    return tuple(
-        replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
-        for one in spans
-        if one.since_ns <= end_ns and one.until_ns >= start_ns
-    )
+def cut(spans: Iterable[Span], start_ns: int, end_ns: int, *, beyond: bool = False) -> tuple[Span, ...]:
+    """Return those that reach into a window, up to its end; times since it opened.
 
-
-def granted_in(spans: Iterable[Granted], start_ns: int, end_ns: int) -> tuple[Granted, ...]:
-    """Return those that reach into a window, with all of their time.
-
-    What runs when a window ends is counted to the moment at which its CPU goes over to the next window: a little more.
+    :param beyond: with all of their time. What runs when a window ends is counted to the moment at which its CPU goes
+        over to the next window: a little more.
     """
     return tuple(
-        replace(one, since_ns=one.since_ns - start_ns, until_ns=one.until_ns - start_ns)
+        replace(
+            one,
+            since_ns=one.since_ns - start_ns,
+            until_ns=(one.until_ns if beyond else min(one.until_ns, end_ns)) - start_ns,
+        )
         for one in spans
         if one.since_ns <= end_ns and one.until_ns >= start_ns
     )

@@ -173,6 +173,14 @@ def throttled_floor_ns(limit: Limit, conditions: Conditions, nr_throttled: int, 
     return charged * periods - conditions.edges_ns - conditions.cpus * period
 
 
+def kernel_section_ns(limit: Limit, conditions: Conditions, system_ns: int | None) -> int:
+    """Return how long a group may have run on in the kernel after it was throttled: all the time that it was there by
+    its cgroup's count, or one period on each CPU, whichever is more.
+    """
+    # Ticks that count it are samples: of a short time, or of work that begins with a tick, they may find less.
+    return max(conditions.cpus * limit.period_us * NS_PER_US, system_ns or 0)
+
+
 def most_periods(limit: Limit, conditions: Conditions) -> float:
     """Return the most period timers that the window can hold."""
     period = limit.period_us * NS_PER_US

@@ -149,7 +149,7 @@ def ancestor_too_much(case: Case) -> Finding | None:
         conditions = conditions_of(case.evidence, row.window_ns, cpus, case.evidence.cpu_use)
         # Nor is it known of which class they are: the count of periods binds those of one class only.
         most = bandwidth.upper(limit, conditions, None)
-        section_ns = max(conditions.cpus * limit.period_us * bandwidth.NS_PER_US, row.system_ns or 0)
+        section_ns = bandwidth.kernel_section_ns(limit, conditions, row.system_ns)
         bound = most.total_ns + section_ns
         if row.usage_ns > bound:
             text = (

@@ -101,14 +101,11 @@ class Case:
 
     @property
     def section_ns(self) -> int:
-        """How long an unknown load may have run on in the kernel after it was throttled: all the time that it was there
-        by its cgroup's count, or one period on each CPU, whichever is more.
-        """
+        """How long an unknown load may have run on in the kernel after it was throttled."""
         # Up to 6.17 the whole runqueue of the group is taken off the CPU, whatever its tasks do in the kernel.
         if self.user_mode or self.evidence.environment.throttle_model == "runqueue":
             return 0
-        # Ticks that count it are samples: of a short time, or of work that begins with a tick, they may find less.
-        return max(self.conditions.cpus * self.limit.period_us * bandwidth.NS_PER_US, self.own.system_ns or 0)
+        return bandwidth.kernel_section_ns(self.limit, self.conditions, self.own.system_ns)
 
     @property
     def limit_text(self) -> str:

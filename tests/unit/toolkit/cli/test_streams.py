@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from toolkit.cli.ending import NO_READER
-from toolkit.cli.main import INTERRUPTED
 from toolkit.errors import InputError
 from validators.registry import RULES
 
@@ -124,4 +124,4 @@ def test_interrupted() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "pinproof: interrupted\n")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "pinproof: interrupted\n")

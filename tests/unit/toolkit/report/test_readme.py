@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
-from toolkit.cli import ending, main
+from toolkit.cli import ending
 from toolkit.errors import EXIT_CODES, ApplyError, HostUnsupportedError, InputError
 from toolkit.model.verdict import Outcome, exit_code
 from toolkit.report.readme import BEGIN, END, filled, generated, options, rules
@@ -45,7 +46,7 @@ def test_exit_codes_are_those_that_programs_end_with() -> None:
     """Every code that an outcome, an error or the command line has is explained."""
     used = {exit_code(outcome) for outcome in Outcome}
     used |= {error.exit_code for error in (InputError, HostUnsupportedError, ApplyError)}
-    used |= {ending.DEFECT, main.INTERRUPTED, ending.NO_READER}
+    used |= {ending.DEFECT, 128 + signal.SIGINT, ending.NO_READER}
 
     assert used <= set(EXIT_CODES)
     assert list(EXIT_CODES) == sorted(EXIT_CODES)
