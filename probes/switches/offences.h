@@ -48,6 +48,33 @@ static __always_inline void send_detail(struct cpu_state *st, struct row *row, s
         events.ringbuf_submit(d, 0);
 }
 
+/* Until when being outside counts as transition: the set is new, or this CPU was taken from it a moment ago. */
+static __always_inline u64 transition_end(struct mask *m, u32 cpu, u64 now)
+{
+        u64 end = m ? m->since_ns : 0;
+
+        if (m && has_cpu(m->grace, cpu) && m->grace_until_ns > end)
+                end = m->grace_until_ns;
+        return end > now ? now : end;   /* the change is still under way (~0) */
+}
+
+/* The entry of this task here, made and reported where it is the first time; NULL where the map is full. */
+static __always_inline struct offence *offence_of(struct cpu_state *st, struct row *row, struct offence_key *key,
+                                                  u64 begin, u64 now, u32 tgid)
+{
+        struct offence *o = offenders.lookup(key);
+
+        if (o)
+                return o;
+        struct offence fresh = { .first_ns = begin, .last_ns = now, .tgid = tgid };
+
+        bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+        /* Before it is kept: the first ones are reported also where the map is full. */
+        send_detail(st, row, key, &fresh);
+        offenders.update(key, &fresh);
+        return offenders.lookup(key);
+}
+
 static __always_inline void outside(struct cpu_state *st, struct row *row, struct place_entry *e, struct span *s)
 {
         int index = e->mask;
@@ -56,12 +83,8 @@ static __always_inline void outside(struct cpu_state *st, struct row *row, struc
         u32 tid = id, tgid = id >> 32;
         u64 begin = s->from, earliest = s->start > st->opened_ns ? s->start : st->opened_ns;
         u32 cpu = bpf_get_smp_processor_id();
-        u64 bound = m ? m->since_ns : 0;
+        u64 bound = transition_end(m, cpu, s->now);
 
-        if (m && has_cpu(m->grace, cpu) && m->grace_until_ns > bound)
-                bound = m->grace_until_ns;
-        if (bound > s->now)
-                bound = s->now;         /* the change is still under way (~0) */
         if (bound > begin) {
                 row->transition_ns += bound - begin;
                 row->transition_switches += count_once(st, s, COUNTED_TRANSITION);
@@ -90,17 +113,8 @@ static __always_inline void outside(struct cpu_state *st, struct row *row, struc
         if (longest > row->out_longest_ns)
                 row->out_longest_ns = longest;
 
-        struct offence *o = offenders.lookup(&key);
+        struct offence *o = offence_of(st, row, &key, begin, s->now, tgid);
 
-        if (!o) {
-                struct offence fresh = { .first_ns = begin, .last_ns = s->now, .tgid = tgid };
-
-                bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-                /* Before it is kept: the first ones are reported also where the map is full. */
-                send_detail(st, row, &key, &fresh);
-                offenders.update(&key, &fresh);
-                o = offenders.lookup(&key);
-        }
         if (!o) {
                 st->map_full++;
                 return;

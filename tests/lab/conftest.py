@@ -9,6 +9,8 @@ from tests.lab.harness.plugin import (
     guest,
     pytest_addoption,
     pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_runtest_logreport,
     pytest_runtest_makereport,
     pytest_xdist_make_scheduler,
 )
@@ -20,6 +22,8 @@ __all__ = [
     "guest",
     "pytest_addoption",
     "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_runtest_logreport",
     "pytest_runtest_makereport",
     "pytest_xdist_make_scheduler",
 ]

@@ -9,7 +9,7 @@ RUN ?= pinproof doctor
 .PHONY: lab lab-quick lab-ci lab-setup lab-image lab-run lab-clean
 
 # Guests side by side, each on a worker of its own; the guests with the most tests begin first. Each test is named when it
-# has ended: the runner describes what failed when all have.
+# has ended, and a failure described at once (harness/plugin.py).
 LAB_SIDE_BY_SIDE = -vv -n "$$($(BIN)/python -m tests.lab.harness guests)" --dist loadgroup
 
 lab: lab-image ## every lab test over all topologies and kernels, in QEMU guests (root)

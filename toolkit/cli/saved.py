@@ -109,7 +109,7 @@ def disagreements(saved: Result, now: Result) -> list[str]:
     return found
 
 
-class Compared(NamedTuple):
+class ComparedRun(NamedTuple):
     """What is compared of a run. :param scenario: its name, and :param claims: what was promised, if known."""
 
     result: Result
@@ -117,7 +117,7 @@ class Compared(NamedTuple):
     claims: ClaimSet | None = None
 
 
-def result_of(path: Path) -> Compared:
+def result_of(path: Path) -> ComparedRun:
     """Return the verdicts of a run directory (judged again) or of a ``result.json``.
 
     A ``result.json`` without evidence beside it cannot be checked; that is reported on standard error.
@@ -126,10 +126,10 @@ def result_of(path: Path) -> Compared:
     evidence = os.path.lexists(run / "evidence.json") or (run.is_dir() and bool(window_paths(run)))
     if run.is_dir() and (evidence or not (run / "result.json").exists()):
         found, saved = run_result(run)
-        return Compared(found, saved.scenario.name if saved.scenario is not None else "", saved.claims)
+        return ComparedRun(found, saved.scenario.name if saved.scenario is not None else "", saved.claims)
     result = load_result(path)
     total = worst(verdict.outcome for verdict in result.verdicts)
     if result.outcome is not total:
         raise InputError(str(path), f"outcome {result.outcome}", f"{total}, the worst of its verdicts")
     say_line(f"pinproof: {path}: there is no evidence beside it: its verdicts are taken as they are", err=True)
-    return Compared(result)
+    return ComparedRun(result)

@@ -92,7 +92,7 @@ def _excused(verdict: Verdict, words: str) -> str:
 
 
 def _throttled(result: Result) -> list[str]:
-    found = [verdict for verdict in passed(result, "quota-throttling") if verdict.reason.startswith("throttled to")]
+    found = [one for one in passed(result, "quota-throttling") if one.measures.get("demand_exceeds_quota")]
     return [f"`{verdict.subject}` was {verdict.reason}." for verdict in found[:MAX_NAMES]]
 
 

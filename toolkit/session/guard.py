@@ -25,6 +25,7 @@ from toolkit.model.names import printable
 from toolkit.model.topology import Topology
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, read_flags
 from toolkit.sources.kubelet.live_files import kubelet_arguments, read_bytes
+from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of
 
 OPTION = "--on-live-node"
@@ -90,7 +91,8 @@ def _promised(root: Path, arguments: tuple[str, ...] | None) -> CpuSet | None:
         folder = read_flags(arguments or ()).root_directory
     except InputError:
         folder = DEFAULT_ROOT
-    data, _ = read_bytes(root / folder.lstrip("/") / "cpu_manager_state")
+    places = Places(root=root)
+    data, _ = read_bytes(places.target(places.below(f"{folder}/cpu_manager_state")))
     if data is None:
         return None
     state = cpu_state_file(data.decode("utf-8", "replace"))

@@ -54,7 +54,7 @@ def read(where: Path | None, places: Places, node: str | None = None) -> SourceR
     if where is not None and not data.strip():
         raise InputError(str(where), "nothing", EXPECTED)
     gathering = Gathering()
-    configuration, _ = read_bytes(places.below(CONFIGURATION))
+    configuration, _ = read_bytes(places.target(places.below(CONFIGURATION)))
     limits = _constrains(configuration, "constrainramspace")
     if not limits:
         why = "is not set" if configuration is not None else f"is not known ({CONFIGURATION} was not read)"

@@ -27,11 +27,29 @@ from tests.lab.harness.topology import CATALOGUE
 REQUIRE = "--require-lab"
 T = TypeVar("T")
 _guest = pytest.StashKey[Guest]()
+_terminal: list[pytest.TerminalReporter] = []
+"""Of the process that talks to people: with pytest-xdist none of the workers."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--require-lab``."""
     parser.addoption(REQUIRE, action="store_true", help="a lab that cannot run is an error, not a skip")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Find where failures are described at once."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(config, "workerinput"):
+        _terminal[:] = [reporter]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Describe a failure when it is there: whoever ends a run of an hour early would never see it."""
+    if not report.failed:
+        return
+    for terminal in _terminal:
+        terminal.write_line(f"\n{report.nodeid} ({report.when}): {report.longreprtext}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

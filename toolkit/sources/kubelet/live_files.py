@@ -50,11 +50,11 @@ def read_bytes(path: Path | str) -> tuple[bytes | None, str]:
 
 
 def bytes_of(path: Path, expected: str) -> bytes:
-    """Return the same of a file that must be there.
+    """Return the same of a file that the user named, through links: a pod's own token is one.
 
     :raises InputError: it cannot be read.
     """
-    data, problem = read_bytes(path)
+    data, problem = read_bytes(os.path.realpath(path))
     if data is None:
         raise InputError(str(path), problem, expected)
     return data

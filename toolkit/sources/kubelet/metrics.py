@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from toolkit.errors import InputError
 from toolkit.model.names import printable
 from toolkit.sources.kubelet import metrics_text
-from toolkit.sources.kubelet.live_files import bytes_of, read_bytes
+from toolkit.sources.kubelet.live_files import bytes_of
 
 FILE = metrics_text.FILE
 DEADLINE_S = 5.0
@@ -79,9 +79,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def _get(where: str, token: Path | None, authority: Path | None) -> bytes:
     request = urllib.request.Request(where)  # noqa: S310 http or https, as was asked for
     if token is not None:
-        words, problem = read_bytes(token)
-        if words is None:
-            raise InputError(str(token), problem, "a file with a bearer token")
+        words = bytes_of(token, "a file with a bearer token")
         request.add_header("Authorization", f"Bearer {words.decode('ascii', 'replace').strip()}")
     context = _context(urlsplit(where).hostname or "", authority)
     handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context), _NoRedirect())

@@ -66,6 +66,13 @@ def test_what_is_no_answer_is_one_line(text: str, path: str, words: str) -> None
     assert "\n" not in str(raised.value)
 
 
+def test_a_token_that_is_a_link_is_read(token: Path, tmp_path: Path) -> None:
+    """As the one of a pod's service account is: ``token -> ..data/token``."""
+    (tmp_path / "link").symlink_to(token.name)
+    with metrics_server(RIGHT, token=TOKEN) as server:
+        assert "cpu_manager" in read_metrics(server.address, tmp_path / "link")
+
+
 def test_without_the_token_it_is_refused() -> None:
     """By its status; where nobody listens, by that; a file that is not there, too."""
     with metrics_server(RIGHT, token=TOKEN) as server, pytest.raises(InputError, match="status 401"):
