@@ -80,7 +80,7 @@ def window(name, during):
         opened.poll(1.0)
         seen = during(opened)
         opened.poll(1.0)
-        evidence = opened.close()
+        evidence = opened.close().evidence
     return {
         "seen": seen,
         "verdicts": [to_data(verdict) for verdict in judge(claims, evidence)],

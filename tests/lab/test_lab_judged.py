@@ -101,7 +101,7 @@ with cgroup("pinproof-sparse") as path:
             run.go()
         truths = [run.truth() for run in (db, web)]
         opened.poll(0)
-        evidence = opened.close()
+        evidence = opened.close().evidence
         for run in (db, web):
             run.end()
 print(json.dumps({
