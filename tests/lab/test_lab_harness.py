@@ -87,6 +87,15 @@ UNTESTED = (
     "used 1.3507 CPUs of 1.500 and was throttled in only 11 of 23 periods: /p/web was throttled in 13, so the claim's "
     "own quota was not tested"
 )
+STOPPED = "/r/db was throttled in 4 periods although its load of 1 CPUs is below the quota"
+BLIND = (
+    "the observer stood still for 1.60 s (from 0.00 s on): the kernel counted on and kept its events, but how CPU time "
+    "was spread in that time is not known"
+)
+LITTLE = (
+    "/r/db used 1.088 s, by its weight 82 of 328 due 1.084 s: too little time to distinguish half or twice of it "
+    "(allowed 0.000 to 2.854)"
+)
 OWED = "throttled in 7 of 7 periods after 0.0000 CPUs; 50 ms / 100 ms gives at least 0.3538 CPUs"
 
 
@@ -101,6 +110,10 @@ OWED = "throttled in 7 of 7 periods after 0.0000 CPUs; 50 ms / 100 ms gives at l
         ("quota-throttling", Outcome.UNDECIDED, BUSY, False),
         ("quota-throttling", Outcome.UNDECIDED, UNTESTED, False),
         ("quota-throttling", Outcome.FAILED, OWED, False),
+        ("quota-throttling", Outcome.UNDECIDED, STOPPED, False),
+        ("quota-throttling", Outcome.UNDECIDED, BLIND, False),
+        ("cpuset-containment", Outcome.UNDECIDED, BLIND, True),
+        ("weight-share", Outcome.UNDECIDED, LITTLE, False),
         ("quota-throttling", Outcome.FAILED, "used 0.9 CPUs, 50 ms / 100 ms allows at most 0.6 CPUs", True),
         ("cpuset-containment", Outcome.UNDECIDED, LATE, False),
         ("cpuset-containment", Outcome.FAILED, "db ran outside its CPUs", True),

@@ -11,7 +11,6 @@ from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.verdicts import assert_clean, verdicts_of
 
-
 NOT_INSTALLED = "grpcio"
 """The image has what pinproof needs, and none of its extras."""
 

@@ -22,7 +22,7 @@ KERNELS = guests(*(GuestKind(topology=QUAD, kernel=kernel) for kernel in ("6.1",
 INSIDE_OF_CLAIM, OUTSIDE = 2, 3
 WAYS = ("born inside", "found there", "moved in", "moved out")
 WATCH = """
-import contextlib, json, subprocess, sys
+import json, os, subprocess
 from pathlib import Path
 from probes.observer import Observer
 from tests.integration.membership_lab import home, procs, total, verdict
@@ -57,6 +57,8 @@ with cgroup("lab-vhost") as path, Observer(ClaimSet(claims=())) as observer:
             observer.add_claim(claim)
         if way.startswith("moved"):
             (inside if way == "moved in" else outside).write_text(str(vhost.who["pid"]))
+            # Before Linux 6.2 a move to another cpuset takes the mask of a task away.
+            os.sched_setaffinity(vhost.who["pid"], {ARGS["home"]})
         found[way] = {"cgroups": {who: vhost.cgroup(who) for who in ("pid", "tid")}, **vhost.who, "path": path}
         for cpu in ("home", "away"):
             observer.open_window()

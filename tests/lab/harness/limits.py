@@ -47,13 +47,17 @@ PARTS = (
     ("quota-throttling", r"used .*: the host was too busy to decide( \(.*\))?", Aspect.FULL_SPEED),
     ("quota-throttling", r"used .*: \S+ was throttled in \d+, so .* own quota was not tested", Aspect.FULL_SPEED),
     ("quota-throttling", r"throttled in \d+ of \d+ periods after .* gives at least .*", Aspect.FULL_SPEED),
+    ("quota-throttling", r".*throttled in \d+ periods although .* is below the quota", Aspect.FULL_SPEED),
+    ("quota-throttling", r"the observer stood still for .* how CPU time was spread .*", Aspect.LATENCY),
+    ("weight-share", r"\S+ used .*: too little time to distinguish half or twice of it \(.*\)", Aspect.FULL_SPEED),
 )
 """Rule (empty: any), what it says, and the aspect: of rules that rest on an emulated property in part. The whole of
 what the rule says has to be this: a second complaint beside it stays.
 
 A late report of the control is a doubt that makes a rule that had passed undecided; one that never came, or escapes
 that were not seen, stay. A quota is paid back by a task that the guest's clock saw run while the host had taken its CPU
-away: throttled, period after period, having used next to nothing in the window."""
+away: throttled, period after period, having used next to nothing in the window. So is that of a group which wants less
+than its quota: CPUs that stood still for a period and more are charged at once."""
 
 CANNOT = "a virtual machine under software emulation does not certify"
 

@@ -12,10 +12,13 @@ import pytest
 
 from tests.lab.harness.catalogue import scenarios
 from toolkit.model.claims import pod_claim_name, qos_claim_name
+from toolkit.model.sandbox import WorkloadKind
 from toolkit.model.scenario import NegativeControl
 from toolkit.session.judged import judged
 
 CONTROLS = [(name, control) for name, scenario in scenarios().items() for control in scenario.negative_controls]
+
+ROAMS = ("reserved-cpus", "misconfigure-node")
 
 SHOWN: dict[str, tuple[str, ...]] = {
     "CPUs of the pod alone": ("exclusive-cpus",),
@@ -102,3 +105,10 @@ def test_no_fault_stands_for_the_others() -> None:
 
     assert count["widen-cpuset"] < 0.4 * len(CONTROLS)
     assert len([fault for fault, times in count.items() if times >= ENOUGH]) >= 9
+
+
+@pytest.mark.parametrize("name", [name for name, control in CONTROLS if (control.rule, control.fault) == ROAMS])
+def test_what_may_run_on_reserved_cpus_does(name: str) -> None:
+    """A node that lends its reserved CPUs breaks nothing until a task goes there, and busy ones may stay elsewhere."""
+    workloads = scenarios()[name].workloads.values()
+    assert any(load.kind is WorkloadKind.AFFINITY_ESCAPER for loads in workloads for load in loads)
