@@ -144,9 +144,11 @@ class ThreadMasks:
         self._pids: dict[tuple[str, int], int] = {}
         self._clocks: dict[int, Clock] = {}  # by ident: a name may come again
         self._ended: dict[int, int] = {}
-        self._round_cpu_ns = 0
+        self.dearest_ns = 0
         """CPU time of the dearest scan."""
         self.scans = 0
+        self.scanned_ns = 0
+        """When the last whole scan ended (CLOCK_MONOTONIC)."""
         self.strays: dict[str, dict[tuple[str, int], Stray]] = {}
         """By claim: threads that its v1 cgroups do not hold, by controller and thread id."""
         self.dropped: dict[str, int] = {}
@@ -167,8 +169,10 @@ class ThreadMasks:
                 self.scan(subject, stop)
         finally:
             took_ns = time.thread_time_ns() - began
-            self._round_cpu_ns = max(self._round_cpu_ns, took_ns)
-        self.scans += not stop()
+            self.dearest_ns = max(self.dearest_ns, took_ns)
+        if not stop():
+            self.scans += 1
+            self.scanned_ns = time.monotonic_ns()
         return took_ns
 
     def scan(self, subject: Subject, stop: Callable[[], bool]) -> None:
@@ -220,7 +224,7 @@ class ThreadMasks:
 
     def gaps(self, subjects: Iterable[Subject], end_ns: int) -> tuple[ScanGap, ...]:
         """Return how closely each claim was followed until ``end_ns`` (or until it was removed)."""
-        allowed = self.pause_ns + CPU_SHARE * self._round_cpu_ns + WAIT_NS
+        allowed = self.pause_ns + CPU_SHARE * self.dearest_ns + WAIT_NS
         rows = []
         for subject in subjects:
             clock = self._clock(subject)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from probes.loops import Loop
 from probes.masks.decoder import MaskReading
 from probes.masks.strays import Strays
-from probes.masks.threads import ThreadMasks
+from probes.masks.threads import ThreadMasks, UnreadableError
 from probes.readings import Moment
 from probes.subjects import Subject
 from probes.windows import Windows
@@ -18,6 +19,10 @@ from toolkit.model import blind_spots
 PAUSES = 99
 """CPU times of a scan that the scanner rests after it: it takes at most one part in a hundred of a CPU. A thread costs
 some 28 us; a node with 10,000 of them is scanned every 28 s, one with 70 as often as the options ask for."""
+RESTED_NS = 500_000_000
+"""A window does not end so long after its last scan: what came since then, and is put back, would never be seen."""
+LAST_CPU_NS = 100_000_000
+"""Unless a scan takes more CPU time than that, a third of a percent of a window of 30 s."""
 
 
 class MaskWatch(Watch[None]):
@@ -37,9 +42,14 @@ class MaskWatch(Watch[None]):
             self.masks.scan(subject, lambda: self._window.closed)
 
     def before_end(self) -> None:
-        """Scan once at least: a window may be shorter than the pause between two scans of a large node."""
-        if self._threads and not self.masks.scans:
-            self.masks.scan_all(self._window.present(), lambda: False)
+        """Scan once at least, for a window may be shorter than the pause between two scans of a large node; and once
+        more where the pause was long and a scan is short.
+        """
+        masks = self.masks
+        late = time.monotonic_ns() - masks.scanned_ns > RESTED_NS and masks.dearest_ns <= LAST_CPU_NS
+        if self._threads and (late or not masks.scans):
+            with suppress(OSError, UnreadableError):  # what is not read is a gap
+                masks.scan_all(self._window.present(), lambda: False)
 
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
         """Follow a claim no longer."""

@@ -85,3 +85,25 @@ def test_each_window_has_a_scan(claims: ClaimSet) -> None:
             assert evidence.coverage.proc_scans >= 1
             assert len({mask.tid for mask in evidence.thread_masks}) == THREADS
         observer.close_window()
+
+
+def test_a_window_does_not_end_long_after_its_last_scan(ledger: Ledger) -> None:
+    """A mask that became too wide in the pause is read before the window ends."""
+    here = CpuSet.of([ONLINE.first()])
+    with (
+        cgroup(f"pinproof-late-{os.getpid()}") as path,
+        subprocess.Popen(["sleep", "60"]) as process,
+        Observer(ClaimSet(claims=(Claim(name="one", cgroup=path, cpus=here),)), ledger=ledger) as observer,
+    ):
+        try:
+            os.sched_setaffinity(process.pid, here)
+            join(path, process.pid)
+            observer.open_window()
+            masks = observer._window().watch(MaskWatch).masks
+            wait_for(lambda: masks.scans >= 1, "the first scan")
+            masks.scanned_ns -= 10**9  # as if the pause had been long; where it is short, nothing has to be made up
+            os.sched_setaffinity(process.pid, ONLINE)
+            evidence = observer.close_window()
+        finally:
+            process.kill()
+    assert {mask.cpus_allowed for mask in evidence.thread_masks} >= {ONLINE}

@@ -53,9 +53,9 @@ def plant(guest: Guest, fault: str) -> dict[str, Any]:
     return dict(json.loads(guest.python(PLANT, {"fault": fault}, timeout_s=400).check().text))
 
 
-def told(found: dict[str, Any]) -> list[tuple[str, ...]]:
+def told(found: dict[str, Any]) -> str:
     """What the rules said, for a failure's message."""
-    return [(v["rule"], v["subject"], v["outcome"], v["reason"]) for v in found["verdicts"]]
+    return "\n".join(f"{v['rule']} {v['subject']}: {v['outcome']}: {v['reason']}" for v in found["verdicts"])
 
 
 REPLUG = """
