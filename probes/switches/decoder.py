@@ -109,6 +109,11 @@ class SwitchReading(Reading):
         number = frame.number
         if frame.closed:
             counts = {cpu: one.closed_judged for cpu, one in enumerate(self.last.states) if one.closed_window == number}
+            # Nobody can say to a CPU that went offline that the window ends.
+            gone = (
+                CpuSet.of(cpu for cpu, one in enumerate(self.last.states) if one.window == number) - frame.last.online
+            )
+            counts |= {cpu: self.last.states[cpu].judged for cpu in gone}
         else:
             counts = {cpu: one.judged for cpu, one in enumerate(self.last.states) if one.window == number}
         return SwitchCoverage(

@@ -5,9 +5,14 @@ Source: docs/facts.md K14 (a cpuset whose CPUs are all offline is lent its paren
 
 from __future__ import annotations
 
+import re
+
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 
+_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})\b", re.ASCII)
+KEPT_SINCE = (6, 2)
+"""The first kernel that keeps what tasks asked for."""
 LATE_NS = 500_000_000
 """How much later than the CPU's going an event may be dated. Cpusets are rewritten while the CPU goes down, the kernel
 sends its event when it is down, and the event is dated when it is received; one that comes later than this half second
@@ -42,3 +47,12 @@ def _came_first(cpu: int, evidence: Evidence) -> bool:
     """Return whether a CPU was offline when the window opened: the first that is known of it is that it came."""
     events = sorted((event for event in evidence.hotplug if event.cpu == cpu), key=lambda event: event.at_ns)
     return bool(events) and events[0].online
+
+
+def masks_reset(evidence: Evidence) -> bool:
+    """Return whether CPUs that went or came took away the masks that tasks had set: before Linux 6.2 each one does.
+
+    Source: docs/facts.md K11; ``cpuset_hotplug_workfn`` in kernel/cgroup/cpuset.c of 6.1.
+    """
+    version = _VERSION.match(evidence.environment.kernel)
+    return bool(evidence.hotplug) and version is not None and (int(version[1]), int(version[2])) < KEPT_SINCE

@@ -113,10 +113,12 @@ RULE = Rule(
         how=prose("""
             Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second. On a node
             with hundreds of threads it is read less often, so that reading takes at most 1 % of a CPU, but at least one
-            time in each window. Each distinct mask is compared with the set that was promised at that time. A mask that
-            reaches outside is a failure, even if the thread never ran there. The verdict is undecided if no thread was
-            read, if no mask was too wide although the ledger saw a task outside (`explain cpuset-containment`), or if a
-            mask was first read while all CPUs of the claim were offline: the kernel then lends the parent's CPUs.
+            time in each window, and at its end if a scan takes no more than 0.1 s. Each distinct mask is compared with
+            the set that was promised at that time. A mask that reaches outside is a failure, even if the thread never
+            ran there. The verdict is undecided if no thread was read, or if a mask was first read while all CPUs of the
+            claim were offline: the kernel then lends the parent's CPUs. If no mask was too wide although the ledger saw
+            a task outside, a mask was wider between two readings; the verdict says where the task ran, and
+            `cpuset-containment` judges that.
 
             A mask narrower than the set is legal and counted apart: a thread may narrow its own mask, and since kernel
             6.2 a change of the cpuset keeps that mask.

@@ -11,6 +11,7 @@ from toolkit.model.evidence import Canary, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.credibility.contradictions import contradictions
 from validators.credibility.trust import clean_canary_reported, doubts, summary
+from validators.queries import hotplug
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.rules import exclusive_cpus, noise
 from validators.witness import Witness
@@ -73,8 +74,9 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
 
 
 def _lost_its_cpu(canary: Canary, evidence: Evidence) -> bool:
-    """Whether the kernel had to move it: nobody can keep a claim on a CPU that goes offline. The doubts say so."""
-    return canary.cpu not in evidence.coverage.cpus_online or any(one.cpu == canary.cpu for one in evidence.hotplug)
+    """Whether the kernel moved it: nobody can keep a claim on a CPU that goes offline. The doubts say so."""
+    gone = canary.cpu not in evidence.coverage.cpus_online or any(one.cpu == canary.cpu for one in evidence.hotplug)
+    return gone or hotplug.masks_reset(evidence)
 
 
 def control_latency_ms(evidence: Evidence) -> float | None:
@@ -99,7 +101,8 @@ RULE = Rule(
             The switches that were judged are compared with the kernel's own count (ctxt in /proc/stat). Events, counts
             and program runs that were lost, CPUs that were never seen, and CPU hotplug are counted. A canary with a
             deliberately false claim must be reported in time; a canary that keeps its claim must not be reported,
-            unless its CPU went offline. Two witnesses of CPU time and of placement are compared for each claim.
+            unless its CPU went offline, or before Linux 6.2 any CPU did. Two witnesses of CPU time and of placement are
+            compared for each claim.
 
             Incomplete evidence makes this rule, and every rule that rests on it, undecided. Evidence that is proved
             wrong makes this rule failed.

@@ -126,8 +126,15 @@ def _difference(what: str, said: CpuSet | None, found: CpuSet | None) -> str:
 
 def _by_hotplug(claim: Claim, evidence: Evidence, what: str, upper: _Word, lower: _Word) -> bool:
     """Return whether two layers that agreed differ since CPUs of the claim went or came."""
-    changed = what == "CPUs" and claim.cpus is not None and hotplug.first_change_ns(claim.cpus, evidence) is not None
-    return changed and _same(upper.first, lower.first, lower.layer)
+    if what != "CPUs" or claim.cpus is None or hotplug.first_change_ns(claim.cpus, evidence) is None:
+        return False
+    if _same(upper.first, lower.first, lower.layer):
+        return True
+    # To threads that have no CPU left the kernel lends all that there can be.
+    lent_ns = hotplug.all_offline_ns(claim.cpus, evidence)
+    masks = view.by_claim(evidence.thread_masks).get(claim.name, [])
+    wide = [mask for mask in masks if not mask.cpus_allowed <= upper.first]
+    return lower.layer is Layer.OBSERVED and lent_ns is not None and all(mask.first_at_ns >= lent_ns for mask in wide)
 
 
 def _same(upper: CpuSet, lower: CpuSet, layer: Layer) -> bool:

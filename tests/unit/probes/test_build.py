@@ -147,10 +147,19 @@ def test_a_cpu_that_never_turned_its_window_over_is_not_seen() -> None:
         states=(state(window=7, judged=11, closed_window=6, closed_judged=99), state(window=7, judged=2))
     )
 
+    # The ledger's last moment of a CPU that went offline in the window: it runs on in it.
+    gone = replace(
+        SWITCHES, last=SwitchEdge(states=(state(closed_window=7, closed_judged=5), state(window=7, judged=3)))
+    )
+    first = replace(FRAME, last=replace(FRAME.last, online=CpuSet.parse("0")))
+
     closed = built(FRAME, but(away)).coverage
+    offline, silent = built(first, but(gone)).coverage, built(FRAME, but(gone)).coverage
     still = built(replace(FRAME, closed=False), but(replace(SWITCHES, last=running))).coverage
 
     assert (closed.cpus_seen, closed.switches_judged) == (CpuSet.parse("0"), 5)
+    assert (offline.cpus_seen, offline.switches_judged) == (ONLINE, 8)
+    assert (silent.cpus_seen, silent.switches_judged) == (CpuSet.parse("0"), 5)
     assert (still.cpus_seen, still.switches_judged) == (ONLINE, 13)
 
 

@@ -176,6 +176,20 @@ def test_a_cgroup_without_a_cpu_that_went_is_undecided() -> None:
     assert judged(found(files_after=after)).outcome is Outcome.FAILED
 
 
+@pytest.mark.parametrize(
+    ("gone", "first_at_s", "outcome"),
+    [("2-3", 9, "undecided"), ("3", 9, "failed"), ("2-3", 1, "failed")],
+    ids=["no CPU is left", "one is left", "before they went"],
+)
+def test_a_mask_that_the_kernel_lent_is_undecided(gone: str, first_at_s: int, outcome: str) -> None:
+    """Threads whose CPUs all went may run anywhere; the kernel's word, and nobody's drift."""
+    events = tuple(HotplugEvent(cpu=cpu, online=False, at_ns=8 * SECOND) for cpu in cpus(gone))
+    wide = replace(mask("db", "0-7"), first_at_ns=first_at_s * SECOND, last_at_ns=10 * SECOND)
+    value = found(thread_masks=(mask("db", "2-3"), wide), hotplug=events)
+
+    assert judged(value).outcome.value == outcome
+
+
 def test_layers_read_after_a_change_must_agree() -> None:
     """A change that was complete before both were read last is no excuse for them."""
     change = Transition(
