@@ -109,7 +109,7 @@ def test_a_worker_is_judged_where_it_is(watched: dict[str, Any], guest: Guest, w
         seen = found[place]
         slack = 0.1 * seen["ran_ns"] + 1_000_000
         assert seen["lost"] == [0, 0, 0]
-        assert seen["ran_ns"] > 20_000_000
+        assert seen["ran_ns"] > 10_000_000  # ten times what the slack has beside its tenth: how fast a guest is varies
         assert seen["transition_ns"] == 0
         if member and place == "away":
             assert seen["ran_ns"] - slack <= seen["out_ns"] <= seen["ran_ns"] + slack, seen
