@@ -114,6 +114,7 @@ OWED = "throttled in 7 of 7 periods after 0.0000 CPUs; 50 ms / 100 ms gives at l
         ("quota-throttling", Outcome.UNDECIDED, BLIND, False),
         ("cpuset-containment", Outcome.UNDECIDED, BLIND, True),
         ("weight-share", Outcome.UNDECIDED, LITTLE, False),
+        ("weight-share", Outcome.UNDECIDED, "its share cannot be judged: /r/db was throttled by a quota", False),
         ("quota-throttling", Outcome.FAILED, "used 0.9 CPUs, 50 ms / 100 ms allows at most 0.6 CPUs", True),
         ("cpuset-containment", Outcome.UNDECIDED, LATE, False),
         ("cpuset-containment", Outcome.FAILED, "db ran outside its CPUs", True),

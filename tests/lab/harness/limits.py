@@ -49,6 +49,7 @@ PARTS = (
     ("quota-throttling", r"throttled in \d+ of \d+ periods after .* gives at least .*", Aspect.FULL_SPEED),
     ("quota-throttling", r".*throttled in \d+ periods although .* is below the quota", Aspect.FULL_SPEED),
     ("quota-throttling", r"the observer stood still for .* how CPU time was spread .*", Aspect.LATENCY),
+    ("weight-share", r"its share cannot be judged: \S+ was throttled by a quota", Aspect.FULL_SPEED),
     ("weight-share", r"\S+ used .*: too little time to distinguish half or twice of it \(.*\)", Aspect.FULL_SPEED),
 )
 """Rule (empty: any), what it says, and the aspect: of rules that rest on an emulated property in part. The whole of
