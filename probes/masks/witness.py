@@ -45,11 +45,13 @@ class MaskWatch(Watch[None]):
         """Scan once at least, for a window may be shorter than the pause between two scans of a large node; and once
         more where the pause was long and a scan is short.
         """
-        masks = self.masks
-        late = time.monotonic_ns() - masks.scanned_ns > RESTED_NS and masks.dearest_ns <= LAST_CPU_NS
+        masks, now_ns = self.masks, time.monotonic_ns()
+        late = now_ns - masks.scanned_ns > RESTED_NS and masks.dearest_ns <= LAST_CPU_NS
         if self._threads and (late or not masks.scans):
+            # The lock is held: a last scan that is not the only one waits for nobody, whoever takes our CPU meanwhile.
+            until_ns = now_ns + 2 * LAST_CPU_NS
             with suppress(OSError, UnreadableError):  # what is not read is a gap
-                masks.scan_all(self._window.present(), lambda: False)
+                masks.scan_all(self._window.present(), lambda: masks.scans > 0 and time.monotonic_ns() > until_ns)
 
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
         """Follow a claim no longer."""

@@ -11,11 +11,10 @@ from pathlib import Path
 from probes.switches.records import CPUSET_SPACE, IntruderSums
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
+from toolkit.host.procfs import PF_NO_SETAFFINITY
 from toolkit.model.evidence import OwnerClass
 
 PF_KTHREAD = 0x00200000
-PF_NO_SETAFFINITY = 0x04000000
-"""Userland may not meddle with cpus_mask: together with a single allowed CPU, a thread of that CPU."""
 
 
 def classify(sums: IntruderSums, observer_pid: int) -> OwnerClass:

@@ -72,7 +72,8 @@ def restore_masks(root: Path, masks: tuple[TaskMask, ...]) -> tuple[int, int]:
         except ProcessLookupError:
             continue
         except OSError:
-            refused += 1
+            # A worker of a CPU that went offline and came back is bound anew by the kernel, when it has time to.
+            refused += not procfs.kernel_binds(mask.tid, root)
     return done, refused
 
 

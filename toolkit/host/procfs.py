@@ -23,6 +23,9 @@ from pathlib import Path
 from toolkit.host.cgroup_mounts import read_control, unescape
 from toolkit.model import names
 
+PF_NO_SETAFFINITY = 0x04000000
+"""Userland may not meddle with cpus_mask: together with a single allowed CPU, a thread of that CPU."""
+
 
 def start_time(pid: int, root: Path = Path("/")) -> int | None:
     """Return when the task began, in clock ticks since boot; ``None`` if there is none.
@@ -37,6 +40,15 @@ def ticks_of(stat: str) -> int | None:
     # The name in parentheses may itself hold spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 and fields[19].isdigit() else None
+
+
+def kernel_binds(tid: int, root: Path = Path("/")) -> bool:
+    """Return whether only the kernel may choose a task's CPUs, as those of a CPU's own threads and of its workers.
+
+    Source: proc(5), ``/proc/pid/stat`` field 9 (flags); include/linux/sched.h.
+    """
+    fields = (read_control(root / f"proc/{tid}/stat") or "").rpartition(")")[2].split()
+    return len(fields) > 6 and fields[6].isdigit() and bool(int(fields[6]) & PF_NO_SETAFFINITY)
 
 
 def comm(tid: int, root: Path = Path("/")) -> str:

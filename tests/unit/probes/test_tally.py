@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from probes.switches import tally
-from probes.switches.owners import PF_KTHREAD, PF_NO_SETAFFINITY, classify
+from probes.switches.owners import PF_KTHREAD, classify
 from probes.switches.records import IntruderSums, Offence, OffenceKey
+from toolkit.host.procfs import PF_NO_SETAFFINITY
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import OwnerClass
 
