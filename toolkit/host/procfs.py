@@ -37,9 +37,15 @@ def start_time(pid: int, root: Path = Path("/")) -> int | None:
 
 def ticks_of(stat: str) -> int | None:
     """Return the same of a task's ``stat``; ``None``: it does not say it."""
-    # The name in parentheses may itself hold spaces and parentheses.
+    return _field(stat, 22)
+
+
+def _field(stat: str, number: int) -> int | None:
+    """Return a field by its number in proc(5), one behind the name; ``None``: it is not there."""
+    # The name in parentheses is field 2, and may itself hold spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
-    return int(fields[19]) if len(fields) > 19 and fields[19].isdigit() else None
+    at = number - 3
+    return int(fields[at]) if len(fields) > at and fields[at].isdigit() else None
 
 
 def kernel_binds(tid: int, root: Path = Path("/")) -> bool:
@@ -47,8 +53,7 @@ def kernel_binds(tid: int, root: Path = Path("/")) -> bool:
 
     Source: proc(5), ``/proc/pid/stat`` field 9 (flags); include/linux/sched.h.
     """
-    fields = (read_control(root / f"proc/{tid}/stat") or "").rpartition(")")[2].split()
-    return len(fields) > 6 and fields[6].isdigit() and bool(int(fields[6]) & PF_NO_SETAFFINITY)
+    return bool((_field(read_control(root / f"proc/{tid}/stat") or "", 9) or 0) & PF_NO_SETAFFINITY)
 
 
 def comm(tid: int, root: Path = Path("/")) -> str:

@@ -6,9 +6,11 @@ Source: docs/facts.md K14 (a cpuset whose CPUs are all offline is lent its paren
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence
+from toolkit.model.evidence import Evidence, ThreadMask
+from toolkit.model.verdict import Offender
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})\b", re.ASCII)
 KEPT_SINCE = (6, 2)
@@ -29,6 +31,12 @@ def all_offline_ns(cpus: CpuSet, evidence: Evidence) -> int | None:
         if cpus <= gone:
             return event.at_ns - LATE_NS
     return None
+
+
+def is_lent(cpus: CpuSet, outside: Iterable[ThreadMask | Offender], evidence: Evidence) -> bool:
+    """Return whether these masks and stays may all be the kernel's: it lends CPUs to threads that have none left."""
+    lent_ns = all_offline_ns(cpus, evidence)
+    return lent_ns is not None and all(one.first_at_ns >= lent_ns for one in outside)
 
 
 def first_offline_ns(cpus: CpuSet, evidence: Evidence) -> int | None:

@@ -78,8 +78,7 @@ def _judge(
 
 def _wide(cpus: CpuSet, evidence: Evidence, wide: list[tuple[ThreadMask, CpuSet]]) -> tuple[Outcome, str]:
     """Judge masks that reach outside: a violation, unless the kernel lent the CPUs or the promise is not known."""
-    lent_ns = hotplug.all_offline_ns(cpus, evidence)
-    if lent_ns is not None and all(mask.first_at_ns >= lent_ns for mask, _ in wide):
+    if hotplug.is_lent(cpus, (mask for mask, _ in wide), evidence):
         return Outcome.UNDECIDED, f"all its CPUs {cpus} went offline: the kernel lends the parent's"
     if all(is_unknown(mask.first_at_ns, evidence) for mask, _ in wide):
         where = CpuSet.union(mask.cpus_allowed for mask, _ in wide)

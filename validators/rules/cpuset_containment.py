@@ -106,8 +106,7 @@ def _measures(claim: Claim, allowed: CpuSet, rows: list[CpuUse], transitions: li
 
 def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: list[Offender]) -> tuple[Outcome, str]:
     """Judge what was outside: a violation, unless the kernel may have lent the CPUs by then."""
-    lent_ns = hotplug.all_offline_ns(cpus, evidence)
-    if lent_ns is not None and all(one.first_at_ns >= lent_ns for one in named):
+    if hotplug.is_lent(cpus, named, evidence):
         return (
             Outcome.UNDECIDED,
             f"all its CPUs {cpus} went offline: the kernel then lends the parent cgroup's CPUs",

@@ -130,11 +130,9 @@ def _by_hotplug(claim: Claim, evidence: Evidence, what: str, upper: _Word, lower
         return False
     if _same(upper.first, lower.first, lower.layer):
         return True
-    # To threads that have no CPU left the kernel lends all that there can be.
-    lent_ns = hotplug.all_offline_ns(claim.cpus, evidence)
     masks = view.by_claim(evidence.thread_masks).get(claim.name, [])
     wide = [mask for mask in masks if not mask.cpus_allowed <= upper.first]
-    return lower.layer is Layer.OBSERVED and lent_ns is not None and all(mask.first_at_ns >= lent_ns for mask in wide)
+    return lower.layer is Layer.OBSERVED and hotplug.is_lent(claim.cpus, wide, evidence)
 
 
 def _same(upper: CpuSet, lower: CpuSet, layer: Layer) -> bool:

@@ -151,10 +151,10 @@ def test_a_cpu_that_never_turned_its_window_over_is_not_seen() -> None:
     gone = replace(
         SWITCHES, last=SwitchEdge(states=(state(closed_window=7, closed_judged=5), state(window=7, judged=3)))
     )
-    first = replace(FRAME, last=replace(FRAME.last, online=CpuSet.parse("0")))
+    without = replace(FRAME, last=replace(FRAME.last, online=CpuSet.parse("0")))
 
     closed = built(FRAME, but(away)).coverage
-    offline, silent = built(first, but(gone)).coverage, built(FRAME, but(gone)).coverage
+    offline, silent = built(without, but(gone)).coverage, built(FRAME, but(gone)).coverage
     still = built(replace(FRAME, closed=False), but(replace(SWITCHES, last=running))).coverage
 
     assert (closed.cpus_seen, closed.switches_judged) == (CpuSet.parse("0"), 5)
