@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.integration.account import Deed
 from tests.integration.plot_windows import (
     CONTAINMENT,
     EXCLUSIVE,
@@ -25,7 +27,7 @@ from tests.integration.plot_windows import (
     through_the_verb,
 )
 from tests.integration.plots import plot
-from toolkit.session.prepared import prepared
+from toolkit.session.prepared import Prepared, prepared
 
 pytestmark = pytest.mark.integration
 
@@ -39,6 +41,11 @@ UNDECIDED = 0.02
 that rate two of a short run's three are once in four thousand runs."""
 JUDGED = (CONTAINMENT, EXCLUSIVE, MASK, HEALTH)
 """The rules that a plot decides; the others have nothing to judge here, or say so."""
+TIMES = ("too little", "too much")
+"""How a line begins that is about a time: what was missed or invented is not."""
+AGAIN = 2
+STRUCK = 0.001
+"""Of the stays: 3 of 25,990 were measured wrong once in 28 minutes, none of them again in 30 repetitions."""
 LONG_STOP_S = 1.0
 """A gap between two scans of the masks that nobody can call short."""
 
@@ -59,6 +66,72 @@ def blind(said: Said, stop_s: float) -> list[str]:
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What came of one window. ``stays``: that were planted; ``undecided``: why, if nobody stopped the observer."""
+
+    where: str
+    found: tuple[str, ...]
+    deeds: tuple[Deed, ...]
+    stays: int
+    undecided: tuple[str, ...]
+
+    def times_off(self) -> set[str]:
+        """Return whose time was measured wrong, if that is all that is wrong."""
+        off = {line.split(": ", 1)[1].partition(" [")[0] for line in self.found if line.startswith(TIMES)}
+        return off if all(line.startswith(TIMES) for line in self.found) else set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """How a window is watched: in this process, or by ``watch``, which may be stopped meanwhile."""
+
+    director: Path
+    folder: Path
+    probes: Prepared
+    prefix: str
+
+    def show(self, seed: int, *, verb: bool, stop: bool) -> Shown:
+        """Perform the plot of a seed under observation, and compare."""
+        with stage(self.prefix) as made:
+            one = plot(seed, made)
+            if verb:
+                folder = self.folder / f"{seed}-{time.monotonic_ns()}"
+                deeds, said = through_the_verb(made, one, self.director, folder, self.prefix, stop=stop)
+            else:
+                deeds, said = inside(made, one, self.director, self.probes, self.prefix)
+            found, expected = disagreements(made, deeds, said)
+        if stop:
+            found += blind(said, one.stop_s)
+        how = f"{'watch' if verb else 'inside'}{', stopped' if stop else ''}"
+        return Shown(
+            where=f"seed {seed} ({how}; {one.scenes})",
+            found=tuple(found),
+            deeds=tuple(deeds),
+            stays=sum(row.stays for row in expected.values()),
+            undecided=() if stop else tuple(undecided(said)),
+        )
+
+    def shown(self, seed: int, *, verb: bool, stop: bool) -> tuple[Shown, int]:
+        """Show a window, again if nothing but times is off; returns the last one, and how many times came right then.
+
+        The host stops a CPU inside a switch, between the clock that the ledger reads and perf's, and this kernel's
+        hidden threads take away what was not yet written down (perf_account.py). Both strike where they like; a figure
+        that is wrong by what the plot does is wrong again.
+        """
+        first = self.show(seed, verb=verb, stop=stop)
+        off = first.times_off()
+        for _ in range(AGAIN if off else 0):
+            again = self.show(seed, verb=verb, stop=stop)
+            print(*(f"{first.where}: {line}" for line in first.found), sep="\n", flush=True)
+            if not again.found:
+                return again, len(off)
+            if not again.times_off() or again.times_off() & off:
+                return again, 0
+            off |= again.times_off()
+        return first, 0
+
+
 def test_random_plots(director: Path, tmp_path: Path) -> None:
     """0 missed, 0 invented, at most 2 % of the windows in which the observer was not stopped undecided."""
     if sorted(os.sched_getaffinity(0))[:2] != [0, 1]:
@@ -69,37 +142,29 @@ def test_random_plots(director: Path, tmp_path: Path) -> None:
     count: Counter[str] = Counter()
     prefix = f"pinproof-plot-{os.getpid()}"
     with prepared(prefix) as probes:
+        door = Door(director=director, folder=tmp_path, probes=probes, prefix=prefix)
         while time.monotonic() - began < SECONDS:
-            seed, by_verb = SEED + number, number % VERB_EVERY == VERB_EVERY - 1
+            by_verb = number % VERB_EVERY == VERB_EVERY - 1
             stopped = by_verb and number // VERB_EVERY % 2 == 0
-            with stage(prefix) as made:
-                one = plot(seed, made)
-                if by_verb:
-                    folder = tmp_path / str(seed)
-                    deeds, said = through_the_verb(made, one, director, folder, prefix, stop=stopped)
-                else:
-                    deeds, said = inside(made, one, director, probes, prefix)
-                found, expected = disagreements(made, deeds, said)
-            if stopped:
-                found += blind(said, one.stop_s)
-            reasons = undecided(said)
+            one, struck = door.shown(SEED + number, verb=by_verb, stop=stopped)
             count["stopped windows" if stopped else "windows"] += 1
             count["through watch"] += by_verb
-            count["moves"] += sum(each.action.verb == "write" for each in deeds)
-            count["stays"] += sum(row.stays for row in expected.values())
-            count["undecided"] += bool(reasons) and not stopped
-            count["missed"] += sum(line.startswith("missed") for line in found)
-            count["invented"] += sum(line.startswith("invented") for line in found)
-            doubts.update(reasons if not stopped else [])
-            where = f"seed {seed} ({'watch' if by_verb else 'inside'}{', stopped' if stopped else ''}; {one.scenes})"
-            for line in found + ([] if stopped else reasons):
-                print(f"{where}: {line}", flush=True)
-            if found:
-                (tmp_path / f"{seed}.txt").write_text("".join(f"{each}\n" for each in deeds))
-            wrong += [f"{where}: {line}" for line in found]
+            count["moves"] += sum(each.action.verb == "write" for each in one.deeds)
+            count["stays"] += one.stays
+            count["undecided"] += bool(one.undecided)
+            count["times off once"] += struck
+            for kind in ("missed", "invented"):
+                count[kind] += sum(line.startswith(kind) for line in one.found)
+            doubts.update(one.undecided)
+            for line in one.found + one.undecided:
+                print(f"{one.where}: {line}", flush=True)
+            if one.found:
+                (tmp_path / f"{SEED + number}.txt").write_text("".join(f"{each}\n" for each in one.deeds))
+            wrong += [f"{one.where}: {line}" for line in one.found]
             number += 1
     share = count["undecided"] / max(1, count["windows"])
     print(f"random plots from seed {SEED}: {dict(count)}, {len(wrong)} disagreements, undecided {share:.1%}")
     print(*(f"  {times} x {reason}" for reason, times in doubts.most_common(20)), sep="\n")
     assert wrong == [], "\n".join(wrong)
     assert count["undecided"] <= max(1, UNDECIDED * count["windows"]), doubts.most_common(5)
+    assert count["times off once"] <= max(1, STRUCK * count["stays"])

@@ -17,6 +17,7 @@ from tests.lab.harness import catalogue, limits
 from tests.lab.harness.catalogue_pairs import PAIRS
 from tests.lab.harness.debian import KERNELS
 from tests.lab.harness.guest import Guest
+from tests.lab.harness.guest_files import PROJECT
 from tests.lab.harness.snapshot import CGROUP_WORDS
 from tests.lab.harness.topology import BY_NAME
 from toolkit.model import serde
@@ -40,24 +41,25 @@ from toolkit.model.serde import to_data
 from toolkit.session import conformance, execute, fitting
 from toolkit.session.repeats import REPEATS
 from toolkit.session.prepared import prepared
-from toolkit.scenario_file import load_catalogue
+from toolkit.scenario_file import load_scenario
 
 # Beside loads that fill the emulated CPUs, who watches would wait for his turn; CPU 0 is emulated the fastest. Three
 # times the weight of a sandbox, no more: at -20 a planted escaper that came to CPU 0 never got away from it.
 os.nice(-5)
 os.sched_setaffinity(0, {0})
 ask, answer = (Path(path) for path in ARGS["pipes"])
-catalogue = {scenario.name: scenario for scenario in load_catalogue()}
+scenarios = Path(ARGS["scenarios"])
 machine = read_topology()
 with prepared("lab-catalogue") as kept:
     settings = execute.Settings(
         runs=Path("/tmp/runs"), duration_s=ARGS["duration_s"], brief=True, prepared=kept, repeats=REPEATS
     )
     while name := ask.read_text().strip():
-        reason = fitting.why_not(catalogue[name], machine)
         try:
-            found = conformance.skipped(catalogue[name], reason) if reason else None
-            told = to_data(found or conformance.run_one(catalogue[name], machine, settings))
+            scenario = load_scenario(scenarios / f"{name}.yaml")
+            reason = fitting.why_not(scenario, machine)
+            found = conformance.skipped(scenario, reason) if reason else None
+            told = to_data(found or conformance.run_one(scenario, machine, settings))
         except Exception as error:
             told = {"name": name, "error": f"{type(error).__name__}: {error}"}
         answer.write_text(json.dumps(told))
@@ -69,7 +71,9 @@ with prepared("lab-catalogue") as kept:
 def run(guest: Guest) -> Iterator[Callable[[str], dict[str, Any]]]:
     """Run one scenario of the catalogue in this guest and return what is told of it."""
     guest.sh(f"mkfifo {ASK} {ANSWER}")
-    arguments = {"pipes": [ASK, ANSWER], "duration_s": catalogue.WINDOW_S}
+    # Each by itself: reading all of them takes an emulated machine ten seconds.
+    scenarios = f"{PROJECT}/validators/scenarios"
+    arguments = {"pipes": [ASK, ANSWER], "duration_s": catalogue.WINDOW_S, "scenarios": scenarios}
     server = guest.start_python(SERVER, arguments, timeout_s=GUEST_TIMEOUT_S)
 
     def scenario(name: str) -> dict[str, Any]:

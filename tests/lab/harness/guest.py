@@ -217,7 +217,9 @@ class Guest:
         self._socket.close()
 
     def _put(self, packed: bytes, folder: str) -> None:
-        self._request({"op": "put", "folder": folder}, packed, f"put into {folder}", 120).result().check()
+        # By a program, not by the agent's own interpreter: a thousand files take that five seconds.
+        unpack = ["sh", "-euc", 'mkdir -p "$0" && exec tar -xf - -C "$0"', folder]
+        self.run(unpack, stdin=packed, timeout_s=120).check()
 
     def _request(self, head: dict[str, Any], body: bytes, what: str, timeout_s: float) -> Pending:
         pending = Pending(self, what, timeout_s)

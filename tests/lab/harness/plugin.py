@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.lab.harness import image, snapshot
+from tests.lab.harness import compiled, image, snapshot
 from tests.lab.harness.debian import KERNELS
 from tests.lab.harness.flavours import BY_NAME
 from tests.lab.harness.guest import Guest
@@ -137,7 +137,9 @@ def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     with snapshot.running(kind) as started:
         assert recipe.release == started.sh("uname -r")
         started.put_project()
+        compiled.give(started)
         yield started
+        compiled.take(started)
         complaints = started.sh("dmesg | grep -E 'BUG:|Oops|WARNING: CPU|general protection|hung task' || true")
         assert not complaints, f"the guest's kernel complained:\n{complaints}"
 
