@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import CpuRoles, Finding, IsolationFacts
+from toolkit.model.kernel_defects import kernel_findings
 from toolkit.model.names import printable
 from toolkit.model.verdict import Outcome
 from toolkit.model.wording import cpus_text
-from toolkit.session.kernel_defects import kernel_findings
 
 _NAMED = 4
 

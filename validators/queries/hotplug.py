@@ -5,16 +5,13 @@ Source: docs/facts.md K14 (a cpuset whose CPUs are all offline is lent its paren
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
+from toolkit.model.kernel_defects import MASKS_RESET, has_defect
 from toolkit.model.verdict import Offender
 
-_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})\b", re.ASCII)
-KEPT_SINCE = (6, 2)
-"""The first kernel that keeps what tasks asked for."""
 LATE_NS = 500_000_000
 """How much later than the CPU's going an event may be dated. Cpusets are rewritten while the CPU goes down, the kernel
 sends its event when it is down, and the event is dated when it is received; one that comes later than this half second
@@ -62,5 +59,4 @@ def masks_reset(evidence: Evidence) -> bool:
 
     Source: docs/facts.md K11; ``cpuset_hotplug_workfn`` in kernel/cgroup/cpuset.c of 6.1.
     """
-    version = _VERSION.match(evidence.environment.kernel)
-    return bool(evidence.hotplug) and version is not None and (int(version[1]), int(version[2])) < KEPT_SINCE
+    return bool(evidence.hotplug) and has_defect(evidence.environment.kernel, MASKS_RESET)

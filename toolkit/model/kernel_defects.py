@@ -42,6 +42,15 @@ class KernelDefect:
         )
 
 
+MASKS_RESET = KernelDefect(
+    id="kernel-masks-reset",
+    until=(6, 2),
+    commit="8f9ea86fdf99",
+    breaks="A write to a cpuset, and cpuset turned on or off at the root, give every thread below all CPUs of its "
+    "cpuset: masks that programs set for their threads are lost (K11).",
+    remedy="let programs set their masks again after a change",
+)
+
 DEFECTS = (
     KernelDefect(
         id="kernel-quota-drift",
@@ -61,14 +70,7 @@ DEFECTS = (
         commit="de53fd7aedb1",
         breaks="Slices of quota expire unused: containers below their CPU limit are throttled (512ac999d275, F58).",
     ),
-    KernelDefect(
-        id="kernel-masks-reset",
-        until=(6, 2),
-        commit="8f9ea86fdf99",
-        breaks="A write to a cpuset, and cpuset turned on or off at the root, give every thread below all CPUs of its "
-        "cpuset: masks that programs set for their threads are lost (K11).",
-        remedy="let programs set their masks again after a change",
-    ),
+    MASKS_RESET,
     KernelDefect(
         id="kernel-burst-lost",
         since=(5, 14),
@@ -95,17 +97,22 @@ DEFECTS = (
 _NUMBER = r"(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?"
 
 
+def has_defect(release: str, defect: KernelDefect, build: str = "") -> bool:
+    """Return whether a kernel has a defect; one of unknown version has none that is known.
+
+    :param release: text of ``/proc/sys/kernel/osrelease``. :param build: of ``/proc/sys/kernel/version``.
+    """
+    match = re.search(rf"\bDebian {_NUMBER}", build, re.ASCII) or re.match(_NUMBER, release, re.ASCII)
+    return match is not None and defect.has((int(match[1]), int(match[2])), int(match[3] or 0))
+
+
 def kernel_findings(release: str, build: str = "") -> Iterator[Finding]:
     """Yield the defects of a kernel.
 
     :param release: text of ``/proc/sys/kernel/osrelease``. :param build: of ``/proc/sys/kernel/version``.
     """
-    match = re.search(rf"\bDebian {_NUMBER}", build, re.ASCII) or re.match(_NUMBER, release, re.ASCII)
-    if match is None:
-        return
-    version, patch = (int(match[1]), int(match[2])), int(match[3] or 0)
     for defect in DEFECTS:
-        if defect.has(version, patch):
+        if has_defect(release, defect, build):
             yield Finding(
                 id=defect.id,
                 outcome=Outcome.UNDECIDED,
