@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
+from probes.unit import KEPT
+from tests.lab.harness import compiled
 from tests.lab.harness.debian import KERNELS
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.plugin import guests
@@ -48,6 +52,25 @@ def test_requests_overlap(guest: Guest) -> None:
     slow = guest.start(["sh", "-c", "until [ -e /tmp/go ]; do sleep 0.05; done; echo done"])
     guest.run(["touch", "/tmp/go"]).check()
     assert slow.result().check().text == "done\n"
+
+
+@guests(GuestKind())
+def test_what_a_guest_compiled_is_there_for_the_next(
+    guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest of it, as much as it has room for; no other file; and as pinproof wants it: nobody else may write."""
+    monkeypatch.setenv("PINPROOF_LAB_CACHE", str(tmp_path))
+    place, count = compiled.PLACE, KEPT + 2
+    guest.sh(f"rm -rf {place}; mkdir -p {place}; echo torn >{place}/.torn")
+    one = f"echo $n >{place}/$n.json; touch -d @$((1700000000 + 1$n)) {place}/$n.json"
+    guest.sh(f"for n in $(seq -w {count}); do {one}; done")
+    compiled.take(guest)
+    guest.sh(f"rm -r {place}")
+    compiled.give(guest)
+    assert guest.sh(f"cd {place}; ls -A").split() == [f"{n:02}.json" for n in range(4, count + 1)]
+    assert guest.read(f"{place}/{count}.json") == f"{count}\n"
+    assert guest.sh(f"find {place} -perm /022 -o ! -user root") == ""
+    guest.sh(f"rm -r {place}")
 
 
 @guests(GuestKind())

@@ -48,7 +48,8 @@ def take(guest: Guest) -> None:
     names = {name for name in guest.sh(f"ls {PLACE} 2>/dev/null || true").split() if name.endswith(".json")}
     with store(guest.release) as kept, tempfile.TemporaryDirectory() as place:
         new = names - {path.name for path in kept.iterdir()}
-        for path in guest.get(PLACE, Path(place)).iterdir() if new else ():
+        found = guest.get(PLACE, Path(place)).iterdir() if new else ()
+        for path in sorted(found, key=lambda one: one.stat().st_mtime_ns):
             if path.name in new:
                 write_atomically(kept / path.name, path.read_text())
         for path in set(kept.glob("*.json")) - set(newest(kept)):
