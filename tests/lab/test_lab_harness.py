@@ -18,10 +18,10 @@ from toolkit.model.verdict import Outcome, Verdict
 
 def test_messages_survive_any_fragmentation() -> None:
     """Two messages with binary bodies come out whole when the stream arrives one byte at a time."""
-    stream = wire.encode({"id": 1, "op": "put"}, bytes(range(256))) + wire.encode({"id": 2})
+    stream = wire.encode({"id": 1, "op": "run"}, bytes(range(256))) + wire.encode({"id": 2})
     decoder = wire.Decoder()
     found = [message for i in range(len(stream)) for message in decoder.feed(stream[i : i + 1])]
-    assert found == [({"id": 1, "op": "put"}, bytes(range(256))), ({"id": 2}, b"")]
+    assert found == [({"id": 1, "op": "run"}, bytes(range(256))), ({"id": 2}, b"")]
 
 
 def test_initramfs_is_a_cpio_archive(busybox: Path, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 The agent itself stays single-threaded and imports what requests commonly need before the snapshot is taken, so that a
 ``python`` request starts in milliseconds where a fresh interpreter under software emulation needs a second.
-Requests (``op``): ``ping`` sets the wall clock; ``run`` an argument list; ``python`` a source text; ``put`` unpacks a
-tar archive; ``get`` returns one. A reply carries ``id``, ``code`` and the sizes of stdout and stderr in its body.
+Requests (``op``): ``ping`` sets the wall clock; ``run`` an argument list; ``python`` a source text; ``get`` returns a
+tar archive. A reply carries ``id``, ``code`` and the sizes of stdout and stderr in its body.
 """
 
 from __future__ import annotations
@@ -123,15 +123,6 @@ def execute(head: dict[str, Any], body: bytes) -> Reply:
         return code, out.read(), err.read()
 
 
-def put(head: dict[str, Any], body: bytes) -> Reply:
-    """Unpack a tar archive below a folder."""
-    folder = Path(head["folder"])
-    folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(body)) as archive:
-        archive.extractall(folder)
-    return 0, b"", b""
-
-
 def get(head: dict[str, Any], body: bytes) -> Reply:
     """Pack a file or a folder."""
     path = Path(head["path"])
@@ -150,7 +141,7 @@ def ping(head: dict[str, Any], body: bytes) -> Reply:
     return 0, json.dumps(about).encode(), b""
 
 
-OPERATIONS = {"run": execute, "python": execute, "put": put, "get": get, "ping": ping}
+OPERATIONS = {"run": execute, "python": execute, "get": get, "ping": ping}
 
 
 def work(port: int, head: dict[str, Any], body: bytes) -> None:
