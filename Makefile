@@ -106,5 +106,6 @@ clean: ## remove what was built or cached here; installed packages stay
 
 .PHONY: soak
 soak: root setup-test ## hours: the full counts (1,000 starts and changes, 10 minutes of switches, 30 minutes of churn, of random plots)
-	@PINPROOF_SOAK=1 $(BIN)/python -m pytest tests/integration/test_random_plots.py tests/integration/test_no_false_alarm.py tests/integration/test_churn.py -s $(ARGS)
-	@PINPROOF_SOAK=1 $(BIN)/python -m pytest -m slow tests/integration $(ARGS)
+	@export PINPROOF_SOAK=1; cd tests/integration; python=$(CURDIR)/$(BIN)/python; \
+	$$python -m pytest test_random_plots.py test_no_false_alarm.py test_churn.py -s $(ARGS); first=$$?; \
+	$$python -m pytest -m slow . $(ARGS) && exit $$first

@@ -27,13 +27,12 @@ from tests.integration.plot_windows import (
     through_the_verb,
 )
 from tests.integration.plots import plot
+from tests.seeds import SEED, SOAK
 from toolkit.session.prepared import Prepared, prepared
 
 pytestmark = pytest.mark.integration
 
-SOAK = os.environ.get("PINPROOF_SOAK") == "1"
 SECONDS = 60.0 * float(os.environ.get("PINPROOF_SOAK_MINUTES", "30")) if SOAK else 11.0
-SEED = int(os.environ.get("PINPROOF_SEED") or (time.time_ns() // 1_000_000_000 if SOAK else 12))
 VERB_EVERY = 10 if SOAK else 2
 """A short run has few windows, and of every kind one: inside, through the verb, and there stopped."""
 UNDECIDED = 0.02

@@ -131,3 +131,20 @@ def test_a_name_of_yesterday_is_noticed(tmp_path: Path) -> None:
 
     assert gone(prose(tmp_path / "x.md")) == ["toolkit/gone.py"]
     assert gone(prose(tmp_path / "x.py")) == ["probes/gone.h", "toolkit.gone"]
+
+
+def test_the_examples_of_contributing_still_fit() -> None:
+    """A line that a diff there leaves as it is stands in the file so."""
+    wrong, held = [], 0
+    for block in re.findall(r"^```diff\n(.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL):
+        lines: set[str] = set()
+        for line in block.splitlines():
+            if line.startswith("+++ b/"):
+                path = ROOT / line.removeprefix("+++ b/")
+                lines = set(path.read_text().splitlines()) if path.is_file() else set()
+                wrong += [] if path.parent.is_dir() or block.count(f"{path.parent.name}/") > 1 else [line]
+            elif line.startswith(" "):
+                held += 1
+                wrong += [] if line[1:] in lines else [f"{path.relative_to(ROOT)}: {line}"]
+    assert wrong == []
+    assert held > 5

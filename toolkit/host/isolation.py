@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from toolkit.errors import InputError
 from toolkit.host.sysfs import SysTree
+from toolkit.model.cgroup_manager import KUBEPODS
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import InterruptMask, IsolationFacts, Partition
 from toolkit.model.topology import Topology
@@ -15,7 +16,6 @@ WORKQUEUES = "sys/devices/virtual/workqueue/cpumask"
 DEFAULT_INTERRUPTS = "proc/irq/default_smp_affinity"
 CGROUPS = ("sys/fs/cgroup", "sys/fs/cgroup/unified", "sys/fs/cgroup/cpuset")
 IRQBALANCE_FILES = ("etc/default/irqbalance", "etc/sysconfig/irqbalance")
-KUBEPODS = ("kubepods", "kubepods.slice")
 DEPTH = 4
 MAX_CGROUPS = 4096
 MAX_PROCESSES = 20_000

@@ -8,6 +8,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 _UNITS = (".service", ".scope", ".slice")
+KUBEPODS = ("kubepods", "kubepods.slice")
+"""What a kubelet calls the cgroup of all pods, below its ``cgroupRoot``: under driver cgroupfs, and under systemd.
+
+Source: pkg/kubelet/cm/node_container_manager_linux.go, ``defaultNodeAllocatableCgroupName``.
+"""
 
 
 class CgroupManager(StrEnum):

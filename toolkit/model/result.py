@@ -12,6 +12,7 @@ from typing import Literal
 
 from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Coverage, Environment, Evidence
+from toolkit.model.granted import with_grants
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Outcome, Verdict, rank, worst
 from toolkit.model.windows import WindowSums
@@ -35,7 +36,7 @@ class Result:
 
 def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:
     """Put a result together; the worst verdict is the outcome of the whole."""
-    coverage = evidence.coverage
+    coverage = with_grants(evidence).coverage  # what judging itself adds to what was not seen
     if coverage.positive_control_latency_ms is None:
         reported = [
             (canary.reported_at_ns - canary.planted_at_ns) / 1e6

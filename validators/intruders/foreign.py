@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolkit.model.cgroup_manager import KUBEPODS
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -267,6 +268,10 @@ def _had(claims: ClaimSet, evidence: Evidence, claim: Claim, held: Held) -> CpuS
     return had | CpuSet.union(one.cpus for one in lives if one.cpus is not None and one.isolation is not Isolation.HOST)
 
 
+def _of_a_kubelet(cgroup: str) -> bool:
+    return any(name in KUBEPODS for name in cgroup.split("/"))
+
+
 def _unclaimed(found: ForeignUse, claims: ClaimSet, intruder: Intruder, is_owner: Callable[[Claim, int], bool]) -> None:
     stay = Offender(
         claim=UNCLAIMED,
@@ -288,4 +293,6 @@ def _unclaimed(found: ForeignUse, claims: ClaimSet, intruder: Intruder, is_owner
                 (found.workload if view.is_workload(claim) else found.infra).append(stay)
             return
         owner = OwnerClass.UNKNOWN
+    elif owner is OwnerClass.SYSTEM and claims.pods_root is None and _of_a_kubelet(intruder.cgroup):
+        owner = OwnerClass.UNKNOWN  # whose pods those are was not said: the claims' own, or strangers
     found.unclaimed.setdefault(owner, []).append(stay)

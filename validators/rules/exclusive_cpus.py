@@ -63,7 +63,8 @@ def _judge(now: Claim, own: list[Claim], claims: ClaimSet, evidence: Evidence) -
         return verdict(Outcome.UNDECIDED, seen.blurred[0])
     unknown = seen.of(OwnerClass.UNKNOWN)
     if unknown:
-        return verdict(Outcome.UNDECIDED, f"the owner of task {_names(unknown)} on CPU {unknown[0].cpu} is not known")
+        why = f"the owner of task {_names(unknown)} on CPU {unknown[0].cpu} is not known"
+        return verdict(Outcome.UNDECIDED, why + ("" if claims.pods_root else foreign.NO_PODS_ROOT))
     until = f" until `{claim.name}` {'ended' if _gone(claim, evidence) else 'gave them up'}" if mine.ended else ""
     measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
     blind = "" if claims.pods_root or strict else foreign.NO_PODS_ROOT

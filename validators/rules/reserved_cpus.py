@@ -42,12 +42,10 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
     unknown = seen.of(OwnerClass.UNKNOWN)
     if seen.blurred or unknown:
-        why = (
-            seen.blurred[0]
-            if seen.blurred
-            else f"the owner of task '{unknown[0].comm}' on CPU {unknown[0].cpu} is not known"
-        )
-        return verdict(Outcome.UNDECIDED, why)
+        if seen.blurred:
+            return verdict(Outcome.UNDECIDED, seen.blurred[0])
+        why = f"the owner of task '{unknown[0].comm}' on CPU {unknown[0].cpu} is not known"
+        return verdict(Outcome.UNDECIDED, why + ("" if claims.pods_root else foreign.NO_PODS_ROOT))
     parts = seen.excused()
     excused = listed(parts) if parts else ""
     if excused:

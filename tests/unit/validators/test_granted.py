@@ -11,6 +11,7 @@ from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.evidence.following import Following, Granted
 from toolkit.model.granted import with_grants
+from toolkit.model.result import make_result
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.session.counters import Counters
 from validators.registry import judge, rule_named
@@ -139,3 +140,8 @@ def test_what_came_after_the_last_reading_is_in_doubt(rule: str, known_ms: int, 
     late = replace(found, following=replace(found.following, known_until_ns=known_ms * MS))
 
     assert verdict(rule, late).outcome is outcome
+    result = make_result(late, judge(claim_set(), late))
+    told = any(
+        spot.text.startswith("web ran outside after the node was read last") for spot in result.coverage.blindness
+    )
+    assert told is (outcome is Outcome.UNDECIDED)

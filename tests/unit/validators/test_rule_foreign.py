@@ -193,6 +193,22 @@ def test_without_a_pods_root_it_says_what_it_cannot_see() -> None:
     assert "no pods root" in exclusive(evidence(), pods_root=None).reason
 
 
+@pytest.mark.parametrize(
+    "pods", ["/kubepods/podevil/x", "/kubepods.slice/kubepods-podevil.slice/x", "/kubelet/kubepods/x"]
+)
+def test_a_pod_is_no_system_task_because_nobody_said_where_pods_are(pods: str) -> None:
+    """A kubelet's cgroups have names of their own: a task there without a claim has an owner that is not known."""
+    found = evidence(intruders=(intruder(OwnerClass.SYSTEM, cgroup=pods),))
+    on_reserved = clean(intruders=(intruder(OwnerClass.SYSTEM, cpu=0, cgroup=pods),))
+    for verdict in (exclusive(found, pods_root=None), reserved(on_reserved, pods_root=None)):
+        assert verdict.outcome is Outcome.UNDECIDED
+        assert verdict.reason.endswith("is not known (no pods root given: a task without a claim may be a pod's)")
+    daemon = evidence(intruders=(intruder(OwnerClass.SYSTEM, cgroup="/system.slice/sshd.service"),))
+    assert exclusive(daemon, pods_root=None).outcome is Outcome.PASSED
+    # Where it was said, the ledger itself knows whose they are.
+    assert exclusive(found, pods_root="/other").outcome is Outcome.PASSED
+
+
 def reserved(found: Evidence, **changes: Any) -> Verdict:
     values: dict[str, Any] = {"reserved_cpus": cpus("0"), "strict_reservation": True, **changes}
     return reserved_cpus.RULE(claim_set(claim_db(), claim_web(cpus=cpus("1")), **values), found)[0]
