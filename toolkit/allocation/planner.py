@@ -24,11 +24,12 @@ from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.errors import InputError
 from toolkit.model.claims import HugepageLimit, Isolation
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.go_text import parse_cpu_list
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
-from toolkit.model.pod import HUGEPAGES_PREFIX, Container, Pod
-from toolkit.model.quantity import Quantity
+from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, Container, Pod, effective_requests
+from toolkit.model.quantity import ZERO, Quantity
 
 
 def plan(
@@ -59,6 +60,8 @@ def plan(
     if twice is not None:
         raise InputError(f"pod {twice.name}", f"uid {twice.uid!r} twice", "every pod once")
     policy = node.cpu_policy
+    if not node.gates[POD_LEVEL_RESOURCES]:
+        pods = [replace(pod, resources=None) for pod in pods]  # a kubelet without the gate does not look at them
     waiting = policy.sorted(pods) if isinstance(policy, PluginPolicy) else pods
     answers = {pod.uid: (pod, node.admit(pod), node.cpu_state.default) for pod in waiting}
     return plan_of(node, [answers[pod.uid] for pod in pods])
@@ -139,6 +142,7 @@ def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:
         quota_us=values.quota_us,
         period_us=values.period_us,
         shares=values.shares,
+        cpu_request_milli=effective_requests(pod).get(CPU, ZERO).milli,
         memory_limit_bytes=values.memory_bytes,
         containers=tuple(_container_plan(node, pod, c, isolations[c.name]) for c in pod.containers),
         reasons=tuple(pod_reasons(node, pod, values, quota_disabled=disabled)),

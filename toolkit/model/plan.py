@@ -84,6 +84,8 @@ class PodPlan:
     quota_us: int = -1
     period_us: int = 100_000
     shares: int = 2
+    cpu_request_milli: int | None = None
+    """Thousandths of a CPU, overhead included; ``None`` in runs from before it was saved."""
     memory_limit_bytes: int | None = None
     """``memory.max`` of the pod's cgroup; ``None`` for none."""
     containers: tuple[ContainerPlan, ...] = ()

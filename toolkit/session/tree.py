@@ -7,6 +7,7 @@ Source: ``docs/facts.md`` K-pod, K-weight; ``docs/facts.md``, "Normal on a healt
 
 from __future__ import annotations
 
+from toolkit.allocation.cgroup_values import milli_to_shares
 from toolkit.model.claims import NO_QUOTA, Claim, SubjectKind, pod_claim_name, qos_claim_name
 from toolkit.model.cpu_units import MIN_SHARES
 from toolkit.model.plan import QOS_CGROUPS, Plan, PodPlan, QosClass
@@ -22,13 +23,17 @@ def pod_path(pod: PodPlan) -> str:
 
 
 def qos_requests(plan: Plan) -> tuple[CgroupRequest, ...]:
-    """Return the cgroups of the QoS classes that have admitted pods: weights, as the kubelet sums them up."""
+    """Return the cgroups of the QoS classes that have admitted pods: weights, as the kubelet sums them up.
+
+    It sums requests and converts the sum once: a pod without a CPU request adds nothing, though its own weight is 2.
+    Source: pkg/kubelet/cm/qos_container_manager_linux.go, ``setCPUCgroupConfig``.
+    """
     pods = [pod for pod in plan.pods if pod.admitted]
-    burstable = [pod.shares for pod in pods if pod.qos_class is QosClass.BURSTABLE]
+    burstable = [pod for pod in pods if pod.qos_class is QosClass.BURSTABLE]
     found = []
     if burstable:
-        path = QOS_CGROUPS[QosClass.BURSTABLE]
-        found.append(CgroupRequest(path=path, shares=max(sum(burstable), BEST_EFFORT_SHARES)))
+        milli = sum(pod.cpu_request_milli or 0 for pod in burstable)
+        found.append(CgroupRequest(path=QOS_CGROUPS[QosClass.BURSTABLE], shares=milli_to_shares(milli)))
     if any(pod.qos_class is QosClass.BEST_EFFORT for pod in pods):
         found.append(CgroupRequest(path=QOS_CGROUPS[QosClass.BEST_EFFORT], shares=BEST_EFFORT_SHARES))
     return tuple(found)

@@ -56,6 +56,16 @@ def test_policy_none_hands_nothing_over() -> None:
     assert made.default_cpus == machine().cpus
 
 
+def test_a_kubelet_without_the_gate_does_not_look_at_a_budget() -> None:
+    """Quota, weight and QoS class come from the containers alone."""
+    pods = [pod("db", both("1"), {}, resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}})]
+    off = {"PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": False}
+    made, without = (plan(pods, config(featureGates=gates), machine()).pods[0] for gates in ({}, off))
+
+    assert (made.quota_us, made.shares, made.containers[1].quota_us) == (400_000, 4096, 400_000)
+    assert (without.quota_us, without.shares, without.containers[1].quota_us) == (NO_QUOTA, 1024, NO_QUOTA)
+
+
 def test_an_empty_pool_is_warned_about() -> None:
     """Strict reservation and exclusive containers can leave nothing for the others."""
     strict = config(cpuManagerPolicyOptions={"strict-cpu-reservation": "true"})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from toolkit.model.claims import NO_QUOTA, Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan, QosClass
@@ -11,6 +13,7 @@ from toolkit.model.sandbox import Sandbox, SandboxContainer, Workload, WorkloadK
 from toolkit.model.scenario import Scenario
 from toolkit.session.engine import ledgered
 from toolkit.session.from_plan import claim_set, sandbox_request
+from toolkit.session.tree import qos_requests
 
 
 def container(name: str, cpus: str, isolation: Isolation, quota_us: int, role: ContainerRole) -> ContainerPlan:
@@ -30,7 +33,9 @@ def container(name: str, cpus: str, isolation: Isolation, quota_us: int, role: C
 
 def pod(name: str, qos: QosClass, *containers: ContainerPlan, admitted: bool = True) -> PodPlan:
     """Return one pod."""
-    return PodPlan(uid=name, name=name, qos_class=qos, admitted=admitted, shares=102, containers=containers)
+    return PodPlan(
+        uid=name, name=name, qos_class=qos, admitted=admitted, shares=102, cpu_request_milli=100, containers=containers
+    )
 
 
 PLAN = Plan(
@@ -126,6 +131,18 @@ def test_every_cgroup_that_carries_a_promise_has_a_claim() -> None:
         "job/(pod)": ("/pinproof-r/besteffort/job", SubjectKind.POD, NO_QUOTA, 102, None, None),
     }
     assert {claim.shares for claim in claims} == {2, 102}
+
+
+@pytest.mark.parametrize(
+    ("milli", "shares"), [((100, 100, 100), 307), ((100, 0, 0), 102), ((0, 0), 2), ((200_000, 200_000), 262_144)]
+)
+def test_a_class_has_the_weight_of_all_requests_together(milli: tuple[int, ...], shares: int) -> None:
+    """Rounded once, not for each pod: 3 x 100m are 307, where each by itself has 102; at most what the kernel takes."""
+    pods = tuple(
+        replace(pod(f"p{number}", QosClass.BURSTABLE), cpu_request_milli=each) for number, each in enumerate(milli)
+    )
+    (burstable,) = qos_requests(replace(PLAN, pods=pods))
+    assert burstable.shares == shares
 
 
 def test_what_is_claimed_is_asked_for() -> None:
