@@ -166,7 +166,8 @@ def test_five_thousand_windows(tmp_path: Path) -> None:
             if watch.process.poll() is None:
                 watch.process.kill()
                 watch.process.wait()
-    sums = json.loads(watch.stdout.read_text())["windows"]
+    result = json.loads(watch.stdout.read_text())
+    sums, coverage = result["windows"], result["coverage"]
     saved = [path for path in watch.on_disk() if (path / "result.json").exists()]
     largest = max(sum(file.stat().st_size for file in path.iterdir()) for path in saved)
     reasons = {reason for window in sums["worst"] for reason in window["reasons"]}
@@ -178,6 +179,7 @@ def test_five_thousand_windows(tmp_path: Path) -> None:
     print("\n".join([said, *sorted(reasons)]))
     assert after - before < KEPT_PER_WINDOW * (late - early) + SLACK, said
     assert len(saved) <= KEEP + 1, said
+    assert (coverage["map_full"], coverage["lost_events"]) == (0, 0), said
     assert sums["failed"] == 0, "\n".join(sorted(reasons))
     assert sums["undecided"] <= UNDECIDED_PART * sums["count"] + 1, "\n".join(sorted(reasons))
     assert code in (0, 3), said
