@@ -108,6 +108,7 @@ def test_isolated_and_tickless_cpus(guest: Guest, seen: Topology) -> None:
     assert (seen.isolated, seen.nohz_full) == (CpuSet.parse("6-7"), CpuSet.parse("6-7"))
     pages = [node.hugepages_kb for node in seen.numa]
     assert sum((each or {}).get("2048", 0) for each in pages) == 16
+    assert [(each or {}).get("1048576", 0) for each in pages] == [1, 1]
 
 
 @guests(GuestKind())

@@ -46,11 +46,11 @@ def write(topology: Topology, root: Path) -> None:
         level3 = {"level": "3", "type": "Unified", "size": "16384K", "id": str(place.l3_key)}
         for name, text in (*level3.items(), ("shared_cpu_list", str(cache)), ("shared_cpu_map", _map(cache))):
             _file(folder / f"cache/index3/{name}", text)
-    pages = next((int(word.partition("=")[2]) for word in topology.cmdline if word.startswith("hugepages=")), 0)
     for number, node in enumerate(topology.nodes):
-        # The kernel deals them out evenly at boot.
-        count = pages // len(topology.nodes) + (number < pages % len(topology.nodes))
-        _file(nodes / f"node{number}/hugepages/hugepages-2048kB/nr_hugepages", str(count))
+        for size, pages in _huge_pages(topology.cmdline).items():
+            # The kernel deals them out evenly at boot.
+            count = pages // len(topology.nodes) + (number < pages % len(topology.nodes))
+            _file(nodes / f"node{number}/hugepages/hugepages-{size}kB/nr_hugepages", str(count))
         here, folder = node.cpus & online, nodes / f"node{number}"
         _file(folder / "cpumap", _map(here))
         _file(folder / "cpulist", str(here))
@@ -66,6 +66,17 @@ def write(topology: Topology, root: Path) -> None:
     for address, kind, node in devices:
         for name, text in (("class", kind), ("vendor", "0x8086"), ("device", "0x29c0"), ("numa_node", str(node))):
             _file(root / f"sys/bus/pci/devices/0000:{address}/{name}", text)
+
+
+def _huge_pages(cmdline: tuple[str, ...]) -> dict[int, int]:
+    """Return the number of pages by size in KiB: a word of a size is for the numbers that come after it."""
+    found, size = {2048: 0}, 2048
+    for name, _, value in (word.partition("=") for word in cmdline):
+        if name == "hugepagesz":
+            size = {"2M": 2048, "1G": 1 << 20}[value]
+        elif name == "hugepages":
+            found[size] = int(value)
+    return found
 
 
 def _map(cpus: CpuSet) -> str:

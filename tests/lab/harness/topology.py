@@ -230,11 +230,15 @@ ISOLATED = Topology(
     dies=2,
     cores=2,
     threads=2,
-    nodes=even_nodes(2, 8, 768),
+    # A page of 1 GiB begins at a border of 1 GiB: the first node has a free one from 5 GiB on, the kernel is below.
+    nodes=even_nodes(2, 8, 4096),
     distances=((10, 20), (20, 10)),
-    cmdline=("isolcpus=managed_irq,domain,6-7", "nohz_full=6-7", "rcu_nocbs=6-7", "hugepages=16"),
+    cmdline=(
+        *("isolcpus=managed_irq,domain,6-7", "nohz_full=6-7", "rcu_nocbs=6-7"),
+        *("hugepagesz=2M", "hugepages=16", "hugepagesz=1G", "hugepages=2"),
+    ),
 )
-"""The small machine with two CPUs isolated and tickless, and huge pages."""
+"""The small machine with two CPUs isolated and tickless, and huge pages of both sizes."""
 
 CATALOGUE = (
     PAIR,

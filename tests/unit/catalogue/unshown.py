@@ -48,6 +48,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     # Shows memory; of the host's own devices QEMU names no node, so they pull no CPU to one.
     "topologyManagerPolicy=single-numa-node": (
         "device-udev",
+        "hugepages-1gi-touched",
         "hugepages-touched",
         "memory-app",
         "memory-init-and-app",
@@ -121,6 +122,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     # than is left (memory-group, memory-reject), or of another kind (huge pages).
     "reservedMemory of node 0": (
         "example-empty-memory",
+        "hugepages-1gi-touched",
         "hugepages-touched",
         "memory-container-scope-burstable",
         "memory-container-scope-refused",
