@@ -253,6 +253,9 @@ def _check_names(scenario: Scenario, where: str) -> None:
         "expect": (set(scenario.expect), {name for pod in set(own) - set(scenario.rejected_pods) for name in own[pod]}),
         "expect.sameAs": ({one.same_as for one in scenario.expect.values() if one.same_as}, containers),
     }
+    for name, one in scenario.expect.items():
+        if one.same_as == name:
+            raise InputError(where, f"expect.{name}.sameAs: {name}", "another container")
     for part, (named, known) in wanted.items():
         for name in sorted(named - known):
             what = "container" if "/" in name else "pod"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.scenario import ONLINE
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class ScenarioPart(BaseModel):
@@ -41,31 +41,31 @@ class RequiresPart(ScenarioPart):
     memory_nodes: int = Field(default=0, ge=0)
 
 
-def _cpu_list(text: str) -> str:
+def _cpu_list(value: object) -> object:
     """Refuse what is neither a list with CPUs in it nor the word for all of them."""
     try:
-        if text == ONLINE or CpuSet.parse(text):
-            return text
+        if isinstance(value, str) and (value == ONLINE or CpuSet.parse(value)):
+            return value
     except InputError:
         pass
-    raise ValueError(f"{text[:60]!r}; expected a CPU list such as 1,4-5, or {ONLINE}")
+    raise ValueError(f'a CPU list in quotes such as "1,4-5", or {ONLINE}, is expected')
 
 
 class ExpectationPart(ScenarioPart):
     """Which CPUs a container must get; see :class:`toolkit.model.scenario.Expectation`."""
 
-    cpus: Annotated[str, AfterValidator(_cpu_list)] = ""
+    cpus: Annotated[str, BeforeValidator(_cpu_list)] = ""
     same_as: str = ""
     cores: Count | None = None
     uncore_caches: Count | None = None
     numa_nodes: Count | None = None
     whole_numa_nodes: Count | None = None
-    nearest_numa_nodes: bool = False
+    nearest_numa_nodes: StrictBool = False
     sockets: Count | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectationPart:
         if not any(value not in ("", None, False) for value in self.model_dump().values()):
             *most, last = (to_camel(name) for name in type(self).model_fields)
-            raise ValueError(f"nothing is expected; expected {', '.join(most)} or {last}")
+            raise ValueError(f"one of {', '.join(most)} or {last} is expected")
         return self
