@@ -6,6 +6,7 @@ The machine is the lab's that the scenario is dealt to; as it stands nothing may
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,8 @@ from tests.unit.catalogue.stand import Stand, stand
 from toolkit.faults.registry import word_of
 from toolkit.model.scenario import NegativeControl
 from toolkit.model.verdict import Outcome
-from toolkit.session.admissions import admissions
+from toolkit.session.admissions import ADMISSION, admissions
+from toolkit.session.fitting import unmet
 from toolkit.session.judged import EXPECTED, KEPT, judged
 from toolkit.session.planning import Planned, plan_all
 from validators.registry import judge, rule_named
@@ -85,6 +87,22 @@ def test_cpus_that_are_moved_are_noticed(name: str) -> None:
     silent += [f"{one}: {key}" for one, key, turned in displaced(work) if not notices(one, turned)]
 
     assert silent == []
+
+
+OTHER_NODES = [
+    (name, control)
+    for name, scenario in sorted(scenarios().items())
+    for control in scenario.negative_controls
+    if control.rule == ADMISSION and unmet(control.requires, machine(PLACES[name])) is None
+]
+
+
+@pytest.mark.parametrize(("name", "control"), OTHER_NODES, ids=[f"{n}-{c.subject}" for n, c in OTHER_NODES])
+def test_another_node_is_noticed(name: str, control: NegativeControl) -> None:
+    """The controls of the rule ``admission`` where their scenario is run: none that cannot even be planned."""
+    other = plan_all(word_of(control).vary(control, scenarios()[name]), machine(PLACES[name]))
+
+    assert notices(control.subject, replace(other, scenario=scenarios()[name]))
 
 
 def test_no_promise_is_left_unbroken() -> None:
