@@ -12,6 +12,7 @@ from itertools import permutations
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.scenario import ONLINE, Expectation, Scenario
 from toolkit.model.topology import Topology
+from toolkit.model.wording import count
 from toolkit.session.kept import Compared
 from toolkit.session.planning import Planned
 from toolkit.session.resizing import containers
@@ -37,19 +38,19 @@ def _differences(wanted: Expectation, cpus: CpuSet, given: dict[str, CpuSet], wo
             yield f"expected {exact}"
     if wanted.same_as and given.get(wanted.same_as) != cpus:
         yield f"has CPUs {cpus}; expected those of {wanted.same_as}: {given.get(wanted.same_as) or 'none'}"
-    for count, groups, what in _counts(wanted, work.topology):
+    for number, groups, what in _counts(wanted, work.topology):
         found = sum(1 for group in groups if group & cpus)
         if not cpus <= CpuSet.union(groups):
-            yield f"their {what} are not all known; expected {count}"
-        elif found != count:
-            yield f"on {found} {what}; expected {count}"
+            yield f"the {what} of some is not known; expected {count(number, what)}"
+        elif found != number:
+            yield f"on {count(found, what)}; expected {number}"
     if wanted.nearest_numa_nodes and _apart(cpus, work.topology):
         yield "on NUMA nodes that are not nearest to each other; expected those that are"
     if wanted.whole_numa_nodes is not None:
         nodes = [own - work.plan.reserved_cpus for own in work.topology.numa_cpus.values()]
         found = sum(1 for own in nodes if own and own <= cpus)
         if found != wanted.whole_numa_nodes:
-            yield f"{found} NUMA nodes are wholly its own; expected {wanted.whole_numa_nodes}"
+            yield f"it has {count(found, 'NUMA node')} wholly; expected {wanted.whole_numa_nodes}"
 
 
 def _apart(cpus: CpuSet, topology: Topology) -> bool:
@@ -65,11 +66,11 @@ def _apart(cpus: CpuSet, topology: Topology) -> bool:
 def _counts(wanted: Expectation, topology: Topology) -> Iterator[tuple[int, tuple[CpuSet, ...], str]]:
     """Yield each expected number with the groups that are counted, and their name."""
     kinds: tuple[tuple[int | None, Iterable[CpuSet], str], ...] = (
-        (wanted.cores, topology.cores.values(), "cores"),
-        (wanted.uncore_caches, topology.l3_groups.values(), "level 3 caches"),
-        (wanted.numa_nodes, topology.numa_cpus.values(), "NUMA nodes"),
-        (wanted.sockets, topology.sockets.values(), "sockets"),
+        (wanted.cores, topology.cores.values(), "core"),
+        (wanted.uncore_caches, topology.l3_groups.values(), "level 3 cache"),
+        (wanted.numa_nodes, topology.numa_cpus.values(), "NUMA node"),
+        (wanted.sockets, topology.sockets.values(), "socket"),
     )
-    for count, groups, what in kinds:
-        if count is not None:
-            yield count, tuple(groups), what
+    for number, groups, what in kinds:
+        if number is not None:
+            yield number, tuple(groups), what
