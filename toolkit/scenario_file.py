@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
@@ -23,9 +23,18 @@ from toolkit.model.documents import Part, absent, check_kind, expected, needed, 
 from toolkit.model.node_config import FIELDS
 from toolkit.model.plan import QOS_CGROUPS
 from toolkit.model.sandbox import Workload, WorkloadKind
-from toolkit.model.scenario import Adjustment, NegativeControl, Requirements, ResizeBehaviour, Scenario, Tier
+from toolkit.model.scenario import (
+    Adjustment,
+    Expectation,
+    NegativeControl,
+    Requirements,
+    ResizeBehaviour,
+    Scenario,
+    Tier,
+)
 from toolkit.model.serde import first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
+from toolkit.scenario_parts import ExpectationPart, RequiresPart, ScenarioPart
 from toolkit.scenario_references import all_pods, kubelet_settings
 
 QOS_CLAIMS = {qos_claim_name(cgroup) for cgroup in QOS_CGROUPS.values()}
@@ -46,10 +55,6 @@ def _known_fault(word: str) -> str:
 
 
 FaultWord = Annotated[str, AfterValidator(_known_fault), WithJsonSchema({"enum": list(WORDS), "type": "string"})]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", alias_generator=lambda name: to_camel(name), populate_by_name=True)
 
 
 class _Named(Part):
@@ -75,31 +80,14 @@ class _PodOutline(Part):
     spec: Annotated[_PodContainers, expected("a mapping with the pod's containers")] = needed()
 
 
-class _Requires(_Part):
-    cpus: int = Field(default=1, ge=1)
-    cores: int = Field(default=1, ge=1)
-    numa_nodes: int = Field(default=1, ge=1)
-    sockets: int = Field(default=1, ge=1)
-    threads_per_core: int = Field(default=1, ge=1)
-    l3_groups: int = Field(default=1, ge=1)
-    max_numa_nodes: int | None = Field(default=None, ge=1)
-    even_numa_nodes: bool = False
-    device_nodes: bool = False
-    hugepages_2mib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiB")
-    hugepages_1gib: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages1GiB")
-    hugepages_2mib_a_node: int = Field(default=0, ge=0, le=1 << 40, alias="hugepages2MiBPerNode")
-    memory_mib: int = Field(default=0, ge=0)
-    memory_nodes: int = Field(default=0, ge=0)
-
-
-class _Workload(_Part):
+class _Workload(ScenarioPart):
     kind: WorkloadKind
     threads: int = Field(default=1, ge=1, le=4096)
     memory_bytes: int = Field(default=16 * 1024 * 1024, ge=4096, le=2**63 - 1)
     page_bytes: Literal[2_097_152, 1_073_741_824] = 2_097_152
 
 
-class _Control(_Part):
+class _Control(ScenarioPart):
     rule: str
     fault: FaultWord
     target: str = ""
@@ -111,20 +99,20 @@ class _Control(_Part):
     noise_budget_ns_per_s: int | None = Field(default=None, ge=0, le=1_000_000_000)
     kubelet: dict[str, Any] = Field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = Field(default=(), max_length=1024)
-    requires: _Requires = Field(default_factory=_Requires)
+    requires: RequiresPart = Field(default_factory=RequiresPart)
 
 
-class _KubeletRestart(_Part):
+class _KubeletRestart(ScenarioPart):
     kubelet: dict[str, Any] = Field(default_factory=dict)
     refused: str = ""
 
 
-class _Adjuster(_Part):
+class _Adjuster(ScenarioPart):
     name: Literal["clearcfs"]
     qos_classes: tuple[Literal["Guaranteed", "Burstable", "BestEffort"], ...] = ("Guaranteed",)
 
 
-class ScenarioDocument(_Part):
+class ScenarioDocument(ScenarioPart):
     """The file as it is written; its JSON Schema ships with pinproof."""
 
     api_version: Literal["pinproof/v1"]
@@ -134,7 +122,7 @@ class ScenarioDocument(_Part):
     shows: str = ""
     catalogue: tuple[str, ...] = ()
     tier: Tier = Tier.FULL
-    requires: _Requires = Field(default_factory=_Requires)
+    requires: RequiresPart = Field(default_factory=RequiresPart)
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     kubelet_config: str = ""
     kubelet: dict[str, Any] = Field(default_factory=dict)
@@ -160,6 +148,7 @@ class ScenarioDocument(_Part):
     weights: bool = False
     state_files: bool = False
     rejected_pods: tuple[str, ...] | dict[str, str] = ()
+    expect: dict[str, ExpectationPart] = Field(default_factory=dict)
     negative_controls: tuple[_Control, ...] = ()
 
 
@@ -210,6 +199,7 @@ def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenari
         weights=document.weights,
         state_files=document.state_files,
         rejected_pods=dict.fromkeys(rejected, "") if isinstance(rejected, tuple) else rejected,
+        expect={name: Expectation(**one.model_dump()) for name, one in document.expect.items()},
         negative_controls=tuple(_control(control) for control in document.negative_controls),
     )
     if not scenario.pods:
@@ -260,7 +250,12 @@ def _check_names(scenario: Scenario, where: str) -> None:
         "arrivals": (set(scenario.arrivals), set(own)),
         "leaves": (set(scenario.leaves), set(own)),
         "rejectedPods": (set(scenario.rejected_pods), set(own)),
+        "expect": (set(scenario.expect), {name for pod in set(own) - set(scenario.rejected_pods) for name in own[pod]}),
+        "expect.sameAs": ({one.same_as for one in scenario.expect.values() if one.same_as}, containers),
     }
+    for name, one in scenario.expect.items():
+        if one.same_as == name:
+            raise InputError(where, f"expect.{name}.sameAs: {name}", "another container")
     for part, (named, known) in wanted.items():
         for name in sorted(named - known):
             what = "container" if "/" in name else "pod"

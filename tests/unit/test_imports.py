@@ -22,7 +22,7 @@ RANKS: dict[str, int] = {
     **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store"), 2),
     **dict.fromkeys(("toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 3),
     **dict.fromkeys(("validators", "validators.rules", "validators.registry"), 3),
-    **dict.fromkeys(("toolkit.scenario_references", "toolkit.scenario_file"), 4),
+    **dict.fromkeys(("toolkit.scenario_parts", "toolkit.scenario_references", "toolkit.scenario_file"), 4),
     "toolkit.session": 5,
     "toolkit.report": 6,
     # Two front ends stand beside each other: the command line, and the pytest plugin with the suite that it runs.
@@ -36,7 +36,8 @@ BESIDE: dict[tuple[str, str], str] = {
     ("validators.rules", "validators"): "what rules ask of evidence; nothing of it knows a rule",
     ("validators.registry", "validators.rules"): "the list of the rules",
     ("validators.registry", "validators"): "what a rule is, and the loss rule",
-    ("toolkit.scenario_file", "toolkit.scenario_references"): "one reader in two files",
+    ("toolkit.scenario_file", "toolkit.scenario_references"): "one reader in three files",
+    ("toolkit.scenario_file", "toolkit.scenario_parts"): "one reader in three files",
 }
 """Imports within a rank, with the reason."""
 JUDGES = ("validators", "validators.rules", "validators.registry")

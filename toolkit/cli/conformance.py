@@ -202,6 +202,8 @@ def needs(requires: Requirements) -> str:
             (requires.sockets, "sockets"),
             (requires.threads_per_core, "threads per core"),
             (requires.l3_groups, "L3 groups per socket"),
+            (requires.cpus_per_numa_node, "CPUs per NUMA node"),
+            (requires.numa_nodes_per_socket, "NUMA nodes per socket"),
             (requires.memory_mib, "MiB of memory"),
         )
         if value > 1

@@ -11,7 +11,7 @@ FAULT = Fault(
     title="the node is set up differently from its configuration",
     changes="kubelet settings of the control come on top of the scenario's; the promises stay the scenario's",
     field=(),
-    rules=("applied", "cpuset-containment", "numa-alignment", "reserved-cpus", "smt-alignment"),
+    rules=("applied", "cpuset-containment", "numa-alignment", "reserved-cpus", "smt-alignment", "socket-alignment"),
     injectable=False,
     words=(Word(word="misconfigure-node", when=When.NODE, vary=vary),),
 )

@@ -46,6 +46,10 @@ class Requirements:
     """Threads of each of the ``cores``; others may have less."""
     l3_groups: int = 1
     """L3 groups in the smallest socket."""
+    cpus_per_numa_node: int = 1
+    """CPUs of the smallest NUMA node that has any."""
+    numa_nodes_per_socket: int = 1
+    """NUMA nodes with CPUs in the smallest socket."""
     max_numa_nodes: int | None = None
     """The only upper bound: what a kubelet does on one NUMA node it may refuse on several."""
     even_numa_nodes: bool = False
@@ -91,6 +95,31 @@ class NegativeControl:
     kubelet: dict[str, Any] = field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = ()
     requires: Requirements = field(default_factory=Requirements)
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """Which CPUs the node must give a container, written by hand from the specification; empty, ``None``: no matter.
+
+    :param cpus: a CPU list, or :data:`ONLINE`. :param same_as: the container that has or had the very same.
+    :param cores: on how many cores they lie; ``uncore_caches``, ``numa_nodes`` and ``sockets`` likewise.
+    :param whole_numa_nodes: how many NUMA nodes are its own but for reserved CPUs.
+    :param nearest_numa_nodes: no two nodes of the machine are nearer to each other than its own.
+    """
+
+    cpus: str = ""
+    same_as: str = ""
+    cores: int | None = None
+    uncore_caches: int | None = None
+    numa_nodes: int | None = None
+    whole_numa_nodes: int | None = None
+    nearest_numa_nodes: bool = False
+    sockets: int | None = None
+
+
+ONLINE = "online"
+"""Every online CPU of the machine."""
 
 
 @stage_value
@@ -163,4 +192,6 @@ class Scenario:
     """What others than pods may take of each exclusive CPU; ``None``: measured only."""
     rejected_pods: dict[str, str] = field(default_factory=dict)
     """Pods that the node must refuse -> the reason that it must give (empty: any)."""
+    expect: dict[str, Expectation] = field(default_factory=dict)
+    """``pod/container`` -> which CPUs it must get."""
     negative_controls: tuple[NegativeControl, ...] = ()

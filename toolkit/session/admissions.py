@@ -1,9 +1,15 @@
-"""The rule ``admission``: which pods the plan takes and refuses, held against what the scenario says. Pure."""
+"""The rule ``admission``: the plan held against what the scenario and the kubelet's contract say about it. Pure.
+
+Which pods it takes and refuses, which CPUs it gives (:mod:`toolkit.session.expected`), and who keeps those that it has
+(:mod:`toolkit.session.kept`).
+"""
 
 from __future__ import annotations
 
 from toolkit.model.scenario import Scenario
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.session.expected import expected
+from toolkit.session.kept import kept
 from toolkit.session.planning import Planned
 from toolkit.session.resizing import Answer
 from toolkit.session.restarting import Restarted
@@ -14,7 +20,10 @@ ADMISSION = "admission"
 of the registry's, because a saved run has no evidence about it: the plan is compared with the scenario itself."""
 PAGE = RuleDoc(
     id=ADMISSION,
-    claim="The plan admits the pods that the scenario names, refuses the others with its reasons, and has no warning.",
+    claim=prose("""
+        The plan admits the pods that the scenario names, refuses the others with its reasons, gives the CPUs that it
+        expects, takes none from who keeps them, and has no warning.
+    """),
     how=prose("""
         `pinproof conformance` compares the model's plan with the scenario before anything runs. A pod that is not
         in `rejectedPods` must be admitted; one that is must be refused, with the reason that is given there. A resize
@@ -23,10 +32,16 @@ PAGE = RuleDoc(
         with the words that stand there (subject `kubelet (restart)`). A plan that warns, of an empty shared pool
         for example, fails (subject `node`).
 
+        Which CPUs the model chose is compared, too. Who owns CPUs has the same ones after a kubelet's restart, after
+        departures and visits of others, and after a resize (subjects `POD/CONTAINER (restart)`, `(departures)`,
+        `(leaves)`, `(resize)`); only a resize as KEP-5554 plans it adds CPUs to those that are there, or takes some
+        of them. What `expect` says about a container's CPUs is held against the machine's topology (subject
+        `POD/CONTAINER`).
+
         Only `conformance` judges it. `judge` does not repeat it: a saved run has no evidence about it.
     """),
     tolerance="None.",
-    source="docs/catalogue.md; docs/failures.md F2, F39",
+    source="docs/catalogue.md; docs/failures.md F2, F39, F65; docs/facts.md K-kubelet-5; KEP-5554",
     negative_control="Plan for another node (fault `change-node` of a scenario): one that admits the pod, or warns.",
     witnesses=(),
 )
@@ -35,7 +50,7 @@ RESTART = "kubelet (restart)"
 
 
 def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
-    """Compare the plan with what the scenario says about admission: one verdict for each pod, one for the warnings."""
+    """Compare the plan with what the scenario says: a verdict for each pod, change and container, one for warnings."""
     known = {pod["metadata"]["name"] for pod in scenario.pods}
     verdicts = [
         _admission(name, scenario, admitted, reason, message)
@@ -45,8 +60,11 @@ def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
     verdicts += [_resize(answer, scenario.rejected_resizes.get(answer.pod)) for answer in work.answers]
     if work.restarted is not None:
         verdicts.append(_restart(work.restarted, scenario.refused_restart))
-    plans = (work.before, work.plan, work.visited, work.resized)
-    warnings = [warning for plan in plans if plan is not None for warning in plan.warnings]
+    verdicts += [
+        _verdict(one.subject, Outcome.FAILED if one.wrong else Outcome.PASSED, one.wrong or one.found)
+        for one in (*kept(scenario, work), *expected(scenario, work))
+    ]
+    warnings = [warning for plan in work.every_plan for warning in plan.warnings]
     if warnings:
         verdicts.append(_verdict(NODE, Outcome.FAILED, warnings[0]))
     else:

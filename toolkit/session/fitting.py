@@ -15,6 +15,7 @@ from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.scenario import Requirements, Scenario, Tier
 from toolkit.model.topology import Topology
 from toolkit.session.deciders import homeless as homeless
+from toolkit.session.expected import expected
 from toolkit.session.plan_findings import RESERVED_OWNED, plan_findings
 from toolkit.session.planning import machine_of, plan_all
 
@@ -29,6 +30,7 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
         return [node.hugepages.get(size, 0) for node in machine.nodes if node.id in machine.numa_masks]
 
     sockets, caches = machine.socket_masks.values(), machine.uncore_masks.values()
+    nodes = machine.numa_masks.values()
     threads = requires.threads_per_core
     with_threads = sum(mask.bit_count() >= threads for mask in machine.core_masks.values())
     cores = "cores" if threads == 1 else f"cores of {threads} threads"
@@ -37,6 +39,11 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
         cores: (with_threads, requires.cores),
         "NUMA nodes with CPUs": (machine.num_numa, requires.numa_nodes),
         "sockets": (machine.num_sockets, requires.sockets),
+        "CPUs per NUMA node": (min(map(int.bit_count, nodes), default=0), requires.cpus_per_numa_node),
+        "NUMA nodes per socket": (
+            min((sum(1 for node in nodes if node & socket) for socket in sockets), default=0),
+            requires.numa_nodes_per_socket,
+        ),
         "L3 groups per socket": (
             min((sum(1 for cache in caches if not cache & ~socket) for socket in sockets), default=0),
             requires.l3_groups,
@@ -89,8 +96,11 @@ def misplanned(scenario: Scenario, topology: Topology) -> str | None:
         # An empty reason is any.
         if admitted is not (wanted is None) or (wanted and reason != wanted):
             decided = "admits" if admitted else f"refuses ({reason})"
-            expected = "admitted" if wanted is None else f"refused ({wanted or 'for any reason'})"
-            return f"{average}, and {decided} pod {name}, which is to be {expected}"
+            wished = "admitted" if wanted is None else f"refused ({wanted or 'for any reason'})"
+            return f"{average}, and {decided} pod {name}, which is to be {wished}"
+    for one in expected(scenario, work):
+        if one.wrong:
+            return f"{average}: {one.wrong}"
     broken = [found for plan in work.plans for found in plan_findings(plan, topology) if _judged(found, plan)]
     return f"{average}: {broken[0].id}, {broken[0].path}: {broken[0].breaks}" if broken else None
 

@@ -14,6 +14,7 @@ from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, PciDevice, Topology
 from toolkit.session.from_plan import Stage, claim_name, claim_set, running, sandbox_request, stages
+from toolkit.session.kept import kept
 from toolkit.session.planning import Planned, plan_all
 
 CORES_A_NODE, THREADS, NODES, MEMORY_BYTES = 8, 2, 4, 1 << 38
@@ -21,6 +22,8 @@ PAGES_KB = {"2048": 512, "1048576": 4}
 """Huge pages of a node by their size."""
 PORT = "0x060400"
 """The class of a PCI port: the devices of which the firmware names the node, where a scenario asks for such."""
+EXPECTED, KEPT = "expected CPUs", "CPUs kept"
+"""What ``admission`` judges of CPUs: those that a scenario expects, and those that a change must leave."""
 LEVELS = {SubjectKind.POD: "of pods", SubjectKind.QOS: "of QoS classes"}
 
 
@@ -29,7 +32,8 @@ def judged(scenario: Scenario) -> tuple[str, ...]:
 
     :raises InputError: it cannot be planned.
     """
-    last = fullest(plan_all(scenario, reference(scenario.requires)))
+    work = plan_all(scenario, reference(scenario.requires))
+    last = fullest(work)
     request = sandbox_request(last.plan, scenario, last.containers)
     places = tuple(
         SandboxContainer(claim=one.claim, cgroup=f"/s/{one.cgroup.path}", pids=()) for one in request.containers
@@ -42,6 +46,8 @@ def judged(scenario: Scenario) -> tuple[str, ...]:
         (claims.transition_limit_ms is not None, "time of a change"),
         (claims.noise_budget_ns_per_s is not None, "noise budget"),
         (scenario.state_files, "state files"),
+        (bool(scenario.expect), EXPECTED),
+        (any(True for _ in kept(scenario, work)), KEPT),
         (bool(scenario.rejected_pods or scenario.rejected_resizes or scenario.refused_restart), "refusal"),
     )
     return tuple(sorted(found | {word for asked, word in node if asked}))

@@ -55,6 +55,12 @@ class Planned:
         return tuple(plan for plan in (self.before, self.plan, self.resized) if plan is not None)
 
     @property
+    def every_plan(self) -> tuple[Plan, ...]:
+        """All plans with that of a visit: of several that know a container the last has the say."""
+        plans = (self.before, self.plan, self.visited, self.resized)
+        return tuple(plan for plan in plans if plan is not None)
+
+    @property
     def admissions(self) -> tuple[tuple[str, bool, str, str], ...]:
         """What became of every pod: name, admitted, reason, message."""
         pods = {

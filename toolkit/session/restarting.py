@@ -27,11 +27,14 @@ Read = Callable[[dict[str, Any]], NodeConfig]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted:
-    """What became of the new kubelet. :param refusal: why it does not start; empty: it does.
+    """What became of the new kubelet. :param before: what held until then.
+
+    :param refusal: why it does not start; empty: it does.
 
     :param evicted: pods that ran and that it does not admit again, with the reason.
     """
 
+    before: Plan
     refusal: str = ""
     evicted: tuple[tuple[str, str], ...] = ()
 
@@ -63,7 +66,7 @@ def plan_restart(scenario: Scenario, pods: list[Pod], machine: Machine, read: Re
     try:
         new = node.restarted(read(settings_after(scenario)))
     except StartupError as error:
-        return before, Restarted(refusal=error.sentence())
+        return before, Restarted(before=before, refusal=error.sentence())
     again = {pod.uid: answer for pod, answer in new.readmit()}
     after = [(pod, again.get(pod.uid, answer), new.cpu_state.default) for pod, answer, _ in results]
     evicted = tuple(
@@ -71,4 +74,4 @@ def plan_restart(scenario: Scenario, pods: list[Pod], machine: Machine, read: Re
         for pod, _, _ in results
         if pod.uid in again and not again[pod.uid].admitted
     )
-    return plan_of(new, after), Restarted(evicted=evicted)
+    return plan_of(new, after), Restarted(before=before, evicted=evicted)

@@ -22,7 +22,7 @@ def decisions(work: Planned) -> Iterator[tuple[str, Planned]]:
         answers = tuple(replace(one, done=True) if one.pod == name else one for one in work.answers)
         yield f"{name} (resize)", replace(work, answers=answers)
     if work.scenario.refused_restart:
-        yield RESTART, replace(work, restarted=Restarted())
+        yield RESTART, replace(work, restarted=Restarted(before=work.plan))
 
 
 def _admitted(plan: Plan, name: str) -> Plan:

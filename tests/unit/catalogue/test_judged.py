@@ -41,6 +41,9 @@ def test_every_scenario_says_what_it_judges() -> None:
         ("weights", "part of contended CPU time"),
         ("strict-reservation", "strict reservation"),
         ("smt-reject", "refusal"),
+        ("numa-packed", "expected CPUs"),
+        ("kubelet-restart", "CPUs kept"),
+        ("resize-unmoved", "CPUs kept"),
     ],
 )
 def test_what_a_scenario_shows_is_among_it(name: str, promise: str) -> None:

@@ -6,19 +6,22 @@ The machine is the lab's that the scenario is dealt to; as it stands nothing may
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import pytest
 
 from tests.lab.harness.catalogue import dealt, machine, scenarios
 from tests.unit.catalogue.decisions import REFUSAL, decisions
 from tests.unit.catalogue.edits import edits
+from tests.unit.catalogue.moved import displaced, moved
 from tests.unit.catalogue.stand import Stand, stand
 from toolkit.faults.registry import word_of
 from toolkit.model.scenario import NegativeControl
 from toolkit.model.verdict import Outcome
-from toolkit.session.admissions import admissions
-from toolkit.session.judged import judged
-from toolkit.session.planning import plan_all
+from toolkit.session.admissions import ADMISSION, admissions
+from toolkit.session.fitting import unmet
+from toolkit.session.judged import EXPECTED, KEPT, judged
+from toolkit.session.planning import Planned, plan_all
 from validators.registry import judge, rule_named
 
 PLACES = {name: place for place, names in dealt().items() for name in names}
@@ -71,16 +74,50 @@ def test_every_refusal_can_fail(name: str) -> None:
     assert silent == []
 
 
+def notices(subject: str, work: Planned) -> bool:
+    """Whether the rule ``admission`` fails about a subject."""
+    return any(v.outcome is Outcome.FAILED and v.subject == subject for v in admissions(work.scenario, work))
+
+
+@pytest.mark.parametrize("name", sorted(PLACES))
+def test_cpus_that_are_moved_are_noticed(name: str) -> None:
+    """Who owns CPUs before a change has others after it, who is expected to get some gets others."""
+    work = plan_all(scenarios()[name], machine(PLACES[name]))
+    silent = [subject for subject, turned in moved(work) if not notices(subject, turned)]
+    silent += [f"{one}: {key}" for one, key, turned in displaced(work) if not notices(one, turned)]
+
+    assert silent == []
+
+
+OTHER_NODES = [
+    (name, control)
+    for name, scenario in sorted(scenarios().items())
+    for control in scenario.negative_controls
+    if control.rule == ADMISSION and unmet(control.requires, machine(PLACES[name])) is None
+]
+
+
+@pytest.mark.parametrize(("name", "control"), OTHER_NODES, ids=[f"{n}-{c.subject}" for n, c in OTHER_NODES])
+def test_another_node_is_noticed(name: str, control: NegativeControl) -> None:
+    """The controls of the rule ``admission`` where their scenario is run: none that cannot even be planned."""
+    other = plan_all(word_of(control).vary(control, scenarios()[name]), machine(PLACES[name]))
+
+    assert notices(control.subject, replace(other, scenario=scenarios()[name]))
+
+
 def test_no_promise_is_left_unbroken() -> None:
     """Every word of ``conformance --list`` is broken in some scenario that says it: what is judged can fail."""
     listed = {word: name for name, scenario in scenarios().items() for word in judged(scenario)}
     broken = {edit.promise for name in PLACES for edit in edits(stand_of(name))}
-    refused = any(True for name in PLACES for _ in decisions(plan_all(scenarios()[name], machine(PLACES[name]))))
+    for name in PLACES:
+        work = plan_all(scenarios()[name], machine(PLACES[name]))
+        turned = ((REFUSAL, decisions(work)), (KEPT, moved(work)), (EXPECTED, displaced(work)))
+        broken |= {word for word, found in turned if any(True for _ in found)}
 
-    assert {word: name for word, name in listed.items() if word not in broken | ({REFUSAL} if refused else set())} == {}
+    assert {word: name for word, name in listed.items() if word not in broken} == {}
 
 
-FROM_FILES = ("applied", "numa-alignment", "smt-alignment")
+FROM_FILES = ("applied", "numa-alignment", "smt-alignment", "socket-alignment")
 """Rules that a sandbox's files are enough for: of who ran where, a machine that does not exist tells nothing."""
 SET_UP_OTHERWISE = [
     (name, control)

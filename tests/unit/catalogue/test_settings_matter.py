@@ -5,9 +5,14 @@ Each is turned round on the machine where the scenario is run.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tests.lab.harness.catalogue import dealt, machine, scenarios
 from tests.unit.catalogue.flips import changes_nothing, flips
-from tests.unit.catalogue.turns import owned, turned
+from tests.unit.catalogue.stand import stand
+from tests.unit.catalogue.turns import PROMISES, only_asked_for, owned, turned
 from tests.unit.catalogue.unshown import CONTEXT, UNSHOWN
 from toolkit.session.fitting import unstartable
 from toolkit.session.planning import plan_all
@@ -55,6 +60,25 @@ def test_a_reservation_of_cpus_matters_wherever_somebody_owns_one() -> None:
             scenario, place = scenarios()[name], machine(PLACES[name])
             assert not owned(scenario, place), name
             assert not plan_all(scenario, place).plan.strict_reservation, name
+
+
+@pytest.mark.parametrize(
+    ("name", "promise"),
+    [
+        ("weights", "part of contended CPU time"),
+        ("state-files", "state files"),
+        ("restart", "time of a change"),
+    ],
+)
+def test_a_promise_that_is_asked_for_without_being_judged_is_noticed(name: str, promise: str) -> None:
+    """Turning a field round says something: it does where the field is, and not where it makes no difference."""
+    scenario, place = scenarios()[name], machine(PLACES[name])
+    fields = {field: without for field, (without, word) in PROMISES.items() if word == promise}
+    asked, without = stand(scenario, place), stand(replace(scenario, **fields), place)  # type: ignore[arg-type]
+
+    assert only_asked_for(promise, asked, without)
+    assert not only_asked_for(promise, asked, asked)
+    assert not only_asked_for(promise, without, without)
 
 
 def test_nothing_is_named_twice() -> None:

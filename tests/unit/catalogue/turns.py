@@ -5,7 +5,7 @@ reservation        other CPUs, more of them, more memory    a decision
 departure          the pod or container stays               a decision about somebody who stays or comes later
 coming and going   the pod does not come                    the shared pool meanwhile
 resize             it asks for what the pod has             what the pod then has, or the answer to the others
-promise            it is not asked for                      what ``conformance --list`` says is judged
+promise            it is not asked for                      the verdict about evidence that breaks it
 weight             all that contend ask for the same        a weight
 =================  =======================================  ============================================================
 """
@@ -17,7 +17,10 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from tests.unit.catalogue.edit import Edit
+from tests.unit.catalogue.edits import edits
 from tests.unit.catalogue.flips import changes_nothing, decisions_of, with_kubelet
+from tests.unit.catalogue.stand import Stand, stand
 from toolkit.errors import InputError
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
@@ -25,17 +28,18 @@ from toolkit.model.plan import Plan
 from toolkit.model.quantity import Quantity
 from toolkit.model.scenario import ResizeBehaviour, Scenario
 from toolkit.model.topology import Topology
-from toolkit.session.judged import judged
+from toolkit.model.verdict import Outcome
 from toolkit.session.planning import machine_of, plan_all
+from validators.registry import judge, rule_named
 
 MIB = 1 << 20
-PROMISES: dict[str, object] = {
-    "weights": False,
-    "state_files": False,
-    "transition_limit_ms": None,
-    "noise_budget_ns_per_s": None,
+PROMISES: dict[str, tuple[object, str]] = {
+    "weights": (False, "part of contended CPU time"),
+    "state_files": (False, "state files"),
+    "transition_limit_ms": (None, "time of a change"),
+    "noise_budget_ns_per_s": (None, "noise budget"),
 }
-"""Fields that ask for one more promise, and what they are without."""
+"""Fields that ask for one more promise: what they are without, and the promise."""
 
 
 def turned(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, bool]]:
@@ -50,11 +54,25 @@ def turned(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, bool]]
         yield f"visit of {name}", work.visited is None or work.visited.default_cpus == work.plan.default_cpus
     if scenario.resizes:
         yield from _resizes(scenario, topology)
-    for field, without in PROMISES.items():
+    for field, (without, promise) in PROMISES.items():
         if getattr(scenario, field) != without:
-            yield field, judged(replace(scenario, **{field: without})) == judged(scenario)  # type: ignore[arg-type]
+            other = replace(scenario, **{field: without})  # type: ignore[arg-type]
+            yield field, not only_asked_for(promise, stand(scenario, topology), stand(other, topology))
     if scenario.weights:
         yield "unequal weights", changes_nothing(scenario, _equal(scenario), topology)
+
+
+def only_asked_for(promise: str, asked: Stand, without: Stand) -> bool:
+    """Whether evidence that breaks a promise fails where it is asked for, each time, and where it is not never does."""
+    broken = [one for one in edits(asked) if one.promise == promise]
+    return bool(broken) and all(_fails(asked, one) and not _fails(without, one) for one in broken)
+
+
+def _fails(one: Stand, broken: Edit) -> bool:
+    # State files are evidence that nobody takes unless they are asked for.
+    seen = broken.evidence if one.evidence.state_files else replace(broken.evidence, state_files=())
+    verdicts = judge(one.claims, seen, [rule_named(broken.rule)])
+    return any(v.outcome is Outcome.FAILED and v.subject == broken.subject for v in verdicts)
 
 
 def _reservations(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, Scenario]]:

@@ -43,6 +43,8 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "memory-container-scope-refused",
         "memory-pod-level-burstable",
         "pod-level-burstable",
+        # Without a policy nobody keeps the CPU Manager from the socket that is free: it is the policy's choice of nodes
+        # that the option corrects.
         "align-by-socket",
     ),
     # Shows memory; of the host's own devices QEMU names no node, so they pull no CPU to one.
@@ -73,8 +75,6 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "gates-off-three-and-two",
         "gates-off-two",
     ),
-    # Distribution is what differs there: with whole cores or without, nodes are filled.
-    "full-pcpus-only=true": ("numa-packed",),
     # Nobody owns a CPU there, and those that share have every CPU, the reserved ones too: a static policy needs some
     # reservation to start, and which is no matter. That is what non-strict-reservation and those by amount show.
     "reservedSystemCPUs=0": (
