@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.host.cgroup_paths import directories
+from toolkit.host.procfs import ticks_of
 from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED
 from toolkit.regular_file import read_regular
@@ -211,6 +213,14 @@ def is_kubelet(proc: Path, pid: int) -> bool:
 def process_arguments(proc: Path, pid: int) -> tuple[str, ...]:
     """Return a process's arguments without its own name; one that ends has none."""
     return arguments_of((small_file(f"{proc}/{pid}/cmdline") or b"").decode("utf-8", "replace"))
+
+
+def started_s(proc: Path, pid: int) -> float | None:
+    """Return when a process of this machine started, by the clock that dates files; ``None``: it is gone."""
+    ticks = ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
+    if ticks is None:
+        return None
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + (ticks + 1) / os.sysconf("SC_CLK_TCK")
 
 
 def log_names(logs: Path) -> dict[str, dict[str, str]]:
