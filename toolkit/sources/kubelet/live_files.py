@@ -5,6 +5,7 @@ Source: proc(5); cgroup-v2.rst; cgroup-v1/cpusets.rst.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -41,6 +42,10 @@ _TOTAL = re.compile(rb"^Node \d+ MemTotal:.*$", re.MULTILINE)
 """Of all lines of a node's memory the one that does not change while it runs."""
 MAX_DEPTH = 12
 _CPU_LINES = ("cpu[0-9]*/topology/*", "cpu[0-9]*/cache/index*/*", "cpu[0-9]*/online")
+
+
+EMBEDDING = (b"k3s-server", b"k3s-agent", b"microshift", b"kubelite")
+"""Programs that are a kubelet among other things: k3s, MicroShift, MicroK8s."""
 
 
 def read_bytes(path: Path | str) -> tuple[bytes | None, str]:
@@ -204,8 +209,24 @@ def kubelet_pid(proc: Path) -> int | None:
 
 def is_kubelet(proc: Path, pid: int) -> bool:
     """Whether a process calls itself so, and is none of a pod."""
+    return _is_called(proc, pid, (b"kubelet",))
+
+
+def embedding(proc: Path) -> str:
+    """Return the name of a process in which a kubelet runs with the rest of Kubernetes; empty: there is none.
+
+    Its arguments are not those of a kubelet, so nothing else is read of it.
+    """
+    with contextlib.suppress(OSError):
+        found = next((pid for pid in numbers(proc) if _is_called(proc, pid, EMBEDDING)), None)
+        if found is not None:
+            return (small_file(f"{proc}/{found}/comm") or b"").strip().decode("utf-8", "replace")
+    return ""
+
+
+def _is_called(proc: Path, pid: int, names: tuple[bytes, ...]) -> bool:
     folder = f"{proc}/{pid}"
-    if (small_file(f"{folder}/comm") or b"").strip() != b"kubelet":
+    if (small_file(f"{folder}/comm") or b"").strip() not in names:
         return False
     return not is_of_pods((small_file(f"{folder}/cgroup") or b"").decode("utf-8", "replace").replace("\n", "/"))
 
