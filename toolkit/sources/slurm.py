@@ -96,9 +96,7 @@ def _elsewhere(listed: Sequence[str], node: str, gathering: Gathering, hint: str
     nodes = sorted({row[0] for block in running for row in _NODES.findall(block)})
     if nodes and not any(names_host(text, node) for text in nodes):
         where = from_text(", ".join(nodes)[:80])
-        gathering.missing(
-            "jobs", f"none that runs is on node {node}: they are on {where} ({NODE_OPTION} names this node)"
-        )
+        gathering.missing("jobs", f"none that runs is on node {node}: they are on {where}{hint}")
 
 
 def _unclaimed(found: Iterable[tuple[int, str]], node: str, gathering: Gathering) -> None:
