@@ -9,15 +9,16 @@ from collections.abc import Callable
 
 from probes.observer import Violation
 from toolkit.cli.common import say_line
+from toolkit.cli.open_faults import OpenFaults, of_node
 from toolkit.report.live_lines import Pending
 from toolkit.session.counters import SessionState
 from toolkit.session.record import Record
-from validators.rules import applied, checkpoint, exclusive_cpus, hugepages, layers_agree
+from validators.rules import exclusive_cpus
 
 EVERY_S = 10.0
 """Unless somebody says otherwise."""
-OF_NODE = (layers_agree.ID, applied.ID, hugepages.ID, checkpoint.ID)
-"""Rules whose failures on a node that is followed are lines: nobody else tells them before the watch ends."""
+LOOKS = 100
+"""So many times as long as a look at the open window has kept a CPU busy there is none: one percent of it."""
 HELD_NS = 10_000_000_000
 """How long the node's next reading is awaited: longer than the longest pause between two readings."""
 
@@ -35,7 +36,9 @@ class LiveLines:
         """By claim and CPU, with when it was heard: the claims that are followed may have changed meanwhile."""
         self._said_s: dict[str, float] = {}
         self._next_s = time.monotonic() + every_s
-        self._pending = Pending()
+        self._pending, self._faults = Pending(), OpenFaults()
+        self._look_s = self._next_s
+        """When the open window may be looked at again."""
         self._goes_on = False
         """Whether something was reported, or counted, since the last lines."""
 
@@ -66,25 +69,39 @@ class LiveLines:
         show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
 
     def tick(self, read_state: Callable[[], SessionState]) -> None:
-        """Print what still happens, every period. Nothing is read while nothing happens."""
+        """Print what still happens, every period."""
         if self._held:
             self._report_held()
         now_s = time.monotonic()
         if now_s < self._next_s:
             return
         self._next_s = now_s + self._every_s
-        if self._goes_on and (found := read_state().open) is not None:
-            self._goes_on = self._pending.take_new(found)
+        if self._goes_on or now_s >= self._look_s:
+            began_s = time.thread_time()
+            self._look(read_state(), now_s)
+            self._look_s = now_s + LOOKS * (time.thread_time() - began_s)
         lines = self._pending.lines()
         lately_s = now_s - self._every_s
         self._said_s = {key: said_s for key, said_s in self._said_s.items() if self._goes_on or said_s > lately_s}
         for line in lines:
             show_line(line)
 
+    def _look(self, state: SessionState, now_s: float) -> None:
+        """Take what the open window shows: what claims ran outside their CPUs only where somebody has reported that."""
+        if state.open is None:
+            return
+        if self._goes_on:
+            self._goes_on = self._pending.take_new(state.open)
+        if state.promised is not None and now_s >= self._look_s:
+            faults, broken = self._faults.look(state.promised, state.open, now_s)
+            self._pending.open_now(state.promised, state.open, faults, broken)
+
     def ended(self, record: Record) -> None:
-        """Take the rest of a window that has ended."""
+        """Take the rest of a window that has ended: until the next period is over nothing newer is looked at."""
+        self._look_s = max(self._look_s, self._next_s + self._every_s / 2)
         verdicts = record.result.verdicts
-        rules = OF_NODE if record.evidence.following is not None else OF_NODE[:1]
+        self._faults.ended(verdicts)
+        rules = {rule.id for rule in of_node(record.evidence)}
         layers = [verdict for verdict in verdicts if verdict.rule in rules]
         kept = [verdict for verdict in verdicts if verdict.rule == exclusive_cpus.ID]
         self._pending.ended(record.claims, record.evidence, layers, kept)

@@ -1,10 +1,14 @@
-"""The options of verbs that read claims from podman, docker, systemd or Slurm: a flag each, with a file if wanted."""
+"""The options of verbs that read claims from podman, docker, systemd or Slurm: a flag each, with a file if wanted.
+
+And what Slurm calls this node, where that is not the host's name.
+"""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.model.names import printable
+from toolkit.sources import slurm
 from toolkit.sources.gathered import hierarchy_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
@@ -22,6 +27,8 @@ from toolkit.sources.registry import BY_NAME, SOURCES, Source
 
 ITSELF = "itself"
 """The value of such an option that has none."""
+
+_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +55,22 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a verb these options, as one argument ``chosen``: what was asked for, all of it."""
 
     @functools.wraps(command)
-    def with_sources(**words: Any) -> None:
+    def with_sources(slurm_node: str | None, **words: Any) -> None:
+        if slurm_node is not None and words[slurm.NAME] is None:
+            raise click.UsageError(f"{slurm.NODE_OPTION} is for --{slurm.NAME}")
         chosen = tuple(
-            Chosen(source=BY_NAME[name], where=None if value == ITSELF else Path(value))
+            Chosen(source=_source(name, slurm_node), where=None if value == ITSELF else Path(value))
             for name, value in [(source.name, words.pop(source.name)) for source in SOURCES]
             if value is not None
         )
         command(chosen=chosen, **words)
 
-    wrapped: Callable[..., None] = with_sources
+    wrapped: Callable[..., None] = click.option(
+        slurm.NODE_OPTION,
+        metavar="NAME",
+        callback=_checked_name,
+        help="This node's name in Slurm (NodeName). Default: the host's name, without its domain.",
+    )(with_sources)
     for source in reversed(SOURCES):
         wrapped = click.option(
             f"--{source.name}",
@@ -67,6 +81,20 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
             + (", or the tool's socket." if source.prints.endswith("inspect") else "."),
         )(wrapped)
     return wrapped
+
+
+def _source(name: str, slurm_node: str | None) -> Source:
+    """Return a source; that of Slurm asks for the jobs of the node that was named."""
+    source = BY_NAME[name]
+    if slurm_node is None or name != slurm.NAME:
+        return source
+    return replace(source, read=functools.partial(slurm.read, node=slurm_node))
+
+
+def _checked_name(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    if name is not None and not _NODE_NAME.fullmatch(name):
+        raise click.BadParameter(f"'{printable(name)}' is no node's name: letters, digits, '.', '_' and '-'")
+    return name
 
 
 def observed(claims: ClaimSet, places: Places) -> dict[str, str]:

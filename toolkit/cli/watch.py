@@ -80,7 +80,8 @@ ROOM = 3
     type=SECONDS,
     default=LINES_S,
     show_default=True,
-    help="Seconds between two live lines about a problem that lasts; the first is printed at once.",
+    help="Seconds between two live lines about a problem that lasts. Of tasks outside their CPUs the first is printed "
+    "at once; the node, and tasks of others on exclusive CPUs, are looked at once in that time.",
 )
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve Prometheus metrics on this port."

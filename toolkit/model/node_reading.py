@@ -13,6 +13,10 @@ from toolkit.model.serde import stage_value
 
 STATE_WRITTEN = "state_written"
 """In :attr:`NodeReading.read_at_s`: no part, but when the kubelet wrote its CPU manager's file last."""
+STATE_REWRITTEN = "state_rewritten"
+"""The same: when it wrote that file again after it had been read, and before the reading ended."""
+KUBELET_STARTED = "kubelet_started"
+"""The same: when the kubelet's process started; where none is seen, when that was found."""
 UNIFIED = "unified"
 """The name of the cgroup v2 hierarchy in :attr:`NodeReading.cgroups`; the others are named by their controller."""
 

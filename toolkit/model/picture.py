@@ -44,6 +44,8 @@ class Picture:
         known whether they run.
     :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
         after: its threads have the new set, all cgroups have an old one, or the cgroup is as the state file says.
+    :param overdue_s: claims of containers for which a reconcile must have come since the state file was written, with
+        for how long it has been possible.
     :param lost: containers that run by the runtime's word and whose cgroup was not found, with where it should be.
     :param unlisted: without those that look as a pod sandbox does, which may be new.
     :param at_once: whether all was read within a second; ``False``: or it is not known.
@@ -62,6 +64,7 @@ class Picture:
     being_made: tuple[str, ...] = ()
     perhaps_made: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
+    overdue_s: dict[str, float] = field(default_factory=dict)
     lost: tuple[MissingPart, ...] = ()
     unlisted: tuple[Unlisted, ...] = ()
     at_once: bool = False

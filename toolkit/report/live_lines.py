@@ -9,9 +9,10 @@ exclusive now.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
+from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet, ExclusivePolicy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
@@ -53,14 +54,19 @@ class Pending:
     """Subject and rule -> how its layers differ, or what of it is wrong, by the last window that says so."""
     late: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Subject of the pool -> exclusive CPUs that it still had, and for how many milliseconds at the most."""
+    _waiting: dict[tuple[str, OwnerClass], _Visitors] = field(default_factory=lambda: defaultdict(_Visitors))
+    """The same of a window that is open, while it is not worth a line, or the window's end may excuse it."""
     _seen: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """Claim and CPU -> what of it was taken."""
+    _spent_ns: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
+    """CPU and task without a claim -> what of it was taken."""
+    _owners: dict[int, str] | None = None
+    """CPU -> who owned it when this window was looked at last; ``None``: it was not."""
     _window_ns: int = -1
 
     def take_new(self, evidence: Evidence) -> bool:
         """Take what is new in a window, open or ended; returns whether anything ran outside."""
-        if evidence.start_monotonic_ns != self._window_ns:
-            self._window_ns, self._seen = evidence.start_monotonic_ns, {}
+        self._turn(evidence)
         new = False
         for row in evidence.cpu_use:
             place, now = (row.claim, row.cpu), (row.out_of_set_ns, row.out_of_set_switches)
@@ -90,21 +96,11 @@ class Pending:
         """
         alone = {verdict.subject for verdict in kept if verdict.outcome is Outcome.PASSED}
         self.take_new(with_grants(evidence))
-        named = {OwnerClass.FOREIGN_POD}
-        if claims.policy is ExclusivePolicy.K8S:
-            named.add(OwnerClass.SYSTEM)
-        owners = {
-            cpu: claim.name
-            for claim in claims.claims
-            if claim.cpus is not None and claim.cpus <= claims.exclusive_cpus
-            for cpu in claim.cpus
-        }
-        for row in evidence.intruders:
-            excused = row.owner is OwnerClass.FOREIGN_POD and owners.get(row.cpu) in alone
-            if row.cpu in owners and row.owner in named and not excused:
-                found = self.visitors[owners[row.cpu], row.owner]
-                found.cpus.add(row.cpu)
-                found.tasks_ns[row.comm] += row.total_ns
+        self._visit(claims, evidence)
+        for (owner, kind), visitors in self._waiting.items():
+            if kind is not OwnerClass.FOREIGN_POD or owner not in alone:
+                self._take_visitors(owner, kind, visitors)
+        self._waiting.clear()
         for verdict in layers:
             if verdict.outcome is Outcome.FAILED:
                 self.differ[verdict.subject, verdict.rule] = verdict.reason
@@ -112,6 +108,52 @@ class Pending:
                 lasted_ms = float(verdict.measures.get("overlap_ms", 0))
                 _, known_ms = self.late.get(verdict.subject, ("", 0.0))
                 self.late[verdict.subject] = str(verdict.measures["overlap_cpus"]), max(lasted_ms, known_ms)
+
+    def open_now(
+        self, claims: ClaimSet, evidence: Evidence, faults: Iterable[Verdict] = (), broken: Container[str] = ()
+    ) -> None:
+        """Take what ran on exclusive CPUs so far in a window that is open, and what of the node is at fault.
+
+        :param claims: as they were when it opened.
+        :param faults: verdicts about the node that have failed, and that nothing will excuse.
+        :param broken: claims on whose CPUs tasks of other pods have run, which nothing will excuse.
+        """
+        self._visit(claims, evidence)
+        for owner, kind in list(self._waiting):
+            system = kind is OwnerClass.SYSTEM
+            if self._waiting[owner, kind].tasks_ns.total() >= FLOOR_NS if system else owner in broken:
+                self._take_visitors(owner, kind, self._waiting.pop((owner, kind)))
+        for verdict in faults:
+            self.differ[verdict.subject, verdict.rule] = verdict.reason
+
+    def _turn(self, evidence: Evidence) -> None:
+        """Begin anew if this is another window than the last one."""
+        if evidence.start_monotonic_ns != self._window_ns:
+            self._window_ns, self._seen, self._spent_ns = evidence.start_monotonic_ns, {}, {}
+            self._owners = None
+            self._waiting.clear()
+
+    def _visit(self, claims: ClaimSet, evidence: Evidence) -> None:
+        """Take what tasks without a claim ran since the last look on CPUs that had an owner then."""
+        self._turn(evidence)
+        owners = _owners_of(claims) if self._owners is None else self._owners
+        named = {OwnerClass.FOREIGN_POD}
+        if claims.policy is ExclusivePolicy.K8S:
+            named.add(OwnerClass.SYSTEM)
+        for row in evidence.intruders:
+            task = (row.cpu, row.tid, row.comm, row.first_at_ns)
+            ran_ns = row.total_ns - self._spent_ns.get(task, 0)
+            self._spent_ns[task] = row.total_ns
+            if row.cpu in owners and row.owner in named and ran_ns > 0:
+                found = self._waiting[owners[row.cpu], row.owner]
+                found.cpus.add(row.cpu)
+                found.tasks_ns[row.comm] += ran_ns
+        self._owners = _owners_of(in_force(claims, evidence.claim_changes))
+
+    def _take_visitors(self, owner: str, kind: OwnerClass, visitors: _Visitors) -> None:
+        found = self.visitors[owner, kind]
+        found.cpus |= visitors.cpus
+        found.tasks_ns.update(visitors.tasks_ns)
 
     def lines(self) -> tuple[str, ...]:
         """Return the lines, and begin anew: ``be/main: 41 threads on CPUs 1,3-5, 12 ms outside its CPUs``."""
@@ -131,6 +173,15 @@ class Pending:
         for sums in (self.outside, self.visitors, self.differ, self.late):
             sums.clear()
         return tuple(found)
+
+
+def _owners_of(claims: ClaimSet) -> dict[int, str]:
+    return {
+        cpu: claim.name
+        for claim in claims.claims
+        if claim.cpus is not None and claim.cpus <= claims.exclusive_cpus
+        for cpu in claim.cpus
+    }
 
 
 def _on(cpus: set[int]) -> str:

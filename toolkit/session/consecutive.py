@@ -130,7 +130,11 @@ class Consecutive:
             if not self._over and (self._seen is None or not self._ending):
                 self._seen = self._opened.snapshot()
             return SessionState(
-                counters=self._counters.copy(), open=self._seen, last=self._last, window_s=self._window_s
+                counters=self._counters.copy(),
+                open=self._seen,
+                promised=self._claims,
+                last=self._last,
+                window_s=self._window_s,
             )
 
     def _ended(self, *, last: bool) -> Observed:

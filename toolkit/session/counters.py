@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from toolkit.model.blind_spots import Witness
+from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, Intruder
 from toolkit.model.granted import with_grants
 from toolkit.model.result import Result
@@ -134,11 +135,13 @@ class SessionState:
     """What is known of a session at one moment.
 
     :param counters: of the windows that have ended. :param open: the evidence of the open one so far, if there is one.
+    :param promised: the claims as they were when the open one began.
     :param last: the result of the last window that was judged. :param window_s: how long a window is to be.
     """
 
     counters: Counters = field(default_factory=Counters)
     open: Evidence | None = None
+    promised: ClaimSet | None = None
     last: Result | None = None
     window_s: float | None = None
 

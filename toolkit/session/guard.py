@@ -19,12 +19,14 @@ from toolkit.allocation.checkpoint.state_files import cpu_state_file
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_use import CgroupUse, read_cgroup_use
+from toolkit.host.procfs import comm
 from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.names import printable
 from toolkit.model.topology import Topology
+from toolkit.session.pinned_work import pinned_work
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, read_flags
-from toolkit.sources.kubelet.live_files import kubelet_arguments, read_bytes
+from toolkit.sources.kubelet.live_files import embedding, kubelet_arguments, read_bytes
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of
 
@@ -75,10 +77,21 @@ def occupants(root: Path = Path("/")) -> tuple[Occupant, ...]:
         owned = _promised(root, arguments)
     if arguments is not None:
         found.append(Occupant(what="a kubelet runs", cpus=owned or EMPTY))
+    elif name := embedding(proc):
+        found.append(Occupant(what=f"a kubelet runs ({name})", cpus=owned or EMPTY))
     uses = read_cgroup_use(cgroupfs.detect(root))
-    found += occupied(uses, own_family() if str(root) == "/" else frozenset(), pods_own=owned)
+    family = own_family() if str(root) == "/" else frozenset[int]()
+    found += occupied(uses, family, pods_own=owned)
     if str(root) == "/":
-        found += _isolated(read_topology(root))
+        topology = read_topology(root)
+        isolated = _isolated(topology)
+        ours = {pid for use in uses if OURS in use.path for pid in use.pids}
+        pinned = pinned_work(topology.online, uses, family | ours | isolated.keys())
+        found += isolated.values()
+        found += (
+            Occupant(what=f"{comm(pid)} ({pid}) is at work, pinned to CPUs {cpus}", cpus=cpus)
+            for pid, cpus in pinned.items()
+        )
     return tuple(found)
 
 
@@ -161,15 +174,15 @@ def own_family() -> frozenset[int]:
     return frozenset(one.pid for one in family)
 
 
-def _isolated(topology: Topology) -> list[Occupant]:
+def _isolated(topology: Topology) -> dict[int, Occupant]:
     """Return processes that run on isolated CPUs, where the kernel puts only tasks that ask for them."""
     apart = topology.isolated | topology.nohz_full
     if not apart:
-        return []
+        return {}
     import psutil
 
     own = own_family()
-    found = []
+    found = {}
     for process in psutil.process_iter(["name"]):
         try:
             if process.pid in own or not process.cmdline() or OURS in " ".join(_cgroups(process.pid)):
@@ -179,7 +192,7 @@ def _isolated(topology: Topology) -> list[Occupant]:
             continue
         if cpus and cpus <= apart:
             name = printable(str(process.info["name"]))
-            found.append(Occupant(what=f"{name} ({process.pid}) runs on isolated CPUs {cpus}", cpus=cpus))
+            found[process.pid] = Occupant(what=f"{name} ({process.pid}) runs on isolated CPUs {cpus}", cpus=cpus)
     return found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
+from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart
 from toolkit.sources.gathered import hierarchy_of, is_there
 from toolkit.sources.kubelet.places import Places
@@ -23,7 +24,8 @@ class FollowedTool:
     """A :class:`toolkit.sources.live_source.LiveSource`.
 
     :param where: a file or a socket; ``None``: the tool itself.
-    :param report: called with a line for each claim of the first reading whose cgroup does not exist.
+    :param report: called with a line for each claim of the first reading whose cgroup does not exist; where nothing is
+        to be watched, also for what was not read.
     :param every_s: as there.
     """
 
@@ -62,6 +64,8 @@ class FollowedTool:
         if self._last is None:
             self._report_what_is_left_out(reading, running)
         if not running and self._last is None:
+            for part in reading.missing:
+                self._report(f"not read: {printable(part.part)}: {printable(part.reason)}")
             raise InputError(f"--{self.name}", "nothing runs here that was promised anything", self._source.title)
         self._found &= {claim.cgroup for claim in reading.claims.claims}
         self._last = replace(reading, claims=replace(reading.claims, claims=running))

@@ -61,6 +61,10 @@ class Gathering:
         self._claims[claim.name] = claim
         self._cgroups.add(claim.cgroup)
 
+    def has(self, cgroup: str) -> bool:
+        """Whether a claim for this cgroup was taken."""
+        return cgroup in self._cgroups
+
     def reading(self) -> SourceReading:
         """Return everything together. Exclusive sets that overlap are no error here, but shared CPUs; both are said."""
         claims = ClaimSet(claims=tuple(self._claims.values()))

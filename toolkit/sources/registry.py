@@ -25,6 +25,6 @@ SOURCES = (
     Source(name="podman", title="podman's containers", prints="podman inspect", read=podman.read),
     Source(name="docker", title="docker's containers", prints="docker inspect", read=docker.read),
     Source(name="systemd", title="systemd's units", prints="systemctl show", read=systemd.read),
-    Source(name="slurm", title="Slurm's jobs on this node", prints="scontrol show job -d", read=slurm.read),
+    Source(name=slurm.NAME, title="Slurm's jobs on this node", prints="scontrol show job -d", read=slurm.read),
 )
 BY_NAME = {source.name: source for source in SOURCES}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from toolkit.errors import InputError
@@ -33,6 +33,8 @@ CONFIGURATION = "/etc/slurm/cgroup.conf"
 USUAL = "/system.slice/{node}_slurmstepd.scope/job_{job}"
 """Where Slurm 22.05.8 puts a job on cgroup v2."""
 MIB = 1 << 20
+NAME = "slurm"
+NODE_OPTION = f"--{NAME}-node"
 _HEAD = re.compile(r"JobId=(\d{1,10})(?: |$)", re.ASCII)
 _NODES = re.compile(r"^\s+Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d{0,15})\b", re.MULTILINE | re.ASCII)
 _STATE = re.compile(r"^\s+JobState=([A-Z_]+)", re.MULTILINE | re.ASCII)
@@ -50,6 +52,7 @@ def read(where: Path | None, places: Places, node: str | None = None) -> SourceR
     :raises InputError: it cannot be read, or shows no jobs.
     """
     name = node or os.uname().nodename.partition(".")[0]
+    before = None if where is not None else set(cgroups(places))
     data = output_of(COMMAND) if where is None else bytes_of(where, f"a file with {EXPECTED}")
     if where is not None and not data.strip():
         raise InputError(str(where), "nothing", EXPECTED)
@@ -64,8 +67,9 @@ def read(where: Path | None, places: Places, node: str | None = None) -> SourceR
     listed = jobs(data, "scontrol show job" if where is None else str(where))
     for block in listed:
         _add(block, name, slurm_order(topology), found, gathering, limits=limits)
-    if where is not None:
-        _elsewhere(listed, name, gathering)
+    _elsewhere(listed, name, gathering, hint=f" ({NODE_OPTION} names this node)" if where is None else "")
+    # A job that began while Slurm was asked is none of its answer.
+    _unclaimed(found if before is None else before.intersection(found), name, gathering)
     return gathering.reading()
 
 
@@ -86,12 +90,21 @@ def jobs(data: bytes, where: str) -> tuple[str, ...]:
     return tuple(blocks)
 
 
-def _elsewhere(listed: Sequence[str], node: str, gathering: Gathering) -> None:
-    """A file may be of another machine: say so where jobs run, and none of them here."""
+def _elsewhere(listed: Sequence[str], node: str, gathering: Gathering, hint: str) -> None:
+    """Jobs run, and none of them here: the node may be called otherwise in Slurm, a file may be of another machine."""
     running = [block for block in listed if (state := _STATE.search(block)) and state[1] in _RUNNING]
     nodes = sorted({row[0] for block in running for row in _NODES.findall(block)})
     if nodes and not any(names_host(text, node) for text in nodes):
-        gathering.missing("jobs", f"none that runs is on node {node}: they are on {', '.join(nodes)[:80]}")
+        where = from_text(", ".join(nodes)[:80])
+        gathering.missing("jobs", f"none that runs is on node {node}: they are on {where}{hint}")
+
+
+def _unclaimed(found: Iterable[tuple[int, str]], node: str, gathering: Gathering) -> None:
+    """Name the jobs that have a cgroup here and are promised nothing, whatever the reason."""
+    for number, path in sorted(found):
+        if not gathering.has(path):
+            why = f"{path} exists, but no job {number} of node {node} is claimed: it is not judged"
+            gathering.missing(f"job-{number}", why)
 
 
 def slurm_order(topology: Topology) -> tuple[int, ...]:

@@ -1,9 +1,9 @@
 """Rule ``layers-agree`` on a still picture of a kubelet's node: what is drift, what may be reconcile lag.
 
 The kubelet compares state with its own memory and never reads a cgroup: what it asked for and what is must agree at
-once; state and what it asked for may differ for a reconcile period, which one picture cannot measure. A reconcile never
-comes while the shared pool is empty, and none for a pod that has ended. Source: docs/facts.md K-kubelet-1, K-kubelet-2,
-"Normal on a healthy node"; docs/failures.md F2, F15, F31.
+once. State and what it asked for may differ for a reconcile period: how long they do is known only where the picture
+says when the state file was written. A reconcile never comes while the shared pool is empty, and none for a pod that
+has ended. Source: docs/facts.md K-kubelet-1, K-kubelet-2, "Normal on a healthy node"; docs/failures.md F2, F15, F31.
 """
 
 from __future__ import annotations
@@ -200,12 +200,20 @@ def _state(
         return None
     if claim.isolation != "host" and layer is Layer.CGROUP:
         return Outcome.FAILED, f"{text}; an exclusive set is right from its first sight"
+    period_s = claims.reconcile_period_s or 10
     doubt = f"; it may run on {overlap}" if overlap else ""
+    lag_s = still.overdue_s.get(claim.name)
+    if lag_s is not None and found is not None and found - offline == lower - offline:
+        # What the cgroup still has, read right after the state file, is no word of after another change.
+        text += f": not reconciled for {lag_s:.0f} s (period {period_s:g} s)"
+        if overlap or still.pods_read:
+            return Outcome.FAILED, f"{text}{doubt}"
+        return Outcome.UNDECIDED, f"{text}; its pod may have ended for the kubelet: its list of pods was not read"
     if not still.runtime_read:
         doubt += "; what the kubelet asked for was not read, so drift cannot be distinguished from lag"
     return (
         Outcome.UNDECIDED,
-        f"{text}; the kubelet may not have reconciled yet (period {claims.reconcile_period_s or 10:g} s){doubt}",
+        f"{text}; the kubelet may not have reconciled yet (period {period_s:g} s){doubt}",
     )
 
 

@@ -35,6 +35,7 @@ from toolkit.sources.kubelet.memory import Memory, may_have_begun
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.modelled import STATIC
+from toolkit.sources.kubelet.overdue import SLACK_S
 from toolkit.sources.kubelet.owned import Owned
 from toolkit.sources.kubelet.places import CGROUP_ROOT, PROC, SYS, Places
 from toolkit.sources.kubelet.reconciles import PoolChanges, Reconciles
@@ -42,7 +43,6 @@ from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.kubelet.stated import Stated, not_read
 from toolkit.sources.kubelet.static_pods import StaticPods
-from toolkit.sources.kubelet.still import SLACK_S
 from toolkit.sources.live_source import SourceReading
 
 EVERY_S = 2.0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
-from toolkit.model.node_reading import STATE_WRITTEN, NodeReading
+from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
 from toolkit.sources.cri import ENDPOINTS
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import allocated, kept, live_files
@@ -76,6 +76,8 @@ class LiveNode:
         arguments = arguments if memory is None else memory.kubelet.said(arguments)
         self.version = "" if pid is None else version_of(pid, self.proc)
         self._seen = pid is not None
+        if memory is None:
+            self.times[KUBELET_STARTED] = (live_files.started_s(self.proc, pid) if pid else None) or time.time()
         self.told = bool(arguments)
         """Whether its command line says which file it reads: none that it does not name. One that ends has no words."""
         self.arguments = None if arguments is None else kept_arguments(arguments)
@@ -122,8 +124,11 @@ class LiveNode:
         logs = live_files.log_names(places.logs or places.below(LOGS))
         if self.memory is not None and "node.json" not in self.files:
             self._nameless(root, cgroups, logs)
-        self._written_again = self._state_written_s() != self.times.get(STATE_WRITTEN)
+        again_s = self._state_written_s()
+        self._written_again = again_s != self.times.get(STATE_WRITTEN)
         self._at("end")
+        if self._written_again:
+            self.times[STATE_REWRITTEN] = self.times["end"] if again_s is None else again_s
         about = {"schema": SCHEMA, "missing": self.missing, "paths": self.paths, "log_names": logs}
         if self.version:
             about["kubelet_version"] = self.version

@@ -5,9 +5,11 @@ Source: proc(5); cgroup-v2.rst; cgroup-v1/cpusets.rst.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.host.cgroup_paths import directories
+from toolkit.host.procfs import ticks_of
 from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED
 from toolkit.regular_file import read_regular
@@ -39,6 +42,10 @@ _TOTAL = re.compile(rb"^Node \d+ MemTotal:.*$", re.MULTILINE)
 """Of all lines of a node's memory the one that does not change while it runs."""
 MAX_DEPTH = 12
 _CPU_LINES = ("cpu[0-9]*/topology/*", "cpu[0-9]*/cache/index*/*", "cpu[0-9]*/online")
+
+
+EMBEDDING = (b"k3s-server", b"k3s-agent", b"microshift", b"kubelite")
+"""Programs that are a kubelet among other things: k3s, MicroShift, MicroK8s."""
 
 
 def read_bytes(path: Path | str) -> tuple[bytes | None, str]:
@@ -202,8 +209,24 @@ def kubelet_pid(proc: Path) -> int | None:
 
 def is_kubelet(proc: Path, pid: int) -> bool:
     """Whether a process calls itself so, and is none of a pod."""
+    return _is_called(proc, pid, (b"kubelet",))
+
+
+def embedding(proc: Path) -> str:
+    """Return the name of a process in which a kubelet runs with the rest of Kubernetes; empty: there is none.
+
+    Its arguments are not those of a kubelet, so nothing else is read of it.
+    """
+    with contextlib.suppress(OSError):
+        found = next((pid for pid in numbers(proc) if _is_called(proc, pid, EMBEDDING)), None)
+        if found is not None:
+            return (small_file(f"{proc}/{found}/comm") or b"").strip().decode("utf-8", "replace")
+    return ""
+
+
+def _is_called(proc: Path, pid: int, names: tuple[bytes, ...]) -> bool:
     folder = f"{proc}/{pid}"
-    if (small_file(f"{folder}/comm") or b"").strip() != b"kubelet":
+    if (small_file(f"{folder}/comm") or b"").strip() not in names:
         return False
     return not is_of_pods((small_file(f"{folder}/cgroup") or b"").decode("utf-8", "replace").replace("\n", "/"))
 
@@ -211,6 +234,14 @@ def is_kubelet(proc: Path, pid: int) -> bool:
 def process_arguments(proc: Path, pid: int) -> tuple[str, ...]:
     """Return a process's arguments without its own name; one that ends has none."""
     return arguments_of((small_file(f"{proc}/{pid}/cmdline") or b"").decode("utf-8", "replace"))
+
+
+def started_s(proc: Path, pid: int) -> float | None:
+    """Return when a process of this machine started, by the clock that dates files; ``None``: it is gone."""
+    ticks = ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
+    if ticks is None:
+        return None
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + (ticks + 1) / os.sysconf("SC_CLK_TCK")
 
 
 def log_names(logs: Path) -> dict[str, dict[str, str]]:

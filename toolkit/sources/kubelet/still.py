@@ -18,11 +18,10 @@ from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.given_up import had_own
 from toolkit.sources.kubelet.json_parts import mapping, text
 from toolkit.sources.kubelet.lost import lasting, lost
+from toolkit.sources.kubelet.overdue import SLACK_S, overdue_s
 from toolkit.sources.kubelet.pod_paths import CONMON, expand
 from toolkit.sources.kubelet.subjects import PAUSE, Subject, merged_tree, shown_pod
 
-SLACK_S = 5.0
-"""Beyond the reconcile period: a reconcile goes through all containers, 5 ms each, and we read once in a while."""
 AT_ONCE_S = 1.0
 """Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""
 _GRANTED = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
@@ -49,6 +48,7 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: Ite
         being_made=tuple(sorted(making.made)),
         perhaps_made=tuple(sorted(making.perhaps)),
         behind=tuple(sorted(late)),
+        overdue_s={name: lag_s for name, p in names.items() if (lag_s := overdue_s(p.subject, reading, node))},
         runtime_read=any(entry.asked for entry in reading.containers or ()),
         pods_read=reading.pods is not None,
         lost=lasting(reading, [p.subject for p in node.promises]),
@@ -86,6 +86,8 @@ class _Shared:
     asked: CpuSet
     found: CpuSet | None
     threads: CpuSet
+    overdue: bool
+    """A reconcile must have come before its cgroup was read."""
 
     @property
     def differs(self) -> bool:
@@ -105,8 +107,8 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
 
     Their threads, read in between, may say so. A cgroup that is as the state file says is none that another program
     wrote. With a list that is as the state file says, nobody has got yet what some were asked for, or not all have,
-    where the state had just changed: another program's write hits one. A CPU that went offline is missing in the
-    cgroups above, too.
+    where the state had just changed: another program's write hits one. No such reconcile was left to come where one had
+    been due. A CPU that went offline is missing in the cgroups above, too.
     """
     shared = [
         _Shared(
@@ -115,6 +117,7 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
             asked=asked,
             found=_granted(p.subject),
             threads=CpuSet.union(parsed(thread.cpus_allowed or "") or CpuSet() for thread in p.subject.threads),
+            overdue=overdue_s(p.subject, reading, node) is not None,
         )
         for p in node.promises
         if p.claim is not None
@@ -132,7 +135,7 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
     alike = len(shared) > 1 and len({one.found for one in old}) == 1
     if not alike or not all(one.differs or one.asked == one.found for one in shared):
         return sure
-    return sure | {one.name for one in shared if one.differs and _reconciled(node, one)}
+    return sure | {one.name for one in shared if one.differs and not one.overdue and _reconciled(node, one)}
 
 
 def _as_stated(node: NodeClaims) -> frozenset[str]:

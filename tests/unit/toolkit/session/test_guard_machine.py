@@ -84,6 +84,15 @@ def test_a_kubelet_without_pods_is_work(root: Path) -> None:
     assert str(free_machine(insisted=True, root=root).online) == "0-7"
 
 
+@pytest.mark.parametrize("name", ["k3s-server", "k3s-agent", "microshift", "kubelite"])
+def test_a_program_that_is_a_kubelet_among_other_things_is_work(root: Path, name: str) -> None:
+    """Its arguments are not a kubelet's; the state file is at the usual place."""
+    kubelet(root, "server", "--root-dir", "/nowhere", comm=name)
+    state(root, "var/lib/kubelet", "2-3")
+
+    assert found(root) == [(f"a kubelet runs ({name})", "2-3")]
+
+
 @pytest.mark.parametrize("form", [("--root-dir=/var/lib/own",), ("--root-dir", "/var/lib/own"), ()])
 def test_what_the_kubelet_promised_is_owned(root: Path, form: tuple[str, ...]) -> None:
     """By its state file, wherever its command line says that it is: also before the container is made."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 
-from tests.unit.toolkit.sources.edited import Files, asked, capture, failed, judged, part, place, rows
+from tests.unit.toolkit.sources.edited import Files, asked, capture, failed, judged, part, place, rows, write_state
 from tests.unit.toolkit.sources.relaid import cgroup_root
 
 SHARED = ("be-node1/main", "bu-node1/main", "gf-node1/main")
@@ -147,6 +150,98 @@ def test_a_state_file_that_was_just_written_explains_cgroups_that_are_half_done(
     found = judged(files)["layers-agree", "be-node1/main"]
     assert found.outcome == ("undecided" if late else "failed")
     assert ("applied", "be-node1/main") not in failed(files) or not late
+
+
+def state_written(files: Files, ago_s: float, **other_s: float) -> None:
+    """Let the kubelet have written its state file so long before it was read; others likewise."""
+    with part(files, "times.json") as read:
+        read |= {name: read["state_read"] - value for name, value in {"state_written": ago_s, **other_s}.items()}
+
+
+@pytest.mark.parametrize("name", ["be-node1/main", "be-node1/logger", "bu-node1/main"])
+def test_a_lag_beyond_period_and_slack_is_a_fault(name: str) -> None:
+    """State and request differ for a reconcile at the most; then nobody has reconciled."""
+    files = capture("D-3")
+    state_written(files, 300)
+    found = judged(files)["layers-agree", name]
+    assert found.outcome == "failed"
+    assert (found.measures["checkpoint_cpus"], found.measures["cri_cpus"]) == ("0", "0-1")
+    assert found.measures["overlap_cpus"] == "1"
+
+
+def since_start(files: Files, ago_s: float) -> None:
+    """Let every container have started so long before the state file was read."""
+    read_s = json.loads(files["times.json"])["state_read"]
+    with part(files, "node.json") as node:
+        for status in node["status"].values():
+            status["status"]["startedAt"] = str(int((read_s - ago_s) * 1e9))
+
+
+def without_pods(files: Files) -> None:
+    """Nobody has read the kubelet's list."""
+    del files["pods.json"]
+
+
+def resized(files: Files) -> None:
+    """The cgroups are of after a change that came right after the state file was read: as it says they are."""
+    for name, row in rows(files).items():
+        if row.get("state_cpus") == "0" and not row["in_state"]:
+            place(files, rows(files)[name], "0")
+
+
+EXCUSED = [
+    pytest.param(lambda files: state_written(files, 14), id="just-written"),
+    pytest.param(lambda files: state_written(files, -30), id="a-clock-that-went-back"),
+    pytest.param(lambda files: state_written(files, 300, kubelet_started=5), id="the-kubelet-has-just-started"),
+    pytest.param(lambda files: state_written(files, 300, kubelet_started=0), id="no-kubelet-runs"),
+    pytest.param(lambda files: state_written(files, 300, state_rewritten=-0.1), id="written-again-meanwhile"),
+    pytest.param(lambda files: (state_written(files, 300), since_start(files, 9)), id="they-have-just-started"),
+    pytest.param(lambda files: (state_written(files, 300), without_pods(files)), id="perhaps-just-started"),
+    pytest.param(lambda files: (state_written(files, 300), resized(files)), id="the-cgroups-are-right"),
+]
+
+
+@pytest.mark.parametrize("change", EXCUSED)
+def test_a_lag_that_may_be_none_or_short_is_open(change: Callable[[Files], object]) -> None:
+    """What happens on a healthy node is no fault."""
+    files = capture("D-3")
+    change(files)
+    assert failed(files) == {}
+    assert judged(files)["layers-agree", "be-node1/main"].outcome == "undecided"
+
+
+def test_a_lag_without_a_list_of_pods_is_a_fault_where_cpus_have_another_owner() -> None:
+    """Whether its pod has ended or not: nobody repairs it."""
+    files = capture("D-3")
+    without_pods(files)
+    state_written(files, 300, kubelet_started=600)
+    assert "be-node1/main" in {subject for rule, subject in failed(files) if rule == "layers-agree"}
+
+
+def test_a_pool_that_has_not_grown_back_may_be_of_an_ended_pod_where_nobody_lists_pods() -> None:
+    """No reconcile comes for it, and it takes nothing from others."""
+    files = capture("D-4")
+    for name in ("be-node1/main", "be-node1/logger", "bu-node1/main"):
+        assert rows(files)[name]["state_cpus"] == "0"
+    write_state(files, "0-1")
+    state_written(files, 300, kubelet_started=600)
+    late = {("layers-agree", name) for name in ("be-node1/main", "be-node1/logger", "bu-node1/main")}
+    assert late <= failed(files).keys()
+    without_pods(files)
+    assert not late & failed(files).keys()
+    assert {judged(files)[key].outcome for key in late} == {"undecided"}
+
+
+@pytest.mark.parametrize(("ago_s", "outcome"), [(300.0, "failed"), (4.0, "undecided")])
+def test_no_late_reconcile_explains_old_sets_of_all(ago_s: float, outcome: str) -> None:
+    """It would have come long before the cgroups were read: another program wrote to all of them."""
+    files = capture("D-4")
+    shared = [name for name, row in rows(files).items() if row.get("state_cpus") == "0" and not row["in_state"]]
+    for name in shared:
+        place(files, rows(files)[name], "0-1")
+    read_at(files, {"end": 60.0})
+    state_written(files, ago_s)
+    assert {judged(files)["layers-agree", name].outcome for name in shared} == {outcome}
 
 
 def test_a_set_that_nobody_has_had_is_drift_in_the_middle_of_a_reconcile_too() -> None:

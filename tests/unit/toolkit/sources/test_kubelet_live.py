@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.unit.toolkit.sources.made_node import process, write
+from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
@@ -55,3 +59,34 @@ def test_a_file_that_no_flag_names_is_not_read(
     node = node_claims(read_live(Places(root=tmp_path, cri=str(tmp_path / "none"))))
     assert (node.settings.config.cpu_manager_policy, str(node.settings.reserved)) == (policy, reserved)
     assert "config" not in {part.part for part in node.missing}
+
+
+@pytest.mark.parametrize("pid", [os.getpid(), None], ids=["seen", "none-runs"])
+def test_a_reading_says_since_when_a_kubelet_can_reconcile(tmp_path: Path, pid: int | None) -> None:
+    """Where none is seen, from now on at the earliest."""
+    began_s = time.time()
+    if pid is not None:
+        process(tmp_path, pid, "kubelet", "/kubelet.service", [])
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        (tmp_path / f"proc/{pid}/stat").write_text(stat)
+        began_s = psutil.Process(pid).create_time()
+    times = read_live(Places(root=tmp_path, cri=str(tmp_path / "none"))).read_at_s
+    assert times[KUBELET_STARTED] == pytest.approx(began_s, abs=2)
+    assert STATE_REWRITTEN not in times
+
+
+def test_a_state_file_that_changes_during_the_reading_is_said_to_be_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read after it may be of the new one."""
+    state = tmp_path / "var/lib/kubelet/cpu_manager_state"
+    write(tmp_path, "var/lib/kubelet/cpu_manager_state", "{}")
+    os.utime(state, (100, 100))
+
+    def answers(*_: object) -> tuple[dict[str, bytes], str]:
+        os.utime(state, (200, 200))
+        return {}, ""
+
+    monkeypatch.setattr("toolkit.sources.kubelet.live.runtime_files", answers)
+    times = read_live(Places(root=tmp_path)).read_at_s
+    assert (times[STATE_WRITTEN], times[STATE_REWRITTEN]) == (100, 200)

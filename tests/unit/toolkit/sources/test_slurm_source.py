@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from tests.unit.toolkit.cli.command_line import pinproof
 from toolkit.errors import InputError
 from toolkit.model.topology import Cpu, Topology
+from toolkit.sources import slurm
+from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.hostlist import names_host
 from toolkit.sources.kubelet.places import Places
+from toolkit.sources.registry import BY_NAME
 from toolkit.sources.slurm import jobs, read, slurm_order
 
 
@@ -79,6 +83,66 @@ def test_jobs_of_a_real_slurm(tmp_path: Path) -> None:
     other = read(RECORDED, Places(root=tmp_path), "other")
     assert other.claims.claims == ()
     assert "none that runs is on node other: they are on lab" in [part.reason for part in other.missing]
+
+
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Slurm whose node ``lab`` is this machine."""
+    program = tmp_path / "bin/scontrol"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat {RECORDED}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+
+@pytest.mark.usefixtures("scontrol")
+def test_a_node_that_slurm_calls_otherwise_is_said(tmp_path: Path) -> None:
+    """Slurm itself is asked: silence would look like an idle node."""
+    root = tmp_path / "node"
+    for cpu in range(8):
+        write_cpu(root, cpu)
+    silent = pinproof("claims", "--slurm", "--root", root, "--json")
+    assert (silent.exit_code, json.loads(silent.stdout)["claims"]) == (0, [])
+    assert "jobs" in {part["part"] for part in json.loads(silent.stdout)["missing"]}
+    named = pinproof("claims", "--slurm", "--slurm-node", "lab", "--root", root, "--json")
+    document = json.loads(named.stdout)
+    assert {claim["name"] for claim in document["claims"]} == {"job-3", "job-4"}
+    assert "jobs" not in {part["part"] for part in document["missing"]}
+
+
+@pytest.mark.usefixtures("scontrol")
+def test_a_watch_that_finds_no_job_says_why() -> None:
+    """What nobody can read is said before it ends."""
+    lines: list[str] = []
+    with pytest.raises(InputError):
+        FollowedTool(BY_NAME["slurm"], None, Places(), lines.append).read()
+    assert any(line.startswith("not read: jobs: ") for line in lines)
+
+
+@pytest.mark.parametrize("words", [["--slurm-node", "a[1"], ["--slurm-node", ""]], ids=["a-list", "nothing"])
+def test_a_name_that_is_none_is_refused(words: list[str]) -> None:
+    """A list of nodes is no node."""
+    ended = pinproof("claims", "--slurm", *words)
+    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_name_is_for_slurm_alone() -> None:
+    """No other tool is asked for it."""
+    assert pinproof("claims", "--docker", "--slurm-node", "lab").exit_code == 2
+
+
+@pytest.mark.parametrize("node", ["lab", "vm"])
+def test_jobs_with_a_cgroup_here_and_no_claim_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
+) -> None:
+    """Job 1 is over by Slurm's word, job 9 it does not know; jobs 3 and 4 run on node lab."""
+    for cpu in range(8):
+        write_cpu(tmp_path, cpu)
+    there = tuple((job, f"/system.slice/lab_slurmstepd.scope/job_{job}") for job in (1, 3, 4, 9))
+    monkeypatch.setattr(slurm, "cgroups", lambda _places: iter(there))
+    reading = read(RECORDED, Places(root=tmp_path), node)
+    named = {part.part for part in reading.missing if part.part.startswith("job-")}
+    assert named == ({"job-1", "job-9"} if node == "lab" else {"job-1", "job-3", "job-4", "job-9"})
 
 
 def write_cpu(root: Path, cpu: int) -> None:
