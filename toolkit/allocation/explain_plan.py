@@ -7,11 +7,12 @@ KEP-5526.
 from __future__ import annotations
 
 from toolkit.allocation import admission as refusals
+from toolkit.allocation.admission import Admission
 from toolkit.allocation.cgroup_values import CpuValues
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.cpu.requests import whole_cpus
 from toolkit.allocation.device.manager import DEVICES_UNAVAILABLE
-from toolkit.allocation.node import Admission, Node
+from toolkit.allocation.node import Node
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.kubelet_version import MODELLED
@@ -153,6 +154,8 @@ def refusal(node: Node, pod: Pod, result: Admission) -> str:
     topology = node.topology
     if result.reason == refusals.INVALID:
         return f"refused by the API server, before any node: {result.message}"
+    if result.reason.startswith(refusals.OUT_OF):
+        return f"refused by the kubelet's predicate, once its managers had allocated: {result.message}"
     if result.reason == refusals.TOPOLOGY_AFFINITY:
         wanted = "on one NUMA node" if topology.policy == "single-numa-node" else "on as few NUMA nodes as possible"
         unit = "the pod" if topology.scope == POD_SCOPE else "one of its containers"

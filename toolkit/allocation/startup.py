@@ -22,7 +22,7 @@ from toolkit.model import feature_gates as gates
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.go_text import GoError, parse_cpu_list, quote
 from toolkit.model.node_config import NodeConfig
-from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, hugepages_resource, is_memory_resource
+from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, hugepages_resource, is_memory_resource
 from toolkit.model.quantity import ZERO, Family, Quantity
 
 _RESERVABLE = frozenset({CPU, MEMORY, "ephemeral-storage", "pid"})
@@ -104,8 +104,8 @@ def check_node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]
         raise StartupError("node-allocatable", f"invalid Node Allocatable configuration. {' '.join(problems)}")
 
 
-def node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Return what the node has for pods, as its status says: its capacity less what is reserved.
+def node_allocatable(config: NodeConfig, machine: Machine, reservation: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Return what the node has for pods, as its status says: its capacity less what is reserved, and how many pods.
 
     Huge pages are memory that nobody gets as such: all of them are taken off it, reserved or not. A machine that was
     recorded without its memory has none here: how much it is nobody knows.
@@ -114,7 +114,9 @@ def node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]) -> d
     huge = sum(amount.nano for name, amount in capacity.items() if name.startswith(HUGEPAGES_PREFIX))
     left = {name: max(0, amount.nano - reservation.get(name, ZERO).nano) for name, amount in capacity.items()}
     left[MEMORY] = max(0, left[MEMORY] - huge)
-    return {n: Quantity(nano, capacity[n].family) for n, nano in left.items() if n != MEMORY or capacity[n]}
+    found = {n: Quantity(nano, capacity[n].family) for n, nano in left.items() if n != MEMORY or capacity[n]}
+    by_cores = [config.pods_per_core * machine.num_cpus] if config.pods_per_core else []
+    return {PODS: Quantity.of(min([config.max_pods, *by_cores])), **found}
 
 
 def _capacity(machine: Machine) -> dict[str, Quantity]:
@@ -134,6 +136,12 @@ def _validate(config: NodeConfig) -> None:
     if not 1000 <= config.cpu_cfs_quota_period_us <= 1_000_000:
         value = f"{config.cpu_cfs_quota_period_us}us"
         found.append(f"cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {value} must be between 1ms and 1sec, inclusive")
+    for name, flag, number in (
+        ("maxPods", "--max-pods", config.max_pods),
+        ("podsPerCore", "--pods-per-core", config.pods_per_core),
+    ):
+        if number < 0:
+            found.append(f"{name} ({flag}) {number} must not be a negative number")
     if config.topology_manager_policy not in POLICIES:
         valid = " ".join(map(quote, POLICIES))
         name = quote(config.topology_manager_policy)

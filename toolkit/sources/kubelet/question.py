@@ -62,7 +62,7 @@ def ask(
     fields, warnings = _for_the_model(found.fields, version)
     title = f"{config or capture}, pods of {pods or capture}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
-    scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests)
+    scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests, predicate=True)
     return Question(scenario=scenario, topology=topology, warnings=(*warnings, *_left_out(ended)))
 
 

@@ -260,3 +260,32 @@ def test_one_question_at_a_time(pods: Path) -> None:
     """Scenarios and a kubelet's files at once, or neither, is a usage error."""
     assert plan().exit_code == 2
     assert plan("scenario.yaml", "--pods", pods).exit_code == 2
+
+
+def test_more_than_the_node_has_is_refused_as_the_kubelet_refuses_it(tmp_path: Path) -> None:
+    """Its last admit handler counts requests and pods; how many pods there may be is an option as others are."""
+    crowd = "\n---\n".join(
+        f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: p{i}}}
+spec: {{containers: [{{name: main, image: x, resources: {{requests: {{cpu: {cpu!r}, memory: 1Mi}}}}}}]}}"""
+        for i, cpu in enumerate(("5000", "1", "1"))
+    )
+    (tmp_path / "pods.yaml").write_text(crowd)
+    document = answer("--capture", CAPTURE, "--pods", tmp_path / "pods.yaml", "--diff", "maxPods=1")
+
+    reasons = [(pod["name"], pod["reason"]) for pod in document["plan"]["pods"]]
+    assert reasons == [("p0", "OutOfcpu"), ("p1", ""), ("p2", "")]
+    assert document["plan"]["pods"][0]["message"].startswith(
+        "Node didn't have enough resource: cpu, requested: 5000000"
+    )
+    assert [(pod["name"], pod["reason"]) for pod in document["after"]["pods"]][1:] == [("p1", ""), ("p2", "OutOfpods")]
+
+
+def test_the_number_of_pods_is_a_number() -> None:
+    """Anything else is refused with the option."""
+    result = plan("--capture", CAPTURE, "--diff", "maxPods=many")
+
+    assert result.exit_code == 2
+    assert "--diff maxPods=many: 'many'; expected a whole number" in result.stderr
