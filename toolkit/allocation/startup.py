@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.cpu.manager import CpuPolicyError, NonePolicy, StaticPolicy, make_policy
+from toolkit.allocation.enforcement import enforcement_problems
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.start import Reserved, check_policy
 from toolkit.allocation.topology.manager import POLICIES, SCOPES, TopologyManager
@@ -149,6 +150,7 @@ def _validate(config: NodeConfig) -> None:
     if config.topology_manager_scope not in SCOPES:
         name, valid = quote(config.topology_manager_scope), ", or ".join(map(quote, SCOPES))
         found.append(f"topologyManagerScope (--topology-manager-scope) {name} must be one of: {valid}")
+    found += enforcement_problems(config)
     if config.reserved_system_cpus:
         if config.system_reserved_cgroup or config.kube_reserved_cgroup:
             found.append(
