@@ -18,10 +18,9 @@ from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuPolicyError
 from toolkit.allocation.device.manager import Device, DeviceManager
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.manager import MemoryManager
-from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable
+from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable, refused_start
 from toolkit.allocation.topology.hint import NO_AFFINITY, TopologyHint
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
-from toolkit.errors import InputError
 from toolkit.model import feature_gates as gates
 from toolkit.model.claims import Isolation
 from toolkit.model.node_config import NodeConfig
@@ -43,7 +42,7 @@ def start_node(
     try:
         return Node(config, machine, devices=devices, quirks=quirks, predicate=predicate)
     except StartupError as error:
-        raise InputError("kubelet configuration", error.sentence()) from None
+        raise refused_start(error, machine) from None
 
 
 class Checkpoints(NamedTuple):

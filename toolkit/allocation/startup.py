@@ -105,6 +105,14 @@ def check_node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]
         raise StartupError("node-allocatable", f"invalid Node Allocatable configuration. {' '.join(problems)}")
 
 
+def refused_start(error: StartupError, machine: Machine) -> InputError:
+    """Return what a user is told of a kubelet that does not start; a machine without memory was saved without it."""
+    if error.stage == "node-allocatable" and not _capacity(machine)[MEMORY]:
+        kept = "no memory is known of it, and the kubelet keeps some back (evictionHard, kubeReserved, systemReserved)"
+        return InputError("the machine", kept, "sys/devices/system/node/node*/meminfo in its dump")
+    return InputError("kubelet configuration", error.sentence())
+
+
 def node_allocatable(config: NodeConfig, machine: Machine, reservation: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return what the node has for pods, as its status says: its capacity less what is reserved, and how many pods.
 

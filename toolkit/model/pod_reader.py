@@ -166,6 +166,10 @@ class _Metadata(Part):
     @model_validator(mode="before")
     @classmethod
     def _name_for_a_uid(cls, data: object) -> object:
+        if isinstance(data, dict) and data.get("name") is None and data.get("generateName") is not None:
+            raise refusal(
+                "no name, only generateName", "a name: the API server makes one up only when it creates a pod"
+            )
         if not isinstance(data, dict) or "uid" in data:
             return data
         name, namespace = data.get("name"), data.get("namespace", "default")

@@ -191,6 +191,9 @@ def test_a_kubelet_of_another_version_is_warned_of(pods: Path, tmp_path: Path) -
         "pinproof: the kubelet is v1.37.0, the model is of v1.36.2: its decisions may differ; "
         "feature gates that v1.36 does not take are left out: OfTomorrow\n"
     )
+    assert other.stdout.endswith("Decides as kubelet v1.36.2: the decisions of v1.37.0 may differ.\n")
+    known = plan("--capture", CAPTURE, "--pods", pods, "--kubelet-version", "v1.36.0")
+    assert "other v1.36\nreleases are taken to agree." in known.stdout
 
 
 @pytest.mark.parametrize(
@@ -201,6 +204,10 @@ def test_a_kubelet_of_another_version_is_warned_of(pods: Path, tmp_path: Path) -
         ("apiVersion: v1\nkind: List\nitems: 3\n", "expected a list of Pods"),
         ("apiVersion: v1\nkind: PodList\nitems: [3]\n", ".items[0]"),
         ("a: [", "not YAML"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {generateName: web-}\nspec: {containers: [{name: a}]}\n",
+            ".metadata: no name, only generateName; expected a name: the API server",
+        ),
     ],
 )
 def test_files_that_are_no_pods(tmp_path: Path, text: str, message: str) -> None:
@@ -260,32 +267,3 @@ def test_one_question_at_a_time(pods: Path) -> None:
     """Scenarios and a kubelet's files at once, or neither, is a usage error."""
     assert plan().exit_code == 2
     assert plan("scenario.yaml", "--pods", pods).exit_code == 2
-
-
-def test_more_than_the_node_has_is_refused_as_the_kubelet_refuses_it(tmp_path: Path) -> None:
-    """Its last admit handler counts requests and pods; how many pods there may be is an option as others are."""
-    crowd = "\n---\n".join(
-        f"""
-apiVersion: v1
-kind: Pod
-metadata: {{name: p{i}}}
-spec: {{containers: [{{name: main, image: x, resources: {{requests: {{cpu: {cpu!r}, memory: 1Mi}}}}}}]}}"""
-        for i, cpu in enumerate(("5000", "1", "1"))
-    )
-    (tmp_path / "pods.yaml").write_text(crowd)
-    document = answer("--capture", CAPTURE, "--pods", tmp_path / "pods.yaml", "--diff", "maxPods=1")
-
-    reasons = [(pod["name"], pod["reason"]) for pod in document["plan"]["pods"]]
-    assert reasons == [("p0", "OutOfcpu"), ("p1", ""), ("p2", "")]
-    assert document["plan"]["pods"][0]["message"].startswith(
-        "Node didn't have enough resource: cpu, requested: 5000000"
-    )
-    assert [(pod["name"], pod["reason"]) for pod in document["after"]["pods"]][1:] == [("p1", ""), ("p2", "OutOfpods")]
-
-
-def test_the_number_of_pods_is_a_number() -> None:
-    """Anything else is refused with the option."""
-    result = plan("--capture", CAPTURE, "--diff", "maxPods=many")
-
-    assert result.exit_code == 2
-    assert "--diff maxPods=many: 'many'; expected a whole number" in result.stderr
