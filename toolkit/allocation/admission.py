@@ -6,12 +6,24 @@ Source: Kubernetes documentation "Control Topology Management Policies on a node
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 UNEXPECTED = "UnexpectedAdmissionError"
 TOPOLOGY_AFFINITY = "TopologyAffinityError"
 EMPTY_POD_SHARED_POOL = "EmptyPodSharedPoolError"
 SMT_ALIGNMENT = "SMTAlignmentError"
+OUT_OF = "OutOf"
+"""Begins the reason of a pod that finds too little of a resource beside the others: ``OutOfcpu``."""
 INVALID = "Invalid"
 """Not a kubelet's word but the API server's (``metav1.StatusReasonInvalid``): the pod never reaches a node."""
+
+
+class Admission(NamedTuple):
+    """What became of a pod; ``reason`` and ``message`` are those of its Failed status."""
+
+    admitted: bool
+    reason: str = ""
+    message: str = ""
 
 
 class AdmissionError(Exception):

@@ -1,7 +1,8 @@
-"""What a node has for pods against what they ask for, as the API server and the kubelet count it on a resize.
+"""What a node has for pods against what they ask for, as the API server and the kubelet count it.
 
 Both go by the node's status (allocatable: without reservations, hard eviction threshold and, of memory, huge pages) and
-by a pod's effective requests. The API server asks whether the node could ever do it, the kubelet whether it can now.
+by a pod's effective requests. Of a resize the API server asks whether the node could ever do it; the kubelet asks of a
+resize, and of a pod that arrives, whether there is room now.
 Source: Kubernetes v1.36 plugin/pkg/admission/podresize (``PodResizeValidator``), pkg/kubelet/lifecycle/predicate.go,
 pkg/scheduler/framework/plugins/noderesources (``Fits``); ``docs/facts.md`` K-resize.
 """
@@ -9,9 +10,25 @@ pkg/scheduler/framework/plugins/noderesources (``Fits``); ``docs/facts.md`` K-re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, Pod, effective_requests
+from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, Pod, effective_requests
 from toolkit.model.quantity import ZERO, Quantity
+
+
+class Lack(NamedTuple):
+    """A resource of which there is too little room, in the numbers of the kubelet's message."""
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def message(self) -> str:
+        """The message of the kubelet."""
+        numbers = f"requested: {self.requested}, used: {self.used}, capacity: {self.capacity}"
+        return f"Node didn't have enough resource: {self.resource}, {numbers}"
 
 
 def exceeds_node(pod: Pod, allocatable: Mapping[str, Quantity]) -> str:
@@ -25,23 +42,41 @@ def exceeds_node(pod: Pod, allocatable: Mapping[str, Quantity]) -> str:
     return f"node didn't have enough allocatable resources: {'; '.join(over)}" if over else ""
 
 
-def lacks_room(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity], *, pod_level: bool) -> str:
-    """Return the kubelet's message if the other pods leave too little of a resource; else nothing.
+class Requests:
+    """What pods count for on a node, in the kubelet's numbers; of each pod it is worked out once.
 
-    It names the first: CPU, memory, then huge pages (those in no order that it promises; here by name).
     :param pod_level: feature gate ``PodLevelResources``.
     """
-    asked = effective_requests(pod, pod_level=pod_level)
-    theirs = [effective_requests(other, pod_level=pod_level) for other in others]
-    known = [name for name in (CPU, MEMORY) if name in allocatable]
+
+    def __init__(self, *, pod_level: bool) -> None:
+        self._pod_level = pod_level
+        self._known: dict[str, tuple[Pod, Mapping[str, int]]] = {}
+
+    def of(self, pod: Pod) -> Mapping[str, int]:
+        """Return the numbers of a pod; itself it counts for one of the node's pods."""
+        known = self._known.get(pod.uid)
+        if known is None or known[0] is not pod:
+            asked = effective_requests(pod, pod_level=self._pod_level)
+            known = self._known[pod.uid] = (pod, {PODS: 1, **{name: _number(name, asked) for name in asked}})
+        return known[1]
+
+
+def lacks_room(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity], requests: Requests) -> Lack | None:
+    """Return of what the other pods leave too little for this one; ``None`` if it fits.
+
+    It is the first: the number of pods, CPU, memory, then huge pages (those in no order that the kubelet promises; here
+    by name).
+    """
+    asked = requests.of(pod)
+    theirs = [requests.of(other) for other in others]
+    known = [name for name in (PODS, CPU, MEMORY) if name in allocatable]
     for name in (*known, *sorted(name for name in asked if name.startswith(HUGEPAGES_PREFIX))):
-        wanted, capacity = _number(name, asked), _number(name, allocatable)
-        used = sum(_number(name, requests) for requests in theirs)
+        wanted, capacity = asked.get(name, 0), _number(name, allocatable)
+        used = sum(one.get(name, 0) for one in theirs)
         # Who asks for nothing of it fits even where it is overcommitted.
         if wanted and wanted > capacity - used:
-            detail = f"{name}, requested: {wanted}, used: {used}, capacity: {capacity}"
-            return f"Node didn't have enough resource: {detail}"
-    return ""
+            return Lack(resource=name, requested=wanted, used=used, capacity=capacity)
+    return None
 
 
 def _number(name: str, amounts: Mapping[str, Quantity]) -> int:

@@ -7,16 +7,20 @@ KEP-5526.
 from __future__ import annotations
 
 from toolkit.allocation import admission as refusals
+from toolkit.allocation.admission import Admission
 from toolkit.allocation.cgroup_values import CpuValues
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.cpu.requests import whole_cpus
 from toolkit.allocation.device.manager import DEVICES_UNAVAILABLE
-from toolkit.allocation.node import Admission, Node
+from toolkit.allocation.node import Node
+from toolkit.allocation.qos import container_quota_disabled
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.kubelet_version import MODELLED
 from toolkit.model.pod import CPU, Container, Pod
 from toolkit.model.wording import cpus_text
+
+_QUOTAS_OFF = "CFS quotas are off on this node (cpuCFSQuota: false)"
 
 
 def container_reasons(node: Node, pod: Pod, container: Container, isolation: Isolation, values: CpuValues) -> list[str]:
@@ -34,7 +38,7 @@ def container_reasons(node: Node, pod: Pod, container: Container, isolation: Iso
         lines.append(f"memory: any NUMA node ({_no_memory_reason(node, pod, container)})")
     for resource, ids in sorted(node.devices.owners.get((pod.uid, container.name), {}).items()):
         lines.append(f"devices: {', '.join(ids)} of {resource}")
-    lines.append(_quota_reason(container, isolation, values))
+    lines.append(_quota_reason(node, container, isolation, values))
     request = container.resources.requests.get(CPU)
     source = f"CPU request {request}" if request is not None else "no CPU request"
     lines.append(f"weight: cpu.shares {values.shares} ({source})")
@@ -121,16 +125,18 @@ def _no_memory_reason(node: Node, pod: Pod, container: Container) -> str:
     return "it has no guaranteed memory of its own"
 
 
-def _quota_reason(container: Container, isolation: Isolation, values: CpuValues) -> str:
+def _quota_reason(node: Node, container: Container, isolation: Isolation, values: CpuValues) -> str:
+    limit = container.resources.limits.get(CPU)
     if values.quota_us != NO_QUOTA:
-        limit = container.resources.limits.get(CPU)
-        source = f"CPU limit {limit}" if limit is not None else "the pod's CPU limit"
+        source = f"CPU limit {limit}" if limit else "the pod's CPU limit"
         return f"quota: {values.quota_us} us per {values.period_us} us ({source})"
-    if isolation is Isolation.CONTAINER:
+    if container_quota_disabled(isolation, node.gates):
         return "quota: none, because its CPUs are exclusive"
-    if container.resources.limits.get(CPU) is None:
-        return "quota: none, because it has no CPU limit"
-    return "quota: none, because CFS quotas are off on this node"
+    if not node.config.cpu_cfs_quota:
+        return f"quota: none, because {_QUOTAS_OFF}"
+    if limit is not None:
+        return "quota: none, because a CPU limit of 0 is no limit"
+    return "quota: none, because it has no CPU limit"
 
 
 def pod_reasons(node: Node, pod: Pod, values: CpuValues, *, quota_disabled: bool) -> list[str]:
@@ -143,6 +149,8 @@ def pod_reasons(node: Node, pod: Pod, values: CpuValues, *, quota_disabled: bool
         lines.append("quota: none on the pod's cgroup, because it would throttle exclusive CPUs")
     elif values.quota_us != NO_QUOTA:
         lines.append(f"quota: {values.quota_us} us per {values.period_us} us on the pod's cgroup")
+    elif not node.config.cpu_cfs_quota:
+        lines.append(f"quota: none on the pod's cgroup, because {_QUOTAS_OFF}")
     else:
         lines.append("quota: none on the pod's cgroup, because not every container is limited")
     return lines
@@ -153,6 +161,8 @@ def refusal(node: Node, pod: Pod, result: Admission) -> str:
     topology = node.topology
     if result.reason == refusals.INVALID:
         return f"refused by the API server, before any node: {result.message}"
+    if result.reason.startswith(refusals.OUT_OF):
+        return f"refused by the kubelet's predicate, once its managers had allocated: {result.message}"
     if result.reason == refusals.TOPOLOGY_AFFINITY:
         wanted = "on one NUMA node" if topology.policy == "single-numa-node" else "on as few NUMA nodes as possible"
         unit = "the pod" if topology.scope == POD_SCOPE else "one of its containers"

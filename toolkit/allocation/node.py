@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from toolkit.allocation.admission import AdmissionError, StartupError, invalid, topology_affinity
+from toolkit.allocation.admission import OUT_OF, Admission, AdmissionError, StartupError, invalid, topology_affinity
+from toolkit.allocation.capacity import Lack, Requests, lacks_room
 from toolkit.allocation.checkpoint.cpu import restore_cpu_state, write_cpu_checkpoint
 from toolkit.allocation.checkpoint.format import CheckpointError
 from toolkit.allocation.checkpoint.memory import restore_memory_state, write_memory_checkpoint
@@ -17,24 +18,31 @@ from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuPolicyError
 from toolkit.allocation.device.manager import Device, DeviceManager
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.manager import MemoryManager
-from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable
+from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable, refused_start
 from toolkit.allocation.topology.hint import NO_AFFINITY, TopologyHint
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
-from toolkit.errors import InputError
+from toolkit.model import feature_gates as gates
 from toolkit.model.claims import Isolation
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod
 
 
-def start_node(config: NodeConfig, machine: Machine, *, devices: Iterable[Device] = (), quirks: bool = False) -> Node:
-    """Start a fresh node for a configuration that a user wrote.
+def start_node(
+    config: NodeConfig,
+    machine: Machine,
+    *,
+    devices: Iterable[Device] = (),
+    quirks: bool = False,
+    predicate: bool = False,
+) -> Node:
+    """Start a fresh node for a configuration that a user wrote; parameters are those of :class:`Node`.
 
     :raises InputError: a kubelet does not start with it on this machine.
     """
     try:
-        return Node(config, machine, devices=devices, quirks=quirks)
+        return Node(config, machine, devices=devices, quirks=quirks, predicate=predicate)
     except StartupError as error:
-        raise InputError("kubelet configuration", error.sentence()) from None
+        raise refused_start(error, machine) from None
 
 
 class Checkpoints(NamedTuple):
@@ -44,19 +52,13 @@ class Checkpoints(NamedTuple):
     memory: str | None = None
 
 
-class Admission(NamedTuple):
-    """What became of a pod; ``reason`` and ``message`` are those of its Failed status."""
-
-    admitted: bool
-    reason: str = ""
-    message: str = ""
-
-
 class Node:
     """A started kubelet.
 
     :param checkpoints: the state files that it finds. :param containers: running ones, id -> (pod uid, name).
     :param quirks: reproduce the real components' defects.
+    :param predicate: refuse pods that find too little room beside the others, as the last of a kubelet's admit handlers
+        does; without it the resource managers decide alone, as in the recordings.
     :raises StartupError: it does not start.
     """
 
@@ -67,18 +69,21 @@ class Node:
         *,
         devices: Iterable[Device] = (),
         quirks: bool = False,
+        predicate: bool = False,
         checkpoints: Checkpoints = Checkpoints(),  # noqa: B008 - an immutable value
         containers: dict[str, tuple[str, str]] | None = None,
     ) -> None:
         self.config = config
         self.machine = machine
         self.quirks = quirks
+        self.predicate = predicate
         self.gates = config.feature_gates
         managers = make_managers(config, machine, quirks=quirks)
         self.cpu_policy = managers.cpu
         self.topology = managers.topology
-        self.allocatable = node_allocatable(machine, managers.reservation)
-        """What the node has for pods: CPU, memory, huge pages."""
+        self.allocatable = node_allocatable(config, machine, managers.reservation)
+        """What the node has for pods: CPU, memory, huge pages, and how many pods."""
+        self._requests = Requests(pod_level=self.gates[gates.POD_LEVEL_RESOURCES])
         self._devices = tuple(devices)
         self.devices = DeviceManager(self._devices, [node.id for node in machine.nodes])
         pod_level = self.gates.pod_level_managers
@@ -112,13 +117,24 @@ class Node:
 
     def admit(self, pod: Pod) -> Admission:
         """Let a pod arrive: allocate for all its containers, or refuse it and clean up."""
+        others = [other for uid, other in self.active.items() if uid != pod.uid]
         self.active[pod.uid] = pod
-        result = self.attempt(pod)
+        result = self._decide(pod, others)
         if not result.admitted:
             del self.active[pod.uid]
             self.clean_up()
         self._forget_changed()
         return result
+
+    def _decide(self, pod: Pod, others: Iterable[Pod]) -> Admission:
+        """Ask the handlers in the kubelet's order: the managers allocate before anybody looks whether there is room."""
+        result = self.attempt(pod)
+        lack = self.lacking(pod, others) if self.predicate and result.admitted else None
+        return result if lack is None else Admission(False, f"{OUT_OF}{lack.resource}", lack.message)
+
+    def lacking(self, pod: Pod, others: Iterable[Pod]) -> Lack | None:
+        """Return of what these other pods leave too little for a pod."""
+        return lacks_room(pod, others, self.allocatable, self._requests)
 
     def attempt(self, pod: Pod) -> Admission:
         """Let the managers allocate what the pod does not have yet; the first refusal counts, and nobody cleans up."""
@@ -250,6 +266,7 @@ class Node:
             machine or self.machine,
             devices=self._devices,
             quirks=self.quirks,
+            predicate=self.predicate,
             checkpoints=self.checkpoints(),
             containers=self.containers,
         )
@@ -260,11 +277,15 @@ class Node:
     def readmit(self) -> Iterator[tuple[Pod, Admission]]:
         """Admit the active pods of before the restart again, one by one in their order.
 
-        Nothing is cleaned up before all of them have been through, because the pod sources are not ready.
+        Nothing is cleaned up before all of them have been through, because the pod sources are not ready. The
+        new kubelet knows only of the pods that it has admitted again.
         """
+        again: list[Pod] = []
         for pod in list(self.active.values()):
-            result = self.attempt(pod)
-            if not result.admitted:
+            result = self._decide(pod, again)
+            if result.admitted:
+                again.append(pod)
+            else:
                 del self.active[pod.uid]
             yield pod, result
         self.clean_up()

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from toolkit.allocation.admission import Admission
 from toolkit.allocation.cgroup_values import container_values, pod_values
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.device.manager import Device
 from toolkit.allocation.explain_plan import container_reasons, pod_reasons, refusal
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import Admission, Node, start_node
+from toolkit.allocation.node import Node, start_node
 from toolkit.allocation.plugins.policy import PluginPolicy
 from toolkit.allocation.plugins.registry import load_plugin
 from toolkit.allocation.plugins.static import StaticPlugin
@@ -40,6 +41,7 @@ def plan(
     devices: Iterable[Device] = (),
     cpu_plugins: Mapping[str, Mapping[str, Any]] | None = None,
     quirks: bool = False,
+    predicate: bool = True,
 ) -> Plan:
     """Let the pods arrive one after the other on a freshly started node; the plan has them in this order.
 
@@ -47,12 +49,13 @@ def plan(
     reconcile period.
 
     :param devices: devices of the node. :param quirks: reproduce defects of the real components.
+    :param predicate: refuse pods that find too little room beside the others, too; else the managers decide alone.
     :param cpu_plugins: plugin names and their settings, asked in this order before the static policy chooses; they may
         have pods that wait served in another order.
     :raises InputError: a kubelet would not start with this configuration on this machine, a pod is given twice, or a
         plugin is unknown.
     """
-    node = start_node(config, machine, devices=devices, quirks=quirks)
+    node = start_node(config, machine, devices=devices, quirks=quirks, predicate=predicate)
     if cpu_plugins:
         _plug_in(node, cpu_plugins, quirks=quirks)
     given = Counter(pod.uid for pod in pods)

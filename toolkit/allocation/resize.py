@@ -21,7 +21,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from toolkit.allocation.capacity import exceeds_node, lacks_room
+from toolkit.allocation.capacity import exceeds_node
 from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_cpus_near
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.node import Node
@@ -134,7 +134,8 @@ def _differs(current: Pod, wanted: Pod, resource: str) -> bool:
 def _waits(node: Node, wanted: Pod) -> str:
     """Return the resource of which the other pods leave too little."""
     others = (pod for uid, pod in node.active.items() if uid != wanted.uid)
-    return lacks_room(wanted, others, node.allocatable, pod_level=node.gates[gates.POD_LEVEL_RESOURCES])
+    lack = node.lacking(wanted, others)
+    return "" if lack is None else lack.message
 
 
 def _as_v1_36(node: Node, wanted: Pod) -> Resize:

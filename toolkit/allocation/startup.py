@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.cpu.manager import CpuPolicyError, NonePolicy, StaticPolicy, make_policy
+from toolkit.allocation.enforcement import enforcement_problems
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.start import Reserved, check_policy
 from toolkit.allocation.topology.manager import POLICIES, SCOPES, TopologyManager
@@ -22,7 +23,7 @@ from toolkit.model import feature_gates as gates
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.go_text import GoError, parse_cpu_list, quote
 from toolkit.model.node_config import NodeConfig
-from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, hugepages_resource, is_memory_resource
+from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, hugepages_resource, is_memory_resource
 from toolkit.model.quantity import ZERO, Family, Quantity
 
 _RESERVABLE = frozenset({CPU, MEMORY, "ephemeral-storage", "pid"})
@@ -104,8 +105,16 @@ def check_node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]
         raise StartupError("node-allocatable", f"invalid Node Allocatable configuration. {' '.join(problems)}")
 
 
-def node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Return what the node has for pods, as its status says: its capacity less what is reserved.
+def refused_start(error: StartupError, machine: Machine) -> InputError:
+    """Return what a user is told of a kubelet that does not start; a machine without memory was saved without it."""
+    if error.stage == "node-allocatable" and not _capacity(machine)[MEMORY]:
+        kept = "no memory is known of it, and the kubelet keeps some back (evictionHard, kubeReserved, systemReserved)"
+        return InputError("the machine", kept, "sys/devices/system/node/node*/meminfo in its dump")
+    return InputError("kubelet configuration", error.sentence())
+
+
+def node_allocatable(config: NodeConfig, machine: Machine, reservation: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Return what the node has for pods, as its status says: its capacity less what is reserved, and how many pods.
 
     Huge pages are memory that nobody gets as such: all of them are taken off it, reserved or not. A machine that was
     recorded without its memory has none here: how much it is nobody knows.
@@ -114,7 +123,9 @@ def node_allocatable(machine: Machine, reservation: Mapping[str, Quantity]) -> d
     huge = sum(amount.nano for name, amount in capacity.items() if name.startswith(HUGEPAGES_PREFIX))
     left = {name: max(0, amount.nano - reservation.get(name, ZERO).nano) for name, amount in capacity.items()}
     left[MEMORY] = max(0, left[MEMORY] - huge)
-    return {n: Quantity(nano, capacity[n].family) for n, nano in left.items() if n != MEMORY or capacity[n]}
+    found = {n: Quantity(nano, capacity[n].family) for n, nano in left.items() if n != MEMORY or capacity[n]}
+    by_cores = [config.pods_per_core * machine.num_cpus] if config.pods_per_core else []
+    return {PODS: Quantity.of(min([config.max_pods, *by_cores])), **found}
 
 
 def _capacity(machine: Machine) -> dict[str, Quantity]:
@@ -134,6 +145,12 @@ def _validate(config: NodeConfig) -> None:
     if not 1000 <= config.cpu_cfs_quota_period_us <= 1_000_000:
         value = f"{config.cpu_cfs_quota_period_us}us"
         found.append(f"cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {value} must be between 1ms and 1sec, inclusive")
+    for name, flag, number in (
+        ("maxPods", "--max-pods", config.max_pods),
+        ("podsPerCore", "--pods-per-core", config.pods_per_core),
+    ):
+        if number < 0:
+            found.append(f"{name} ({flag}) {number} must not be a negative number")
     if config.topology_manager_policy not in POLICIES:
         valid = " ".join(map(quote, POLICIES))
         name = quote(config.topology_manager_policy)
@@ -141,6 +158,7 @@ def _validate(config: NodeConfig) -> None:
     if config.topology_manager_scope not in SCOPES:
         name, valid = quote(config.topology_manager_scope), ", or ".join(map(quote, SCOPES))
         found.append(f"topologyManagerScope (--topology-manager-scope) {name} must be one of: {valid}")
+    found += enforcement_problems(config)
     if config.reserved_system_cpus:
         if config.system_reserved_cgroup or config.kube_reserved_cgroup:
             found.append(

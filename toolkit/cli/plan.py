@@ -22,7 +22,7 @@ from toolkit.host.sysfs import SysTree
 from toolkit.host.topology import read_topology
 from toolkit.model.isolation import Finding
 from toolkit.model.kubelet_change import patch_of
-from toolkit.model.kubelet_version import MODELLED, STATEMENT
+from toolkit.model.kubelet_version import MODELLED, statement
 from toolkit.model.names import printable
 from toolkit.model.plan import Plan
 from toolkit.model.scenario import Scenario
@@ -39,7 +39,7 @@ from toolkit.session.kubelet_defects import KUBELET_DEFECT
 from toolkit.session.plan_examined import examined
 from toolkit.session.planning import plan_scenario
 from toolkit.sources.kubelet.configuration import merge
-from toolkit.sources.kubelet.question import ask
+from toolkit.sources.kubelet.question import Question, ask
 from toolkit.store import write_output
 from toolkit.verbs import VERBS
 
@@ -51,6 +51,7 @@ class _Planned:
     """One scenario with its plan. :param changed, after: scenario and plan with the changes of ``--diff``.
 
     :param found, found_after: what is wrong with either plan, its options, or on the machine beside it.
+    :param version: of the kubelet that is asked about; empty: the model's.
     """
 
     scenario: Scenario
@@ -58,6 +59,7 @@ class _Planned:
     plan: Plan
     changed: Scenario | None = None
     after: Plan | None = None
+    version: str = ""
     warnings: tuple[str, ...] = ()
     found: tuple[Finding, ...] = ()
     found_after: tuple[Finding, ...] = ()
@@ -82,6 +84,9 @@ class _Planned:
     help="Plan for the machine whose /sys and /proc were saved here.  [default: this machine, or that of --capture]",
 )
 @click.option("--kubelet-config", type=PATH, help="A KubeletConfiguration file, as a node has it.")
+@click.option(
+    "--config-dir", type=PATH, help="The kubelet's drop-in directory: its *.conf files go over --kubelet-config."
+)
 @click.option("--pods", type=PATH, help="Pod manifests: a file or a directory; admitted in the order of file names.")
 @click.option("--capture", type=PATH, help="Capture (a directory or a .tar.gz) that gives what no other option gives.")
 @click.option(
@@ -100,6 +105,7 @@ def command(
     scenarios: tuple[Path, ...],
     sysroot: Path | None,
     kubelet_config: Path | None,
+    config_dir: Path | None,
     pods: Path | None,
     capture: Path | None,
     kubelet_version: str,
@@ -114,23 +120,28 @@ def command(
 
     Exit code: 0 planned (a refused pod is a result too), 2 bad input, or a configuration with which no kubelet starts.
     """
-    asked = (kubelet_config, pods, capture)
-    if bool(scenarios) == any(asked):
+    asked = any((kubelet_config, pods, capture))
+    if bool(scenarios) == asked:
         raise click.UsageError("give SCENARIO files, or --kubelet-config and --pods, or --capture")
     if kubelet_version and scenarios:
         raise click.UsageError("--kubelet-version goes with --kubelet-config or --capture")
+    if config_dir is not None and kubelet_config is None:
+        raise click.UsageError("--config-dir goes with --kubelet-config")
     patch = patch_of(changes, CPU_OPTIONS, TOPOLOGY_OPTIONS)
-    if any(asked):
-        one = _of_kubelet(kubelet_config, pods, capture, kubelet_version, sysroot, patch)
+    if asked:
+        question = ask(
+            config=kubelet_config,
+            drop_ins=config_dir,
+            pods=pods,
+            capture=capture,
+            version=kubelet_version,
+            machine=sysroot is None,
+        )
+        one = _of_kubelet(question, sysroot, patch, kubelet_config or capture or Path())
         # Of a captured machine only the topology is known.
         plans = [_examined(one, None if capture is not None and sysroot is None else sysroot or Path("/"))]
     else:
-        topology = read_topology(sysroot or Path("/"))
-        loaded = [load_scenario(path) for path in scenarios]
-        plans = [
-            _examined(_planned(one, topology, patch, path), sysroot or Path("/"))
-            for path, one in zip(scenarios, loaded, strict=True)
-        ]
+        plans = _of_scenarios(scenarios, sysroot or Path("/"), patch)
     for warning in (warning for work in plans for warning in work.warnings):
         say_line(f"pinproof: {warning}", err=True)
     code = 0
@@ -147,18 +158,17 @@ def command(
     sys.exit(code)
 
 
-def _of_kubelet(
-    config: Path | None,
-    pods: Path | None,
-    capture: Path | None,
-    version: str,
-    sysroot: Path | None,
-    patch: dict[str, Any],
-) -> _Planned:
-    question = ask(config=config, pods=pods, capture=capture, version=version, machine=sysroot is None)
+def _of_scenarios(scenarios: Sequence[Path], root: Path, patch: dict[str, Any]) -> list[_Planned]:
+    topology = read_topology(root)
+    loaded = [load_scenario(path) for path in scenarios]
+    planned = [_planned(one, topology, patch, path) for path, one in zip(scenarios, loaded, strict=True)]
+    return [_examined(one, root) for one in planned]
+
+
+def _of_kubelet(question: Question, sysroot: Path | None, patch: dict[str, Any], path: Path) -> _Planned:
     topology = question.topology or read_topology(sysroot or Path("/"))
-    planned = _planned(question.scenario, topology, patch, config or capture or Path())
-    return replace(planned, warnings=question.warnings)
+    planned = _planned(question.scenario, topology, patch, path)
+    return replace(planned, version=question.version, warnings=question.warnings)
 
 
 def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path: Path) -> _Planned:
@@ -189,14 +199,14 @@ def _show(work: _Planned, changes: Sequence[str]) -> None:
         say(f"With {', '.join(changes)}:\n\n{difference_table(plan_difference(work.plan, work.after))}\n")
         _show_findings(work.appear, "These findings appear:")
         _show_findings(work.vanish, "These findings vanish:")
-        say(paragraph(STATEMENT))
+        say(paragraph(statement(work.version)))
         return
     say(f"{render(work.plan)}\n")
     # May have colours; the names in it are DNS labels.
     picture = text_picture(work.topology, owners(work.plan, work.topology.online), colour=_coloured())
     click.echo(f"{picture}\n")
     _show_findings(work.found)
-    say(paragraph(STATEMENT))
+    say(paragraph(statement(work.version)))
 
 
 def _coloured() -> bool:

@@ -19,6 +19,7 @@ CPU_OPTIONS = "cpuManagerPolicyOptions"
 TOPOLOGY_OPTIONS = "topologyManagerPolicyOptions"
 GATE_FIELD = "featureGates"
 _BOOLEANS = frozenset({"cpuCFSQuota"})
+_NUMBERS = frozenset({"maxPods", "podsPerCore"})
 _TEXTS = frozenset(
     {
         *("cpuManagerPolicy", "memoryManagerPolicy", "topologyManagerPolicy", "topologyManagerScope", "cgroupDriver"),
@@ -59,9 +60,9 @@ def _place(name: str, options: dict[str, str], where: str) -> tuple[str, str]:
         return options[name], name
     if name in KNOWN or name in GATES:
         return GATE_FIELD, name
-    if name in _TEXTS | _BOOLEANS:
+    if name in _TEXTS | _BOOLEANS | _NUMBERS:
         return name, ""
-    known = sorted({*_TEXTS, *_BOOLEANS, *options, *KNOWN, *(f"{field}.KEY" for field in _MAPPINGS)})
+    known = sorted({*_TEXTS, *_BOOLEANS, *_NUMBERS, *options, *KNOWN, *(f"{field}.KEY" for field in _MAPPINGS)})
     if name in FIELDS:
         raise InputError(where, f"{name} as a whole", f"{name}.KEY=VALUE" if name in _MAPPINGS else "another option")
     close = difflib.get_close_matches(name, known, n=1)
@@ -69,9 +70,13 @@ def _place(name: str, options: dict[str, str], where: str) -> tuple[str, str]:
     raise InputError(where, f"unknown option {name[:60]!r}", expected)
 
 
-def _value(field: str, text: str, where: str) -> str | bool | None:
+def _value(field: str, text: str, where: str) -> str | bool | int | None:
     if not text:
         return None
+    if field in _NUMBERS:
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise InputError(where, repr(text)[:60], "a whole number")
+        return int(text)
     if field not in (*_BOOLEANS, GATE_FIELD):
         return text
     if text not in ("true", "false"):

@@ -18,6 +18,17 @@ STATEMENT = (
     f"Decides as kubelet {MODELLED}, whose recorded answers it reproduces; other v1.36 releases are taken to agree."
 )
 
+
+def statement(version: str) -> str:
+    """Return the sentence at the end of a plan: which kubelet decides like this.
+
+    :param version: of the kubelet that was asked about; empty: not known.
+    """
+    if is_modelled(version, "the kubelet's version"):
+        return STATEMENT
+    return f"Decides as kubelet {MODELLED}: the decisions of {version} may differ."
+
+
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,5})?(?:[-+.][0-9A-Za-z.+-]{1,60})?", re.ASCII)
 
 

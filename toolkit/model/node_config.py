@@ -25,6 +25,9 @@ API_VERSION = "kubelet.config.k8s.io/v1beta1"
 DEFAULT_EVICTION_HARD: Mapping[str, str] = {"memory.available": "100Mi"}
 """The part of the default hard eviction thresholds that reserves memory."""
 
+MAX_PODS = 110
+"""The kubelet's default number of pods."""
+
 _UNIT_NS = {
     "ns": 1,
     "us": 10**3,
@@ -72,6 +75,9 @@ class NodeConfig:
     kube_reserved_cgroup: str = ""
     enforce_node_allocatable: tuple[str, ...] = ("pods",)
     """With ``pods`` in it the cgroup of all pods is limited to what is not reserved."""
+    max_pods: int = MAX_PODS
+    pods_per_core: int = 0
+    """Bounds the number of pods by that of CPUs; zero does not."""
 
 
 def _duration(text: str) -> str:
@@ -97,6 +103,7 @@ Duration = Annotated[str, AfterValidator(_duration)]
 Source: Go documentation, ``time.ParseDuration``.
 """
 Strings = Annotated[dict[str, str], expected("a mapping of strings")]
+_Whole = Annotated[int, Field(ge=-(2**31), lt=2**31), expected("a whole number of 32 bits")]
 
 
 class _Reservation(Part):
@@ -137,6 +144,9 @@ class _Settings(Part):
         default_factory=lambda: ["pods"]
     )
 
+    max_pods: _Whole = 0
+    pods_per_core: _Whole = 0
+
     _nulls = model_validator(mode="before")(without_nulls)
 
     def config(self, eviction_hard_default: Mapping[str, str]) -> NodeConfig:
@@ -161,6 +171,8 @@ class _Settings(Part):
             system_reserved_cgroup=self.system_reserved_cgroup,
             kube_reserved_cgroup=self.kube_reserved_cgroup,
             enforce_node_allocatable=tuple(self.enforce_node_allocatable),
+            max_pods=self.max_pods or MAX_PODS,
+            pods_per_core=self.pods_per_core,
         )
 
 

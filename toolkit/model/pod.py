@@ -16,6 +16,8 @@ from toolkit.model.quantity import ZERO, Family, Quantity
 CPU = "cpu"
 MEMORY = "memory"
 HUGEPAGES_PREFIX = "hugepages-"
+PODS = "pods"
+"""A node has room for so many pods; no container asks for it."""
 
 ResourceList = Mapping[str, Quantity]
 

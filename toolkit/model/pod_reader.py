@@ -1,7 +1,8 @@
 """Pods from manifests as users write them, with the API server's defaults filled in.
 
 Strict about what the resource managers use (``resources``, names, roles), tolerant of everything else in a v1.Pod.
-Not the API server's whole validation: what it would refuse about resources is refused here, the rest is skipped.
+Not the API server's whole validation: what it would refuse about resources is refused
+(:mod:`toolkit.model.pod_validation`), the rest is skipped.
 Source: Kubernetes API reference v1.36 "Pod"; KEP-2837 "Defaulting" (pod-level requests and hugepage limits).
 """
 
@@ -35,6 +36,7 @@ from toolkit.model.pod import (
     aggregate,
     is_pod_level_resource,
 )
+from toolkit.model.pod_validation import refuse_what_the_api_refuses
 from toolkit.model.quantity import Quantity
 from toolkit.model.wording import kind_of
 
@@ -164,6 +166,10 @@ class _Metadata(Part):
     @model_validator(mode="before")
     @classmethod
     def _name_for_a_uid(cls, data: object) -> object:
+        if isinstance(data, dict) and data.get("name") is None and data.get("generateName") is not None:
+            raise refusal(
+                "no name, only generateName", "a name: the API server makes one up only when it creates a pod"
+            )
         if not isinstance(data, dict) or "uid" in data:
             return data
         name, namespace = data.get("name"), data.get("namespace", "default")
@@ -197,8 +203,9 @@ def read_pod(data: object, where: str) -> Pod:
     :raises InputError: one line that names the place.
     """
     pod = _read(data, where)
-    _refuse_what_the_api_refuses(pod, where)
-    return with_defaults(pod)
+    defaulted = with_defaults(pod)
+    refuse_what_the_api_refuses(pod, defaulted, where)
+    return defaulted
 
 
 def read_submitted_pod(data: object, where: str) -> Pod:
@@ -208,7 +215,7 @@ def read_submitted_pod(data: object, where: str) -> Pod:
     """
     pod = _read(data, where)
     try:
-        _refuse_what_the_api_refuses(pod, f"pod {pod.name}")
+        refuse_what_the_api_refuses(pod, with_defaults(pod), f"pod {pod.name}")
     except InputError as error:
         pod = replace(pod, invalid=str(error))
     return with_defaults(pod)
@@ -253,31 +260,3 @@ def with_defaults(pod: Pod) -> Pod:
         requests = {**asked, **needed, **requests}
     budget = Resources(requests=requests, limits=limits)
     return replace(filled, resources=budget)
-
-
-def _refuse_what_the_api_refuses(pod: Pod, where: str) -> None:
-    parts = [(f"{where}: container {c.name}", c.resources) for c in pod.containers]
-    if pod.resources is not None:
-        parts.append((f"{where}: spec.resources", pod.resources))
-        for name in (*pod.resources.requests, *pod.resources.limits):
-            if not is_pod_level_resource(name):
-                raise InputError(f"{where}: spec.resources", name, "cpu, memory or hugepages-<size>")
-    for place, resources in parts:
-        for name, limit in resources.limits.items():
-            request = resources.requests.get(name, limit)
-            if request.nano > limit.nano:
-                raise InputError(place, f"{name} request {request} above its limit {limit}", "at most the limit")
-            if request.nano != limit.nano and (name.startswith(HUGEPAGES_PREFIX) or "/" in name):
-                raise InputError(
-                    place, f"{name} request {request}, limit {limit}", "equal ones: it is never overcommitted"
-                )
-        for name in resources.requests:
-            if name not in resources.limits and name.startswith(HUGEPAGES_PREFIX):
-                raise InputError(place, f"{name} request without a limit", "both")
-    budget = with_defaults(pod).resources
-    if budget is None:
-        return
-    for name, amount in aggregate(with_defaults(pod)).items():
-        if name in budget.requests and amount.nano > budget.requests[name].nano:
-            found = f"containers request {amount} {name}, the pod {budget.requests[name]}"
-            raise InputError(f"{where}: spec.resources", found, "a budget that covers the containers")

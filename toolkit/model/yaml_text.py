@@ -1,4 +1,7 @@
-"""YAML text to plain data, safely: no tags, no aliases, no key twice, one document unless several are asked for."""
+"""YAML text to plain data, safely: no tags, no aliases, no key twice, one document unless several are asked for.
+
+JSON is read as such, as kubelet and kubectl do it: as YAML it could not be indented with tabs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import yaml
 
 from toolkit.errors import InputError
+from toolkit.model import json_text
 
 MAX_BITS = 256
 MAX_DEPTH = 100
@@ -87,11 +91,20 @@ def _scalars(root: yaml.Node, but: frozenset[str]) -> Iterator[tuple[str, yaml.S
 
 
 def parse_documents(text: str, where: str, decimal_but: frozenset[str] | None = None) -> list[Any]:
-    """Read all YAML documents of a text.
+    """Read all YAML documents of a text, or the one of a JSON text.
 
     :param decimal_but: refuse numbers that are not plain decimal, except below these keys; ``None``: none is refused.
+        Those of JSON all are.
     :raises InputError: with line and column.
     """
+    no_json = ""
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            data = json_text.load(text, where)
+            if _levels(data) <= MAX_DEPTH:
+                return [data]
+        except (ValueError, RecursionError) as error:
+            no_json = f"not JSON: {str(error)[:80]}"
     try:
         loader = _Loader(text)
         documents = []
@@ -104,9 +117,21 @@ def parse_documents(text: str, where: str, decimal_but: frozenset[str] | None = 
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-        raise InputError(where, f"not YAML: {place}{error.problem or error.context}") from None
+        problem = f"not YAML: {place}{error.problem or error.context}"
+        # A tab is no fault of JSON: something else keeps the text from being it.
+        both = f"{no_json}; {problem}" if no_json and "\\t" in problem else problem
+        raise InputError(where, both) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InputError(where, f"not YAML that can be read: {str(error) or type(error).__name__}") from None
+
+
+def _levels(data: Any) -> int:
+    """Return how deep lists and mappings are nested, up to one more than is accepted."""
+    level, inside = 0, [data]
+    while level <= MAX_DEPTH and (inside := [one for one in inside if isinstance(one, dict | list)]):
+        level += 1
+        inside = [part for one in inside for part in (one.values() if isinstance(one, dict) else one)]
+    return level
 
 
 def _check_decimal(root: yaml.Node, where: str, but: frozenset[str]) -> None:

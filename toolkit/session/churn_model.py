@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from toolkit.allocation.admission import Admission
 from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import Admission, Node
+from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet

@@ -65,18 +65,21 @@ def _inside(pod: PodPlan) -> Iterator[Finding]:
 
 
 def _half_cores(plan: Plan, topology: Topology) -> Iterator[Finding]:
-    cores = topology.cores.values()
     for pod in plan.pods:
+        # A pod's own CPUs are cut into containers inside the pod: whole cores are promised of them together.
+        if pod.cpus and any(Alignment.SMT_POD in container.alignments for container in pod.containers):
+            yield from _half_core(topology, pod.name, pod.cpus, "pod")
         for container in pod.containers:
-            cpus = container.assigned
-            # A pod's own budget is cut into containers inside the pod: its siblings are the pod's.
-            whole = Alignment.SMT in container.alignments
-            if not cpus or not whole or container.role is ContainerRole.INIT or pod.cpus is not None:
-                continue
-            missing = CpuSet.union(core - cpus for core in cores if core & cpus)
-            if missing:
-                text = f"full-pcpus-only promises whole cores, and the siblings {missing} are not the container's."
-                yield _found("half-core", f"{pod.name}/{container.name}", cpus, text)
+            whole = Alignment.SMT in container.alignments and container.role is not ContainerRole.INIT
+            if container.assigned and whole:
+                yield from _half_core(topology, f"{pod.name}/{container.name}", container.assigned, "container")
+
+
+def _half_core(topology: Topology, where: str, cpus: CpuSet, owner: str) -> Iterator[Finding]:
+    missing = CpuSet.union(core - cpus for core in topology.cores.values() if core & cpus)
+    if missing:
+        text = f"full-pcpus-only promises whole cores, and the siblings {missing} are not the {owner}'s."
+        yield _found("half-core", where, cpus, text)
 
 
 def _found(name: str, where: str, cpus: CpuSet | None, text: str) -> Finding:

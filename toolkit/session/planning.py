@@ -118,7 +118,15 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
         return Planned(scenario=scenario, topology=topology, plan=without, visited=visited)
     if not scenario.departures:
         devices = devices_of(scenario, topology, where)
-        made = plan(pods, config, machine, devices=devices, cpu_plugins=plugins_of(scenario, topology), quirks=quirks)
+        made = plan(
+            pods,
+            config,
+            machine,
+            devices=devices,
+            cpu_plugins=plugins_of(scenario, topology),
+            quirks=quirks,
+            predicate=scenario.predicate,
+        )
         return Planned(scenario=scenario, topology=topology, plan=decided_beside(made, scenario))
     before, after = _with_departures(pods, set(scenario.departures), start_node(config, machine, quirks=quirks))
     return Planned(scenario=scenario, topology=topology, plan=after, before=before)

@@ -166,7 +166,7 @@ def test_the_known_options_are_those_that_are_read() -> None:
     for field in FIELDS:
         with pytest.raises(InputError, match=rf"^here\.{field}: {{1, 2}}; expected ."):
             read_settings({field: {1, 2}}, "here")
-    assert read_settings({"maxPods": {1, 2}, "": None, 3: 4}, "here") == read_settings({}, "here")
+    assert read_settings({"maxOpenFiles": {1, 2}, "": None, 3: 4}, "here") == read_settings({}, "here")
     assert {key for scenario in load_catalogue() for key in scenario.kubelet} <= FIELDS
 
 

@@ -8,6 +8,7 @@ LangleSeparatedMapStringString, WordSepNormalizeFunc) and ``pkg/util/flag`` (Res
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,13 @@ def _truth(value: str, _before: Any, where: str) -> bool:
         return parse_bool(value)
     except GoError:
         raise InputError(where, repr(value)[:60], "true or false") from None
+
+
+def _whole(value: str, _before: Any, where: str) -> int:
+    # Ten digits are more than 32 bits hold, and a bound for int().
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", value):
+        raise InputError(where, repr(value)[:60], "a whole number")
+    return int(value)
 
 
 def _pairs(value: str, before: Any, where: str, *, sign: str = "=", split: bool = True) -> dict[str, str]:
@@ -95,8 +103,10 @@ _FIELDS: Mapping[str, tuple[str, _Reader]] = {
     "enforce-node-allocatable": ("enforceNodeAllocatable", _names),
     "kube-reserved": ("kubeReserved", _pairs),
     "kube-reserved-cgroup": ("kubeReservedCgroup", _text),
+    "max-pods": ("maxPods", _whole),
     "memory-manager-policy": ("memoryManagerPolicy", _text),
     "pod-manifest-path": ("staticPodPath", _text),
+    "pods-per-core": ("podsPerCore", _whole),
     "reserved-cpus": ("reservedSystemCPUs", _text),
     "reserved-memory": ("reservedMemory", _memory),
     "system-reserved": ("systemReserved", _pairs),

@@ -30,9 +30,13 @@ NAME = "kubelet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked. :param topology: the capture's machine, if it is asked for. :param warnings: one line each."""
+    """What is asked. :param topology: the capture's machine, if it is asked for. :param warnings: one line each.
+
+    :param version: of the kubelet; empty: not known.
+    """
 
     scenario: Scenario
+    version: str = ""
     topology: Topology | None = None
     warnings: tuple[str, ...] = ()
 
@@ -40,6 +44,7 @@ class Question:
 def ask(
     *,
     config: Path | None = None,
+    drop_ins: Path | None = None,
     pods: Path | None = None,
     capture: Path | None = None,
     version: str = "",
@@ -47,12 +52,13 @@ def ask(
 ) -> Question:
     """Read configuration and pods; what is not given comes from the capture.
 
+    :param drop_ins: directory whose files are merged over ``config``.
     :param version: of the kubelet, where it is known; else that of the capture's metrics.
     :param machine: whether the capture's machine is asked about, too.
     :raises InputError: a file is wrong, or neither given nor in the capture.
     """
     reading = None if capture is None else read_capture(capture)
-    found = load_configuration(config) if config is not None else _captured(reading, str(capture))
+    found = load_configuration(config, drop_ins) if config is not None else _captured(reading, str(capture))
     listed = load_pods(pods) if pods is not None else _pods(reading, str(capture))
     ended = [pod for pod in listed if _has_ended(pod)]
     manifests = tuple(pod for pod in listed if not _has_ended(pod))
@@ -60,10 +66,11 @@ def ask(
         raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
     version = version or kubelet_version(reading.metrics if reading is not None else None)
     fields, warnings = _for_the_model(found.fields, version)
-    title = f"{config or capture}, pods of {pods or capture}"
+    files = f"{config or capture}" if drop_ins is None else f"{config} with {drop_ins}"
+    title = f"{files}, pods of {pods or capture}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
-    scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests)
-    return Question(scenario=scenario, topology=topology, warnings=(*warnings, *_left_out(ended)))
+    scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests, predicate=True)
+    return Question(scenario=scenario, version=version, topology=topology, warnings=(*warnings, *_left_out(ended)))
 
 
 def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:

@@ -199,3 +199,32 @@ def test_bad_device_lists_are_refused(data: object) -> None:
     """One line for whatever is wrong."""
     with pytest.raises(InputError):
         read_devices(data, "devices")
+
+
+@pytest.mark.parametrize(
+    ("fields", "resources", "spec", "container", "whole"),
+    [
+        ({}, {"limits": {"cpu": "0", "memory": "1Gi"}}, {}, "a CPU limit of 0 is no limit", "not every container"),
+        ({}, {}, {}, "it has no CPU limit", "not every container"),
+        ({"cpuCFSQuota": False}, both("500m"), {}, "CFS quotas are off", "CFS quotas are off"),
+        ({"cpuCFSQuota": False}, both("2"), {}, "its CPUs are exclusive", "exclusive CPUs"),
+        (
+            {"cpuCFSQuota": False, "featureGates": {"DisableCPUQuotaWithExclusiveCPUs": False}},
+            both("2"),
+            {},
+            "CFS quotas are off",
+            "CFS quotas are off",
+        ),
+        ({}, {"limits": {"cpu": "0"}}, {"resources": both("500m")}, "(the pod's CPU limit)", "50000 us per 100000 us"),
+    ],
+)
+def test_why_there_is_no_quota(
+    fields: dict[str, Any], resources: dict[str, Any], spec: dict[str, Any], container: str, whole: str
+) -> None:
+    """The reason is the one that holds: the container's own CPUs, the node's switch, a limit that is none."""
+    (one,) = plan([pod("p", resources, **spec)], config(**fields), machine()).pods
+
+    (own,) = (line for line in one.containers[0].reasons if line.startswith("quota: "))
+    (together,) = (line for line in one.reasons if line.startswith("quota: "))
+    assert container in own
+    assert whole in together

@@ -13,6 +13,7 @@ from toolkit.model.node_config import read_settings
 
 GIB = 1 << 30
 GIB_OF_2MIB = 512
+ONE = Machine.from_vector({"cpus": [[0, 0, 0, 0, None]], "numa": [{"id": 0, "memory": GIB}]})
 
 
 def node(reserved: dict[str, str], kept: dict[str, str], pages: int = GIB_OF_2MIB) -> Node:
@@ -128,3 +129,52 @@ def test_eviction_thresholds(memory: str, outcome: str) -> None:
     Source: Kubernetes v1.36 pkg/kubelet/eviction (helpers.go, parseThresholdStatement).
     """
     assert threshold(memory) in (outcome, f"config-parse: {outcome}")
+
+
+FLAG = "enforceNodeAllocatable (--enforce-node-allocatable)"
+NEEDS = (
+    'invalid configuration: {0}ReservedCgroup (--{0}-reserved-cgroup) must be specified when "{0}-reserved" or '
+    f'"{{0}}-reserved-compressible" included in {FLAG}'
+)
+VALID = (
+    '"pods", "system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible" or "none"'
+)
+
+
+@pytest.mark.parametrize(
+    ("enforced", "message"),
+    [
+        (["pods", "system-reserved"], NEEDS.format("system")),
+        (["system-reserved-compressible"], NEEDS.format("system")),
+        (["kube-reserved"], NEEDS.format("kube")),
+        (["pods", "kube-reserved-compressible"], NEEDS.format("kube")),
+        (["pods", "pods"], f'invalid configuration: duplicated enforcements "pods" in {FLAG}'),
+        (
+            ["pods", "none"],
+            f'invalid configuration: {FLAG} may not contain additional enforcements when "none" is specified',
+        ),
+        (["all"], f'invalid configuration: option "all" specified for {FLAG}. Valid options are {VALID}'),
+        (["kube-reserved", "system-reserved"], f"[{NEEDS.format('kube')}, {NEEDS.format('system')}]"),
+    ],
+)
+def test_what_cannot_be_enforced_keeps_a_kubelet_from_starting(enforced: list[str], message: str) -> None:
+    """A reservation is enforced on a cgroup, which must be named."""
+    with pytest.raises(StartupError) as raised:
+        Node(read_settings({"enforceNodeAllocatable": enforced}, "kubelet"), ONE)
+
+    assert (raised.value.stage, raised.value.message) == ("config-validation", message)
+
+
+def test_a_reservation_is_not_enforced_whole_and_compressible() -> None:
+    """One excludes the other, with cgroups, too."""
+    given: dict[str, Any] = {"systemReservedCgroup": "/system", "enforceNodeAllocatable": ["system-reserved"]}
+    assert Node(read_settings(given, "kubelet"), ONE).allocatable
+    given["enforceNodeAllocatable"] = ["system-reserved", "system-reserved-compressible"]
+    with pytest.raises(StartupError, match='both "system-reserved" and "system-reserved-compressible" cannot be'):
+        Node(read_settings(given, "kubelet"), ONE)
+
+
+@pytest.mark.parametrize("enforced", [[], ["pods"], ["none"]])
+def test_nothing_to_enforce_needs_no_cgroup(enforced: list[str]) -> None:
+    """An empty list is what `none` is."""
+    assert Node(read_settings({"enforceNodeAllocatable": enforced}, "kubelet"), ONE).allocatable

@@ -191,6 +191,9 @@ def test_a_kubelet_of_another_version_is_warned_of(pods: Path, tmp_path: Path) -
         "pinproof: the kubelet is v1.37.0, the model is of v1.36.2: its decisions may differ; "
         "feature gates that v1.36 does not take are left out: OfTomorrow\n"
     )
+    assert other.stdout.endswith("Decides as kubelet v1.36.2: the decisions of v1.37.0 may differ.\n")
+    known = plan("--capture", CAPTURE, "--pods", pods, "--kubelet-version", "v1.36.0")
+    assert "other v1.36\nreleases are taken to agree." in known.stdout
 
 
 @pytest.mark.parametrize(
@@ -201,6 +204,10 @@ def test_a_kubelet_of_another_version_is_warned_of(pods: Path, tmp_path: Path) -
         ("apiVersion: v1\nkind: List\nitems: 3\n", "expected a list of Pods"),
         ("apiVersion: v1\nkind: PodList\nitems: [3]\n", ".items[0]"),
         ("a: [", "not YAML"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {generateName: web-}\nspec: {containers: [{name: a}]}\n",
+            ".metadata: no name, only generateName; expected a name: the API server",
+        ),
     ],
 )
 def test_files_that_are_no_pods(tmp_path: Path, text: str, message: str) -> None:

@@ -160,6 +160,14 @@ def test_the_line_of_a_bad_manifest(document: object, line: str) -> None:
         (manifest({"resources": {"requests": {"hugepages-2Mi": "2Mi"}}}), "without a limit"),
         (manifest(res("4"), resources={"requests": {"cpu": "2"}}), "covers the containers"),
         (manifest({}, resources={"limits": {"example.com/gpu": "1"}}), "cpu, memory or hugepages"),
+        (manifest(res("1", cpu="8"), resources={"limits": {"cpu": "4"}}), "cpu limit 8 above the pod's 4"),
+        (manifest({"resources": {"limits": {"hugepages-2Mi": "4Mi"}}}), "hugepages-2Mi without cpu and memory"),
+        (manifest({}, resources={"limits": {"hugepages-2Mi": "4Mi"}}), "hugepages-2Mi without cpu and memory"),
+        (manifest({"resources": {"limits": {"cpu": "1", "hugepages-2Mi": "3Mi"}}}), "hugepages-2Mi 3Mi; expected a mu"),
+        (manifest({"resources": {"limits": {"cpu": "1", "hugepages-big": "3Mi"}}}), "no page size 'big'"),
+        (manifest({"resources": {"limits": {"cpu": "1", "hugepages-0": "0"}}}), "no page size '0'"),
+        (manifest({"resources": {"requests": {"example.com/gpu": "1"}}}), "example.com/gpu request without a limit"),
+        (manifest({"resources": {"limits": {"example.com/gpu": "500m"}}}), "example.com/gpu 500m; expected a whole"),
         (manifest({}, init=[{"name": "i", "restartPolicy": "Sometimes"}]), "Always, Never or OnFailure"),
         (manifest({"resources": []}), "requests and limits"),
     ],
@@ -172,3 +180,22 @@ def test_bad_manifests_are_refused_in_one_line(document: object, problem: str) -
     assert problem in str(raised.value)
     assert "pod.yaml" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        manifest({"resources": {"limits": {"memory": "1Gi", "hugepages-2Mi": "4Mi", "hugepages-1Gi": "0"}}}),
+        manifest({"resources": {"limits": {"example.com/gpu": "2"}, "requests": {"example.com/gpu": "2000m"}}}),
+        manifest(res("1", cpu="4"), resources={"limits": {"cpu": "4"}}),
+        manifest(
+            res("1"),
+            init=[{"name": "i", "resources": {"limits": {"cpu": "8"}, "requests": {"cpu": "1"}}}],
+            resources={"limits": {"cpu": "4"}},
+        ),
+        manifest(res("1"), resources={"limits": {"hugepages-2Mi": "4Mi"}}),
+    ],
+)
+def test_what_the_api_takes_is_taken(document: dict[str, Any]) -> None:
+    """Bounds that are reached, and an init container's limit, which nobody holds against the pod's."""
+    assert read_pod(document, "pod.yaml").invalid == ""

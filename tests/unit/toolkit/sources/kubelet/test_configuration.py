@@ -93,7 +93,8 @@ def test_flags_over_files() -> None:
         "--kube-reserved pid=9 --feature-gates CPUManagerPolicyAlphaOptions=true --cpu-cfs-quota=false "
         "--reserved-memory 0:memory=1Gi,hugepages-2Mi=2Mi;1:memory=2Gi --root-dir /data --reserved-cpus 0,4 "
         "--eviction-hard memory.available<5% --cpu-cfs-quota-period=50ms --config /etc/k.yaml --config-dir=/etc/k.d "
-        "--pod-manifest-path=/m --container-runtime-endpoint=unix:///crio.sock -- --cpu-manager-policy=none"
+        "--max-pods 250 --pods-per-core=4 --pod-manifest-path=/m "
+        "--container-runtime-endpoint=unix:///crio.sock -- --cpu-manager-policy=none"
     )
     flags = read_flags(line.split())
     found = read_configuration(("config.yaml", text), (), flags)
@@ -111,6 +112,7 @@ def test_flags_over_files() -> None:
     ]
     assert node.eviction_hard == {"memory.available": "5%"}
     assert node.reserved_system_cpus == "0,4"
+    assert (node.max_pods, node.pods_per_core) == (250, 4)
     assert (found.static_pod_path, found.container_runtime_endpoint) == ("/m", "unix:///crio.sock")
 
 
@@ -143,6 +145,9 @@ def test_a_bad_file_is_one_line(text: str, line: str) -> None:
     [
         ("--cpu-manager-policy", "--cpu-manager-policy: nothing"),
         ("--cpu-cfs-quota=maybe", "--cpu-cfs-quota: 'maybe'"),
+        ("--max-pods=many", "--max-pods: 'many'"),
+        ("--max-pods=9999999999", ".maxPods: 9999999999"),
+        (f"--pods-per-core={'9' * 5000}", "--pods-per-core: '999"),
         ("--kube-reserved=cpu", "--kube-reserved: 'cpu'"),
         ("--feature-gates=A=2", "--feature-gates: A: '2'"),
         ("--reserved-memory=x:memory=1", "--reserved-memory: 'x:memory=1'"),
