@@ -1,7 +1,7 @@
 """A capture, in both of its layouts, as a :class:`~toolkit.model.node_reading.NodeReading`: docs/capture-bundle.md."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from toolkit.model.node_reading import (
     NodeReading,
     ThreadReading,
 )
+from toolkit.sources.kubelet.absent_parts import PARTS, absent
 from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
 from toolkit.sources.kubelet.capture_parts import Parts
 from toolkit.sources.kubelet.flags import arguments_of
@@ -32,8 +33,6 @@ V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio"
 V2_ONLY = frozenset({"cgroup.controllers", "cgroup.type", "cpu.max", "cpu.weight", "cpuset.cpus.effective"})
 """Control files that no v1 hierarchy has."""
 MAIN_CONFIG = "kubelet/config.yaml"
-PARTS = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")
-"""Fields of a reading, each of which is worth a capture alone."""
 MAX_MISSING = 1000
 CONTROL_PREFIXES = ("cpu.", "cpuset.", "memory.", "hugetlb.", "cgroup.", "cpuacct.")
 
@@ -54,15 +53,18 @@ def read_capture(path: Path) -> NodeReading:
     return reading
 
 
-def reading_of(files: dict[str, bytes]) -> NodeReading:
-    """Make a reading of a capture's files. A part that is not of its form is missing, with its reason."""
+def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
+    """Make a reading of a capture's files. A part that is not of its form is missing, with its reason.
+
+    :param whole: whether they are a capture; of a node that is followed some parts are left out, or read elsewhere.
+    """
     parts = Parts(files)
     node, containers = parts.load("node.json"), parts.load("containers.json")
     threads, tree = parts.load("threads.json"), parts.load("cgroup.json")
     pods, answers = parts.load("pods.json"), parts.load("podresources.json")
     about = mapping(parts.load("capture.json"))
     version = mapping(mapping(node).get("version"))
-    sysfs = _text(files, "sysfs.txt")
+    sysfs = parts.sysfs()
     groups = _cgroup_files(files) if tree is None else parts.cgroups(tree)
     runtime = parts.runtime(node, containers, groups)
     listed, allocatable = parts.pod_resources(answers, node)
@@ -92,21 +94,17 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         runtime_version=text(version.get("runtimeVersion")),
         read_at_s=parts.times(parts.load("times.json")),
     )
-    return _with_missing(reading, [*parts.missing, *_said_missing(about)])
+    return _with_missing(reading, [*parts.missing, *_said_missing(about)], files if whole else ())
 
 
-def _with_missing(reading: NodeReading, missing: list[MissingPart]) -> NodeReading:
+def _with_missing(reading: NodeReading, missing: list[MissingPart], files: Collection[str]) -> NodeReading:
     named = {part.part for part in missing}
     if reading.kubelet_flags is not None and not any(
         flag.split("=")[0] == "--config" for flag in reading.kubelet_flags
     ):
         named.add("config")  # A kubelet that names no file reads none.
-    absent = tuple(
-        MissingPart(part=field, reason="not in the capture")
-        for field in PARTS
-        if getattr(reading, field) is None and field not in named
-    )
-    return replace(reading, missing=(*missing, *absent))
+    found = replace(reading, missing=tuple(missing))
+    return replace(found, missing=(*missing, *absent(found, files, named)))
 
 
 def _said_missing(about: dict[str, Any]) -> list[MissingPart]:

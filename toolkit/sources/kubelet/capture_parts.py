@@ -34,6 +34,7 @@ FORMS = {
     "capture.json": ("log_names", (dict,)),
 }
 """By file: the part that is missing without it, and what its JSON is."""
+SYSFS = "/sys/devices/system/"
 NONE_LISTED = "the kubelet lists none, while the node runs some"
 
 
@@ -62,6 +63,15 @@ class Parts:
     def miss(self, part: str, reason: str) -> None:
         """Say that a part cannot be used."""
         self.missing.append(MissingPart(part=part, reason=reason))
+
+    def sysfs(self) -> str | None:
+        """Return the machine's lines; a text without one says nothing of it."""
+        name = "sysfs.txt"
+        found = self._files[name].decode("utf-8", "replace") if name in self._files else None
+        if found is not None and not any(line.startswith(SYSFS) for line in found.splitlines()):
+            self.miss("sysfs", f"{name}: no line of the machine in it; expected lines {SYSFS}...: VALUE")
+            return None
+        return found
 
     def runtime(
         self, node: object, containers: object, groups: CgroupHierarchies | None

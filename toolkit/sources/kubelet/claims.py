@@ -21,9 +21,9 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
-from toolkit.sources.kubelet import huge_pages
+from toolkit.sources.kubelet import allocated, huge_pages
 from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, not_known, taken
-from toolkit.sources.kubelet.costs import COSTS
+from toolkit.sources.kubelet.costs import with_cost
 from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
@@ -87,10 +87,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
         pods_root=None if root is None else from_text(root),
         reconcile_period_s=known.reconcile_s,
     )
-    missing = [
-        MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
-        for part in reading.missing
-    ]
+    missing = [with_cost(part.part, part.reason) for part in reading.missing]
     missing += (*huge_pages.left_to_pods(maker.untold), *unlimited, *not_known(own, maker.pods, maker.partial))
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
     for part, problem in (
@@ -102,9 +99,10 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
         ("names", maker.owners.unknown(found)),
         ("cpu_state", _problem(cpu)),
         ("memory_state", _problem(memory)),
+        *allocated.problems(reading),
     ):
         if problem:
-            missing.append(MissingPart(part=part, reason=f"{problem}: {COSTS[part]}"))
+            missing.append(with_cost(part, problem))
     said = tuple(dict.fromkeys(missing))
     return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=said)
 
