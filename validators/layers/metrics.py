@@ -28,7 +28,6 @@ POOL = f"{PREFIX}shared_pool_size_millicores"
 PER_NODE = f"{PREFIX}allocation_per_numa"
 GAUGES = (COUNT, POOL, PER_NODE)
 
-UNCOMPARED = "allocation_per_numa is not compared"
 LASTS_NS = 3 * view.NANOSECONDS
 """What differs for so long, at two readings or more, is no moment between two writes."""
 
@@ -52,8 +51,6 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
     if not wrong:
         compared = _compared(still.metrics, _shared(evidence), evidence)
         outcome, reason = _agree(compared) if compared else _silent([still.metrics])
-        if outcome is Outcome.PASSED and groups.nodes(evidence) is None and _says_nodes(still.metrics):
-            outcome, reason = Outcome.UNDECIDED, f"{reason}; on which node each CPU lies was not read: {UNCOMPARED}"
         return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures)]
     api = still.api_cpus
     text = f"metrics and {Layer.CHECKPOINT} differ: {'; '.join(wrong.values())}"
@@ -134,11 +131,6 @@ def _compared(metrics: dict[str, float], shared: CpuSet | None, evidence: Eviden
         )
         if known
     }
-
-
-def _says_nodes(metrics: dict[str, float]) -> bool:
-    """Whether CPUs of any node are said to be assigned: a gauge of more than there are is wrong."""
-    return any(value > 0 for name, value in metrics.items() if name.startswith(PER_NODE))
 
 
 def _of_node(metrics: dict[str, float], node: int) -> float | None:

@@ -12,11 +12,10 @@ from toolkit.errors import InputError
 from toolkit.model.kubelet_version import series_of
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
+from toolkit.sources.kubelet.versions import ALLOCATES
 
 PARTS = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")
 """Fields of a reading, each of which is worth a capture alone."""
-ALLOCATES = (1, 33)
-"""The first series whose kubelets write what they have allocated."""
 SECOND_LAYOUT = frozenset({"node.json", "cgroup.json", "capture.json"})
 ABSENT = "not in the capture"
 
