@@ -282,4 +282,4 @@ def _unread(claim: Claim, stated: _Stated) -> Finding | None:
     """What layers promise holds only where the cgroup has it, and nobody read that."""
     if _is(stated) is not None or not (stated.state or stated.asked):
         return None
-    return Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} was not read"
+    return Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} is not known"

@@ -35,6 +35,7 @@ from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
+from toolkit.sources.kubelet.unreadable import unreadable
 from toolkit.sources.kubelet.versions import Versions
 
 
@@ -90,6 +91,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
     missing = [with_cost(part.part, part.reason) for part in reading.missing]
     missing += (*huge_pages.left_to_pods(maker.untold), *unlimited, *not_known(own, maker.pods, maker.partial))
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
+    missing += unreadable(reading, found)
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         ("version", other_version(reading.kubelet_version)),
