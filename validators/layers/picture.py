@@ -16,7 +16,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank
-from toolkit.model.wording import cpus_text, nodes_text
+from toolkit.model.wording import cpus_do, cpus_text, nodes_text
 from validators.layers import metrics, rejections, unseen
 from validators.placement import groups
 from validators.queries import view
@@ -274,7 +274,9 @@ def _nodes(stated: _Stated, evidence: Evidence) -> Finding | None:
     nodes = groups.nodes_of(stated.state, machine)
     if not nodes or nodes & stated.mems_state:
         return None
-    text = f"CPUs {stated.state} lie on node {nodes}, its memory on node {stated.mems_state}"
+    text = (
+        f"{cpus_do(stated.state, 'lies', 'lie')} on {nodes_text(nodes)}, its memory on {nodes_text(stated.mems_state)}"
+    )
     return Outcome.FAILED, f"cpu_manager_state and memory_manager_state differ: {text}"
 
 
