@@ -266,17 +266,13 @@ def _nodes(stated: _Stated, evidence: Evidence) -> Finding | None:
     if not stated.state or not stated.mems_state:
         return None
     if machine is None:
-        text = f"on which node {cpus_text(stated.state)} {'lies' if len(stated.state) == 1 else 'lie'} was not read"
-        return (
-            Outcome.UNDECIDED,
-            f"{text}: whether its memory, on {nodes_text(stated.mems_state)}, is there is not known",
-        )
+        text = f"the machine was not read: whether {cpus_do(stated.state, 'lies', 'lie')} on a node of its memory"
+        return Outcome.UNDECIDED, f"{text} ({nodes_text(stated.mems_state)}) is not known"
     nodes = groups.nodes_of(stated.state, machine)
     if not nodes or nodes & stated.mems_state:
         return None
-    text = (
-        f"{cpus_do(stated.state, 'lies', 'lie')} on {nodes_text(nodes)}, its memory on {nodes_text(stated.mems_state)}"
-    )
+    where = cpus_do(stated.state, "lies", "lie")
+    text = f"{where} on {nodes_text(nodes)}, its memory on {nodes_text(stated.mems_state)}"
     return Outcome.FAILED, f"cpu_manager_state and memory_manager_state differ: {text}"
 
 

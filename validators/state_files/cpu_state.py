@@ -137,9 +137,8 @@ def _reserved(default: CpuSet, assigned: CpuSet, setup: Configured) -> Iterator[
         yield part(text, "reserved, pool", reserved & default)
     lost = reserved - default - assigned
     if not setup.strict and lost:
-        yield part(
-            f"reserved {cpus_do(reserved - default, 'is', 'are')} not in the shared pool", "reserved, no pool", lost
-        )
+        text = f"reserved {cpus_do(reserved - default, 'is', 'are')} not in the shared pool"
+        yield part(text, "reserved, no pool", lost)
     if both := reserved & assigned:
         yield part(f"reserved {cpus_do(both, 'is', 'are')} assigned", "reserved, assigned", both)
 
