@@ -95,6 +95,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         ("version", other_version(reading.kubelet_version)),
+        ("version", maker.versions.unsaid(promise.subject.pod_uid for promise in promises if promise.in_state)),
         ("reserved_cpus", known.reserved_problem),
         ("alignments", maker.unaligned or maker.unasked(promises)),
         ("parents", "" if maker.pods or known.problem or not own else "no request of a pod is known"),
@@ -191,10 +192,9 @@ class _Maker:
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
-        asked = asked_of(subject)
         isolation = Isolation.HOST
         if in_state:
-            isolation = self.owners.isolation(subject.pod_uid, subject.container, asked.quota_us)
+            isolation = self.owners.isolation(subject.pod_uid, subject.container, asked_of(subject).quota_us)
         values = self._values(subject, isolation)
         pod, container = self.owners.requested(subject.pod_uid, subject.container)
         asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
