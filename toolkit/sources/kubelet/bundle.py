@@ -66,8 +66,9 @@ def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
     version = mapping(mapping(node).get("version"))
     sysfs = parts.sysfs()
     groups = _cgroup_files(files) if tree is None else parts.cgroups(tree)
+    parts.cpusets(groups)
     runtime = parts.runtime(node, containers, groups)
-    listed, allocatable = parts.pod_resources(answers, node)
+    listed, allocatable = parts.pod_resources(answers, node, runtime)
     metrics = _text(files, "metrics_managers.txt")
     reading = NodeReading(
         config=_config(files, texts(about.get("paths"))),

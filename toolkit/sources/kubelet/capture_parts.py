@@ -101,20 +101,23 @@ class Parts:
         return found
 
     def pod_resources(
-        self, answers: object, node: object
+        self, answers: object, node: object, runtime: Sequence[RuntimeContainer] | None
     ) -> tuple[tuple[PodResourcesContainer, ...] | None, tuple[int, ...] | None]:
-        """Return what the kubelet's socket lists, and which CPUs can be allocated."""
+        """Return what the kubelet's socket lists, and which CPUs can be allocated. It lists all that runs."""
         said = {"List": mapping(node).get("podresources"), "GetAllocatableResources": mapping(node).get("allocatable")}
         said = said if answers is None else mapping(answers)
         listed, whole = said.get("List"), said.get("GetAllocatableResources")
         try:
-            return (
-                None if listed is None else runtime_json.pod_resources(listed),
-                None if whole is None else runtime_json.cpu_ids(whole),
-            )
+            found = None if listed is None else runtime_json.pod_resources(listed)
+            cpus = None if whole is None else runtime_json.cpu_ids(whole)
         except InputError as error:
             self.miss("pod_resources", str(error))
             return None, None
+        runs = any(one.pod_uid and not one.sandbox and one.state in ("running", "") for one in runtime or ())
+        if found == () and runs:
+            self.miss("pod_resources", NONE_LISTED)
+            found = None
+        return found, cpus
 
     def cgroups(self, tree: object) -> CgroupHierarchies | None:
         """Return the control files of ``cgroup.json``."""
@@ -126,6 +129,12 @@ class Parts:
             self.miss("cgroups", "cgroup.json: no cgroup in it")
             return None
         return found
+
+    def cpusets(self, groups: CgroupHierarchies | None) -> None:
+        """Say that no cgroup of a container has a cpuset, where there are such cgroups."""
+        files = list(_of_containers(groups))
+        if files and not any(name.startswith("cpuset.") for own in files for name in own):
+            self.miss("cgroups", "no cpuset of a container in it")
 
     def threads(
         self, found: Iterable[ThreadReading], groups: CgroupHierarchies | None

@@ -65,7 +65,7 @@ ANSWERS = [
     *[("D-4", "node.json", ("sandboxes",), value, "containers") for value in (3, "x", [])],
     *[("D-4", "node.json", ("podresources",), value, "pod_resources") for value in (3, "x", [])],
     *[("A-3", "podresources.json", ("List",), value, "pod_resources") for value in WRONG],
-    *[("A-3", "podresources.json", ("List", "podResources"), value, "pod_resources") for value in (3, {}, [3])],
+    *[("A-3", "podresources.json", ("List", "podResources"), value, "pod_resources") for value in (3, {}, [3], [])],
     *[("A-3", "podresources.json", ("GetAllocatableResources",), value, "pod_resources") for value in (3, "x")],
     *[("A-3", "podresources.json", ("GetAllocatableResources", "cpuIds"), v, "pod_resources") for v in (3, ["x"])],
     *[("A-3", "pods.json", ("items",), value, "pods") for value in (3, {}, None, [], [3])],
