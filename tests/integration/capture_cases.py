@@ -80,19 +80,19 @@ CASES: dict[str, tuple[str, str, Edit, tuple[str, str, str]]] = {
         ONE_POD,
         CPU,
         cpu_state(lambda data: data.update(defaultCpuSet="1", entries={uid: {"main": "0"} for uid in data["entries"]})),
-        ("checkpoint", "cpu_manager_state", "reserved CPUs 0 are assigned"),
+        ("checkpoint", "cpu_manager_state", "reserved CPU 0 is assigned"),
     ),
     "offline-cpu-stays": (  # F33
         ONE_POD,
         CPU,
         cpu_state(changed("defaultCpuSet", to="0,2")),
-        ("checkpoint", "cpu_manager_state", "CPUs 2 are in a set but not online"),
+        ("checkpoint", "cpu_manager_state", "CPU 2 is in a set but not online"),
     ),
     "cpus-of-init-leaked": (  # F41
         POD_LEVEL,
         CPU,
         cpu_state(lambda data: data["entries"]["15843523bd9a3fa543a0097f3a4bd516"].update(setup="4", main="4")),
-        ("checkpoint", "cpu_manager_state", "CPUs 5 are in no set: leaked"),
+        ("checkpoint", "cpu_manager_state", "CPU 5 is in no set: leaked"),
     ),
     "pool-in-the-api": (  # F53
         ONE_POD,

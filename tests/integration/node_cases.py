@@ -89,19 +89,19 @@ CASES: dict[str, tuple[str, str, Edit, Entry]] = {
         PLAIN,
         CPU,
         cpu_state(lambda data: data.update(defaultCpuSet="1", entries={G1: {"main": "0"}})),
-        ("checkpoint", CPU, "reserved CPUs 0 are assigned"),
+        ("checkpoint", CPU, "reserved CPU 0 is assigned"),
     ),
     "offline-cpu-stays": (  # F33: the machine has CPUs 0 and 1
         PLAIN,
         CPU,
         cpu_state(changed("defaultCpuSet", to="0,2")),
-        ("checkpoint", CPU, "CPUs 2 are in a set but not online"),
+        ("checkpoint", CPU, "CPU 2 is in a set but not online"),
     ),
     "cpus-of-init-leaked": (  # F41
         PLAIN,
         CPU,
         cpu_state(of_a_container_that_is_gone),
-        ("checkpoint", CPU, "CPUs 1 are in no set: leaked"),
+        ("checkpoint", CPU, "CPU 1 is in no set: leaked"),
     ),
 }
 """Failure -> how the kubelet is set up, its file, what happened to it, and what must say so."""

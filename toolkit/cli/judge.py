@@ -49,10 +49,10 @@ def command(run: Path | None, capture: Path | None, verbose: bool, as_json: bool
 
 
 def _judged_capture(path: Path) -> Result:
-    """Judge by the rules that one moment can answer; what was not captured is reported on standard error."""
+    """Judge by the rules that one moment can answer; what is not known of the node is reported on standard error."""
     reading = read_capture(path)
     node = node_claims(reading)
     for part in node.missing:
-        say_line(f"pinproof: not captured: {printable(part.part)}: {printable(part.reason)}", err=True)
+        say_line(f"pinproof: not known: {printable(part.part)}: {printable(part.reason)}", err=True)
     claims, evidence = evidence_of(reading, node)
     return make_result(evidence, judge(claims, evidence, [rule_named(name) for name in RULES]))

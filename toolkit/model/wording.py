@@ -35,6 +35,11 @@ def cpus_text(cpus: CpuSet | str) -> str:
     return f"{'CPU' if text.isdigit() else 'CPUs'} {text}"
 
 
+def cpus_do(cpus: CpuSet, one: str, many: str, of: str = "") -> str:
+    """Write ``CPU 1 is`` and ``CPUs 2-3 are``. :param one, many: the verb. :param of: whose they are, before it."""
+    return f"{cpus_text(cpus)}{of} {one if len(cpus) == 1 else many}"
+
+
 def nodes_text(nodes: CpuSet | str) -> str:
     """Write ``node 1`` and ``nodes 0-1``. :param nodes: the set of NUMA nodes, or its list as text."""
     text = str(nodes)

@@ -16,7 +16,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank
-from toolkit.model.wording import cpus_text
+from toolkit.model.wording import cpus_do, cpus_text, nodes_text
 from validators.layers import metrics, rejections, unseen
 from validators.placement import groups
 from validators.queries import view
@@ -118,6 +118,7 @@ def _judge(rule: str, claim: Claim, stated: _Stated, claims: ClaimSet, evidence:
             _observed(stated),
             _mems(stated),
             _nodes(stated, evidence),
+            _unread(claim, stated),
         )
         if finding is not None
     ]
@@ -270,10 +271,21 @@ def _mems(stated: _Stated) -> Finding | None:
 def _nodes(stated: _Stated, evidence: Evidence) -> Finding | None:
     """CPUs and memory that were promised on different nodes: the two state files contradict each other."""
     machine = groups.nodes(evidence)
-    if machine is None or not stated.state or not stated.mems_state:
+    if not stated.state or not stated.mems_state:
         return None
+    if machine is None:
+        text = f"the machine was not read: whether {cpus_do(stated.state, 'lies', 'lie')} on a node of its memory"
+        return Outcome.UNDECIDED, f"{text} ({nodes_text(stated.mems_state)}) is not known"
     nodes = groups.nodes_of(stated.state, machine)
     if not nodes or nodes & stated.mems_state:
         return None
-    text = f"CPUs {stated.state} lie on node {nodes}, its memory on node {stated.mems_state}"
+    where = cpus_do(stated.state, "lies", "lie")
+    text = f"{where} on {nodes_text(nodes)}, its memory on {nodes_text(stated.mems_state)}"
     return Outcome.FAILED, f"cpu_manager_state and memory_manager_state differ: {text}"
+
+
+def _unread(claim: Claim, stated: _Stated) -> Finding | None:
+    """What layers promise holds only where the cgroup has it, and nobody read that."""
+    if _is(stated) is not None or not (stated.state or stated.asked):
+        return None
+    return Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} is not known"

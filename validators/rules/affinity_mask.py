@@ -79,7 +79,7 @@ def _judge(
 def _wide(cpus: CpuSet, evidence: Evidence, wide: list[tuple[ThreadMask, CpuSet]]) -> tuple[Outcome, str]:
     """Judge masks that reach outside: a violation, unless the kernel lent the CPUs or the promise is not known."""
     if hotplug.is_lent(cpus, (mask for mask, _ in wide), evidence):
-        return Outcome.UNDECIDED, f"all its CPUs {cpus} went offline: the kernel lends the parent's"
+        return Outcome.UNDECIDED, f"all that it has, {cpus_text(cpus)}, went offline: the kernel lends the parent's"
     if all(is_unknown(mask.first_at_ns, evidence) for mask, _ in wide):
         where = CpuSet.union(mask.cpus_allowed for mask, _ in wide)
         return (

@@ -12,7 +12,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.memory_units import NO_LIMIT, whole_pages
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.model.wording import count
+from toolkit.model.wording import count, cpus_text
 from validators.queries import file_history, hotplug, in_time, view, writers
 from validators.queries.compared import Compared, Wrong
 from validators.quota import bandwidth
@@ -73,7 +73,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, transitions: list
         if offline and all(name.startswith("cpuset.cpus") for name in reading.names):
             earlier = _before_offline(offline, evidence, reading, drifts)
             if not earlier:
-                return verdict(Outcome.UNDECIDED, f"CPUs {offline} went offline: {reading.wrong[0].text}")
+                return verdict(Outcome.UNDECIDED, f"{cpus_text(offline)} went offline: {reading.wrong[0].text}")
             reading.wrong = list(dict.fromkeys([*earlier, *reading.wrong]))
         more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
         return verdict(Outcome.FAILED, reading.wrong[0].text + more + lives + _writer(reading, claim, evidence, drifts))

@@ -109,7 +109,7 @@ def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: lis
     if hotplug.is_lent(cpus, named, evidence):
         return (
             Outcome.UNDECIDED,
-            f"all its CPUs {cpus} went offline: the kernel then lends the parent cgroup's CPUs",
+            f"all that it has, {cpus_text(cpus)}, went offline: the kernel then lends the parent cgroup's CPUs",
         )
     where = CpuSet.of([row.cpu for row in outside] or [one.cpu for one in named])
     longest_ns = max([row.out_of_set_longest_ns for row in outside] + [one.longest_ns for one in named])

@@ -238,8 +238,9 @@ RULE = Rule(
             state file every 10 s: a difference of 3 s or more fails.
 
             One reading of a node (`judge --capture`) also compares the kubelet's gauges with its state file, and the
-            reasons of refused pods with the documented ones; without a layer that promises it is undecided. Checkpoint
-            and CRI that differ there are undecided, and fail where the capture shows that a reconcile is overdue.
+            reasons of refused pods with the documented ones. It is undecided without a layer that promises, without the
+            cgroup's CPUs, and if memory nodes are promised and the machine was not read. Checkpoint and CRI that differ
+            there are undecided, and fail where the capture shows that a reconcile is overdue.
 
             A layer that was not given, or that states nothing about the claim, is left out. The verdict is undecided if
             the cgroup's files were not read at both ends, if no thread mask was read, or if no task was seen to run. On

@@ -13,7 +13,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.state_files import CpuEntry, CpuStateFile, StateReading
-from toolkit.model.wording import cpus_text
+from toolkit.model.wording import cpus_do, cpus_text
 from validators.state_files.problem import Problem, part, whole
 
 POLICIES = ("none", "static")
@@ -116,29 +116,31 @@ def _static(
         yield part(text, "the pool", ["is empty"])
     yield from _reserved(default, assigned, setup)
     for entry, cpus in (*containers, *pods):
+        of = f" of {name(entry)}"
         if cpus & default:
-            yield part(f"CPUs {cpus & default} of {name(entry)} are in the shared pool, too", "pool", cpus & default)
+            yield part(f"{cpus_do(cpus & default, 'is', 'are', of)} in the shared pool, too", "pool", cpus & default)
     yield from _double(containers, pods, reading)
     if reading.cpus_online:
         due = reading.cpus_online - setup.reserved if setup.strict else reading.cpus_online
         present = default | assigned
         if setup.union_known and due - present:
-            yield part(f"CPUs {due - present} are in no set: leaked", "no set", due - present)
+            yield part(f"{cpus_do(due - present, 'is', 'are')} in no set: leaked", "no set", due - present)
         if present - reading.cpus_online:
             absent = present - reading.cpus_online
-            yield part(f"CPUs {absent} are in a set but not online", "offline", absent)
+            yield part(f"{cpus_do(absent, 'is', 'are')} in a set but not online", "offline", absent)
 
 
 def _reserved(default: CpuSet, assigned: CpuSet, setup: Configured) -> Iterator[Problem]:
     reserved = setup.reserved
     if setup.strict and reserved & default:
-        text = f"reserved CPUs {reserved & default} are in the shared pool, under strict reservation"
+        text = f"reserved {cpus_do(reserved & default, 'is', 'are')} in the shared pool, under strict reservation"
         yield part(text, "reserved, pool", reserved & default)
     lost = reserved - default - assigned
     if not setup.strict and lost:
-        yield part(f"reserved CPUs {reserved - default} are not in the shared pool", "reserved, no pool", lost)
-    if reserved & assigned:
-        yield part(f"reserved CPUs {reserved & assigned} are assigned", "reserved, assigned", reserved & assigned)
+        text = f"reserved {cpus_do(reserved - default, 'is', 'are')} not in the shared pool"
+        yield part(text, "reserved, no pool", lost)
+    if both := reserved & assigned:
+        yield part(f"reserved {cpus_do(both, 'is', 'are')} assigned", "reserved, assigned", both)
 
 
 def _double(containers: Sets, pods: Sets, reading: StateReading) -> Iterator[Problem]:
@@ -156,8 +158,8 @@ def _double(containers: Sets, pods: Sets, reading: StateReading) -> Iterator[Pro
         of_pod.setdefault(entry.pod_uid, []).append((entry, cpus))
     owners = sorted(of_owner.items())
     for (one, cpus), (other, more) in combinations(owners, 2) if _overlap(cpus for _, cpus in owners) else ():
-        if cpus & more:
-            yield part(f"CPUs {cpus & more} belong to both {one} and {other}", f"{one}, {other}", cpus & more)
+        if both := cpus & more:
+            yield part(f"{cpus_do(both, 'belongs', 'belong')} to both {one} and {other}", f"{one}, {other}", both)
     whole_of = {entry.pod_uid: cpus for entry, cpus in pods}
     running = {(known.pod_uid, known.container) for known in reading.containers or () if known.running}
     for uid, mine in of_pod.items():
@@ -165,12 +167,14 @@ def _double(containers: Sets, pods: Sets, reading: StateReading) -> Iterator[Pro
         for entry, cpus in mine if pod is not None else ():
             beyond = cpus - (pod or cpus)
             if beyond:
-                yield part(f"CPUs {beyond} of {name(entry)} are not its pod's", f"beyond {name(entry)}", beyond)
+                text = f"{cpus_do(beyond, 'is', 'are', f' of {name(entry)}')} not its pod's"
+                yield part(text, f"beyond {name(entry)}", beyond)
         active = [(e, cpus) for e, cpus in mine if uid and (uid, e.container) in running]
         for (first, cpus), (second, more) in combinations(active, 2):
-            if cpus & more and not (pod is not None and cpus == more):
-                both = f"{name(first)} and {name(second)}"
-                yield part(f"CPUs {cpus & more} belong to {both}, which both run", both, cpus & more)
+            both = cpus & more
+            if both and not (pod is not None and cpus == more):
+                names = f"{name(first)} and {name(second)}"
+                yield part(f"{cpus_do(both, 'belongs', 'belong')} to {names}, which both run", names, both)
 
 
 def _overlap(sets_: Iterable[CpuSet]) -> bool:

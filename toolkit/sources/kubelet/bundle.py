@@ -1,7 +1,7 @@
 """A capture, in both of its layouts, as a :class:`~toolkit.model.node_reading.NodeReading`: docs/capture-bundle.md."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +16,13 @@ from toolkit.model.node_reading import (
     MissingPart,
     NamedText,
     NodeReading,
-    RuntimeContainer,
     ThreadReading,
 )
-from toolkit.sources.kubelet import runtime_json
+from toolkit.sources.kubelet.absent_parts import PARTS, absent
 from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
+from toolkit.sources.kubelet.capture_parts import Parts
 from toolkit.sources.kubelet.flags import arguments_of
-from toolkit.sources.kubelet.json_parts import items, load, mapping, number, text, texts
+from toolkit.sources.kubelet.json_parts import items, mapping, number, text, texts
 from toolkit.sources.kubelet.metrics_text import kubelet_version
 
 _NODE_TOTAL = re.compile(
@@ -33,8 +33,6 @@ V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio"
 V2_ONLY = frozenset({"cgroup.controllers", "cgroup.type", "cpu.max", "cpu.weight", "cpuset.cpus.effective"})
 """Control files that no v1 hierarchy has."""
 MAIN_CONFIG = "kubelet/config.yaml"
-PARTS = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")
-"""Fields of a reading, each of which is worth a capture alone."""
 MAX_MISSING = 1000
 CONTROL_PREFIXES = ("cpu.", "cpuset.", "memory.", "hugetlb.", "cgroup.", "cpuacct.")
 
@@ -55,38 +53,22 @@ def read_capture(path: Path) -> NodeReading:
     return reading
 
 
-def reading_of(files: dict[str, bytes]) -> NodeReading:
-    """Make a reading of a capture's files. A part that is no JSON is missing, with its reason."""
-    missing: list[MissingPart] = []
+def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
+    """Make a reading of a capture's files. A part that is not of its form is missing, with its reason.
 
-    def part(name: str, field: str) -> Any:
-        if name not in files:
-            return None
-        try:
-            return load(files[name], name)
-        except InputError as error:
-            missing.append(MissingPart(part=field, reason=str(error)))
-            return None
-
-    node = part("node.json", "containers")
-    containers = part("containers.json", "containers")
-    pods = part("pods.json", "pods")
-    answers = part("podresources.json", "pod_resources")
-    threads = part("threads.json", "threads")
-    tree = part("cgroup.json", "cgroups")
-    times = part("times.json", "read_at_s")
-    about = mapping(part("capture.json", "log_names"))
-    missing += _said_missing(about)
-    listed, allocatable = _pod_resources(answers, node)
+    :param whole: whether they are a capture; of a node that is followed some parts are left out, or read elsewhere.
+    """
+    parts = Parts(files)
+    node, containers = parts.load("node.json"), parts.load("containers.json")
+    threads, tree = parts.load("threads.json"), parts.load("cgroup.json")
+    pods, answers = parts.load("pods.json"), parts.load("podresources.json")
+    about = mapping(parts.load("capture.json"))
     version = mapping(mapping(node).get("version"))
-    sysfs = _text(files, "sysfs.txt")
-    groups = _from_json(tree) if tree is not None else _cgroup_files(files)
-    runtime, problem = (None, "") if node is None else runtime_json.checked_cri(node, groups)
-    if runtime is None and containers is not None:
-        runtime, problem = runtime_json.listed(containers), ""
-    if problem:
-        missing.append(MissingPart(part="containers", reason=problem))
-    known = _pods(pods, runtime, missing)
+    sysfs = parts.sysfs()
+    groups = _cgroup_files(files) if tree is None else parts.cgroups(tree)
+    parts.cpusets(groups)
+    runtime = parts.runtime(node, containers, groups)
+    listed, allocatable = parts.pod_resources(answers, node, runtime)
     metrics = _text(files, "metrics_managers.txt")
     reading = NodeReading(
         config=_config(files, texts(about.get("paths"))),
@@ -95,14 +77,14 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         cpu_state=_text(files, "kubelet/cpu_manager_state"),
         memory_state=_text(files, "kubelet/memory_manager_state"),
         containers=runtime,
-        pods=known,
+        pods=parts.pods(pods, runtime, groups),
         static_pods=_texts_below(files, ("kubelet/pods/", "kubelet/manifests/")),
         allocated_pods=_text(files, "kubelet/allocated_pods_state"),
         actuated_pods=_text(files, "kubelet/actuated_pods_state"),
-        pod_resources=None if listed is None else runtime_json.pod_resources(listed),
-        allocatable_cpus=None if allocatable is None else runtime_json.cpu_ids(allocatable),
+        pod_resources=listed,
+        allocatable_cpus=allocatable,
         cgroups=groups,
-        threads=None if threads is None else tuple(_threads(threads)),
+        threads=None if threads is None else parts.threads(_threads(threads), groups),
         log_names=_log_names(about),
         sysfs=sysfs,
         node_bytes=_node_bytes(sysfs),
@@ -111,34 +93,19 @@ def reading_of(files: dict[str, bytes]) -> NodeReading:
         kubelet_version=kubelet_version(metrics) or text(about.get("kubelet_version")),
         runtime_name=text(version.get("runtimeName")),
         runtime_version=text(version.get("runtimeVersion")),
-        read_at_s={k: float(v) for k, v in mapping(times).items() if isinstance(v, int | float)},
+        read_at_s=parts.times(parts.load("times.json")),
     )
-    return _with_missing(reading, missing)
+    return _with_missing(reading, [*parts.missing, *_said_missing(about)], files if whole else ())
 
 
-def _pods(
-    answer: object, runtime: Sequence[RuntimeContainer] | None, missing: list[MissingPart]
-) -> tuple[dict[str, object], ...] | None:
-    """Return the kubelet's pods. One that has just started lists none, and has not let go of those that run."""
-    found = tuple(mapping(item) for item in items(mapping(answer).get("items")))
-    if answer is not None and not found and any(one.pod_uid for one in runtime or ()):
-        missing.append(MissingPart(part="pods", reason="the kubelet lists none, while the runtime has some"))
-        return None
-    return None if answer is None else found
-
-
-def _with_missing(reading: NodeReading, missing: list[MissingPart]) -> NodeReading:
+def _with_missing(reading: NodeReading, missing: list[MissingPart], files: Collection[str]) -> NodeReading:
     named = {part.part for part in missing}
     if reading.kubelet_flags is not None and not any(
         flag.split("=")[0] == "--config" for flag in reading.kubelet_flags
     ):
         named.add("config")  # A kubelet that names no file reads none.
-    absent = tuple(
-        MissingPart(part=field, reason="not in the capture")
-        for field in PARTS
-        if getattr(reading, field) is None and field not in named
-    )
-    return replace(reading, missing=(*missing, *absent))
+    found = replace(reading, missing=tuple(missing))
+    return replace(found, missing=(*missing, *absent(found, files, named)))
 
 
 def _said_missing(about: dict[str, Any]) -> list[MissingPart]:
@@ -186,12 +153,6 @@ def _flags(files: dict[str, bytes]) -> tuple[str, ...] | None:
     return None if raw is None else arguments_of(raw)
 
 
-def _pod_resources(answers: object, node: object) -> tuple[object, object]:
-    if answers is not None:
-        return mapping(answers).get("List"), mapping(answers).get("GetAllocatableResources")
-    return mapping(node).get("podresources"), mapping(node).get("allocatable")
-
-
 def _node_bytes(sysfs: str | None) -> dict[int, int] | None:
     """Return the memory of each NUMA node as the kubelet's discovery reads it; ``None``: it was not captured."""
     found = {int(node): int(kilobytes) * 1024 for node, kilobytes in _NODE_TOTAL.findall(sysfs or "")}
@@ -203,13 +164,6 @@ def _sysfs_value(sysfs: str | None, path: str) -> str | None:
         if line.startswith(path + ":"):
             return line[len(path) + 1 :].strip()
     return None
-
-
-def _from_json(tree: object) -> CgroupHierarchies:
-    return {
-        text(hierarchy): {"/" + _path(path).strip("/"): texts(control) for path, control in mapping(groups).items()}
-        for hierarchy, groups in mapping(tree).items()
-    }
 
 
 def _path(name: object) -> str:

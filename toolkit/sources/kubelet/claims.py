@@ -21,9 +21,9 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
-from toolkit.sources.kubelet import huge_pages
+from toolkit.sources.kubelet import allocated, huge_pages
 from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, not_known, taken
-from toolkit.sources.kubelet.costs import COSTS
+from toolkit.sources.kubelet.costs import with_cost
 from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
@@ -35,6 +35,7 @@ from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
+from toolkit.sources.kubelet.unreadable import unreadable
 from toolkit.sources.kubelet.versions import Versions
 
 
@@ -87,24 +88,24 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
         pods_root=None if root is None else from_text(root),
         reconcile_period_s=known.reconcile_s,
     )
-    missing = [
-        MissingPart(part=part.part, reason=f"{part.reason}: {COSTS.get(part.part, 'it is left out')}")
-        for part in reading.missing
-    ]
+    missing = [with_cost(part.part, part.reason) for part in reading.missing]
     missing += (*huge_pages.left_to_pods(maker.untold), *unlimited, *not_known(own, maker.pods, maker.partial))
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
+    missing += unreadable(reading, found)
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         ("version", other_version(reading.kubelet_version)),
+        ("version", maker.versions.unsaid(promise.subject.pod_uid for promise in promises if promise.in_state)),
         ("reserved_cpus", known.reserved_problem),
         ("alignments", maker.unaligned or maker.unasked(promises)),
         ("parents", "" if maker.pods or known.problem or not own else "no request of a pod is known"),
         ("names", maker.owners.unknown(found)),
         ("cpu_state", _problem(cpu)),
         ("memory_state", _problem(memory)),
+        *allocated.problems(reading),
     ):
         if problem:
-            missing.append(MissingPart(part=part, reason=f"{problem}: {COSTS[part]}"))
+            missing.append(with_cost(part, problem))
     said = tuple(dict.fromkeys(missing))
     return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=said)
 
@@ -191,10 +192,9 @@ class _Maker:
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
     def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
-        asked = asked_of(subject)
         isolation = Isolation.HOST
         if in_state:
-            isolation = self.owners.isolation(subject.pod_uid, subject.container, asked.quota_us)
+            isolation = self.owners.isolation(subject.pod_uid, subject.container, asked_of(subject).quota_us)
         values = self._values(subject, isolation)
         pod, container = self.owners.requested(subject.pod_uid, subject.container)
         asks = pod is not None and container is not None and state and isolation is not Isolation.HOST

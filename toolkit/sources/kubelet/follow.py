@@ -22,6 +22,7 @@ from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import huge_pages, live_files
+from toolkit.sources.kubelet.allocated import allocations
 from toolkit.sources.kubelet.asked import asked_of as asked_values
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, node_claims
@@ -171,7 +172,7 @@ class KubeletSource:
         """
         same = {name: data for name, data in files.items() if name not in ("times.json", METRICS)}
         if same != self._files or self._parsed is None:
-            self._files, self._parsed = same, reading_of(same)
+            self._files, self._parsed = same, reading_of(same, whole=False)
         return self._parsed
 
     def _complete(self, parsed: NodeReading, metrics: str | None, now_ns: int) -> NodeReading:
@@ -263,7 +264,7 @@ class KubeletSource:
         A kubelet that writes down what it has allocated promises by that, and need not be asked.
         """
         spared, last = self._spared, self._followed
-        if last is not None and last.reading.allocated_pods is None:
+        if last is not None and not allocations(last.reading):
             known = {p.subject.id: p.subject for p in last.running}
             spared = tuple(
                 one

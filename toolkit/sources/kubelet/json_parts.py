@@ -6,6 +6,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model import json_text
+from toolkit.model.wording import kind_of
 
 MAX_INT_DIGITS = 19
 
@@ -40,6 +41,19 @@ def mapping(value: object) -> dict[str, Any]:
 def items(value: object) -> list[Any]:
     """Return a list, or an empty one."""
     return value if isinstance(value, list) else []
+
+
+def entries(value: object, where: str) -> list[dict[str, Any]]:
+    """Return a list of mappings; of one that is absent, which JSON of protocol buffers leaves out, an empty one.
+
+    :raises InputError: it is no list, or holds something else: what it says then is not known.
+    """
+    if value is not None and not isinstance(value, list):
+        raise InputError(where, kind_of(value), "a list")
+    for item in value or ():
+        if not isinstance(item, dict):
+            raise InputError(where, f"{kind_of(item)} in it", "mappings")
+    return [mapping(item) for item in value or ()]
 
 
 def text(value: object) -> str:

@@ -18,6 +18,7 @@ from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_W
 from toolkit.sources.cri import ENDPOINTS
 from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import allocated, kept, live_files
+from toolkit.sources.kubelet.absent_parts import allocates
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of, drop_ins
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, read_flags
@@ -182,11 +183,10 @@ class LiveNode:
 
         In this order: what is allocated between the two readings is in force in neither.
         """
-        for file in (allocated.ACTUATED, allocated.FILE):
-            path, name = self.kubelet_root / file, f"kubelet/{file}"
-            data, _ = live_files.read_bytes(self.places.target(path))
-            if data is not None:
-                self.files[name], self.paths[name] = data, self.places.of_node(path)
+        for part, file in (("actuated_pods", allocated.ACTUATED), ("allocated_pods", allocated.FILE)):
+            path = self.kubelet_root / file
+            if allocates(self.version) or os.path.lexists(self.places.target(path)):
+                self._file(part, path, f"kubelet/{file}")
 
     def _metrics(self) -> None:
         """Take the kubelet's own gauges right after the state file was read: the two are compared."""

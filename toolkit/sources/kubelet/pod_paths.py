@@ -17,6 +17,7 @@ ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
 QOS = re.compile(r"(?:.*-)?(burstable|besteffort)(?:\.slice)?")
 _SCOPE = re.compile(r"(?P<prefix>(?:cri-containerd|crio-conmon|crio|docker|libpod)-)?(?P<id>[^/]+?)(?:\.scope)?")
 CONMON = "conmon-"
+CONTAINER_ID = re.compile(r"[0-9a-f]{12,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

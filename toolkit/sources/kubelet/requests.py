@@ -24,6 +24,10 @@ from toolkit.sources.kubelet.subjects import pod_documents
 
 _LISTS = ("initContainers", "containers")
 _STATUSES = ("initContainerStatuses", "containerStatuses")
+_PENDING = frozenset({"PodResizePending", "Deferred", "Infeasible"})
+"""What a status says of a resize of which nothing is in force."""
+_RESIZES = _PENDING | {"PodResizeInProgress", "Proposed", "InProgress"}
+"""And of one of which something may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,8 @@ def requested(
     pods, in_force, partial = {}, {}, set()
     for uid in listed.keys() | named.keys() | allocated.keys():
         own, waiting = allocated.get(uid), _in_force(listed[uid]) if uid in listed else None
+        if own is None and waiting is not None and not _resizes(listed[uid]) <= _PENDING:
+            own = _asked_for(listed[uid])
         pod = _pod(_with(listed[uid], own or waiting)) if uid in listed else None
         manifest = listed[uid] if pod is not None else named.get(uid)
         if pod is None and manifest is not None:
@@ -93,12 +99,28 @@ def _in_force(document: dict[str, Any]) -> dict[str, Any] | None:
     The list of pods holds what was asked for: a resize that is deferred, infeasible or under way is in it.
     """
     status = mapping(document.get("status"))
-    waits = any(text(mapping(one).get("type")).startswith("PodResize") for one in items(status.get("conditions")))
-    if not waits:
+    if not _resizes(document):
         return None
     rows = [mapping(one) for name in _STATUSES for one in items(status.get(name))]
     resources = {text(one.get("name")): mapping(one["resources"]) for one in rows if mapping(one.get("resources"))}
     return {"ContainerResources": resources, "PodLevelResources": status.get("resources")}
+
+
+def _resizes(document: dict[str, Any]) -> frozenset[str]:
+    """Return what a pod's status says of its resize: by conditions, or of kubelets 1.27 to 1.32 by ``status.resize``
+    (``Proposed``, ``InProgress``, ``Deferred``, ``Infeasible``). Source: KEP-1287 "In-Place Update of Pod Resources".
+    """
+    status = mapping(document.get("status"))
+    types = (text(mapping(one).get("type")) for one in items(status.get("conditions")))
+    return frozenset(one for one in (text(status.get("resize")), *types) if one in _RESIZES)
+
+
+def _asked_for(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what a pod asks for, in the form of an allocation."""
+    spec = mapping(document.get("spec"))
+    containers = [mapping(one) for key in _LISTS for one in items(spec.get(key))]
+    resources = {text(one.get("name")): mapping(one.get("resources")) for one in containers}
+    return {"ContainerResources": resources, "PodLevelResources": spec.get("resources")}
 
 
 def _pod(document: dict[str, Any]) -> Pod | None:

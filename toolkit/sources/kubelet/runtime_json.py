@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from toolkit.errors import InputError
 from toolkit.model.node_reading import Asked, CgroupHierarchies, PodResourcesContainer, RuntimeContainer
-from toolkit.sources.kubelet.json_parts import items, mapping, number, text, texts
-from toolkit.sources.kubelet.pod_paths import place_of
+from toolkit.model.wording import kind_of
+from toolkit.sources.kubelet.json_parts import entries, items, mapping, number, text, texts
+from toolkit.sources.kubelet.pod_paths import CONTAINER_ID, place_of
 
 POD_UID, POD_NAME, POD_NAMESPACE = (f"io.kubernetes.pod.{what}" for what in ("uid", "name", "namespace"))
 CONTAINER_NAME = "io.kubernetes.container.name"
+POD_RESOURCES = "podresources.json"
+NONE_LISTED = "the runtime's answer lists no containers"
 
 
 def listed(data: object) -> tuple[RuntimeContainer, ...]:
@@ -73,15 +78,56 @@ def checked_cri(node: object, groups: CgroupHierarchies | None) -> tuple[tuple[R
 
     :param groups: the cgroups: protobuf's JSON leaves out a list that is empty, and they show whether it can be.
     """
-    answer = mapping(node).get("containers")
-    places = (place_of(path) for tree in (groups or {}).values() for path in tree)
-    listed = items(mapping(answer).get("containers"))
-    if not isinstance(answer, dict) or (not listed and any(place is not None and place.id for place in places)):
-        return None, "the runtime's answer lists no containers"
+    answer, data = mapping(node).get("containers"), mapping(node)
+    if answer is None:
+        return None, NONE_LISTED
+    try:
+        for what, key in (("containers", "containers"), ("sandboxes", "items")):
+            said = data.get(what)
+            if said is not None and not isinstance(said, dict):
+                raise InputError(f"node.json: {what}", kind_of(said), "a mapping")
+            _identified(entries(mapping(said).get(key), f"node.json: {what}"), f"node.json: {what}")
+    except InputError as error:
+        return None, str(error)
     found = from_cri(node)
+    if not _believed(found, groups):
+        return None, NONE_LISTED
     asked = [entry.asked for entry in found if entry.state == "running"]
     silent = bool(asked) and all(one is None for one in asked)
     return found, "no status of a running container was read" if silent else ""
+
+
+def checked_list(
+    containers: object, groups: CgroupHierarchies | None
+) -> tuple[tuple[RuntimeContainer, ...] | None, str]:
+    """Read ``containers.json``, and say what is missing in it, as :func:`checked_cri` does of the other file."""
+    data = mapping(containers)
+    wrong = next((value for value in data.values() if not isinstance(value, dict)), None)
+    if wrong is not None or None in data.values():
+        return None, f"containers.json: {kind_of(wrong)} in it; expected mappings"
+    found = listed(data)
+    if not _believed(found, groups):
+        return None, NONE_LISTED
+    workloads = [entry for entry in found if not entry.sandbox]
+    silent = bool(workloads) and all(one.asked is None for one in workloads)
+    return found, "the resources of no container were read" if silent else ""
+
+
+def _identified(found: list[dict[str, Any]], where: str) -> None:
+    if not all(text(entry.get("id")) for entry in found):
+        raise InputError(where, "an entry without an id", "an id in each")
+
+
+def _believed(found: Iterable[RuntimeContainer], groups: CgroupHierarchies | None) -> bool:
+    """Whether a list may be that of the node: where there are cgroups of containers, it has containers, and one of the
+    cgroups is of what it lists. What is in a pod without a runtime's id is none of a container.
+    """
+    ids = {place.id for tree in (groups or {}).values() for path in tree if (place := place_of(path)) and place.id}
+    if not ids:
+        return True
+    own = {one for one in ids if CONTAINER_ID.fullmatch(one)}
+    entries = list(found)
+    return any(not one.sandbox for one in entries) and (not own or any(one.id in own for one in entries))
 
 
 def _sandbox(entry: dict[str, Any]) -> RuntimeContainer:
@@ -137,7 +183,12 @@ def _container(entry: dict[str, Any], verbose: dict[str, Any]) -> RuntimeContain
 
 
 def pod_resources(data: object) -> tuple[PodResourcesContainer, ...]:
-    """Read the answer of ``List``."""
+    """Read the answer of ``List``.
+
+    :raises InputError: it is none.
+    """
+    if not isinstance(data, dict):
+        raise InputError(f"{POD_RESOURCES}: List", kind_of(data), "a mapping")
     return tuple(
         PodResourcesContainer(
             pod_name=text(pod.get("name")),
@@ -145,12 +196,20 @@ def pod_resources(data: object) -> tuple[PodResourcesContainer, ...]:
             container=text(container.get("name")),
             cpus=cpu_ids(container),
         )
-        for pod in map(mapping, items(mapping(data).get("podResources")))
-        for container in map(mapping, items(pod.get("containers")))
+        for pod in entries(mapping(data).get("podResources"), f"{POD_RESOURCES}: podResources")
+        for container in entries(pod.get("containers"), f"{POD_RESOURCES}: containers")
     )
 
 
 def cpu_ids(data: object) -> tuple[int, ...]:
-    """Read ``cpuIds``, numbers or texts of numbers."""
-    found = (number(value) for value in items(mapping(data).get("cpuIds")))
-    return tuple(sorted({value for value in found if value is not None and value >= 0}))
+    """Read ``cpuIds``, numbers or texts of numbers.
+
+    :raises InputError: they are no such list.
+    """
+    said = mapping(data).get("cpuIds")
+    if not isinstance(data, dict) or not isinstance(said, list | None):
+        raise InputError(f"{POD_RESOURCES}: cpuIds", kind_of(said if isinstance(data, dict) else data), "a list")
+    found = {number(value) for value in said or ()}
+    if any(value is None or value < 0 for value in found):
+        raise InputError(f"{POD_RESOURCES}: cpuIds", "an entry that is no CPU's number", "numbers of CPUs")
+    return tuple(sorted(value for value in found if value is not None))

@@ -8,7 +8,6 @@ Source: docs/facts.md "Normal on a healthy node".
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,13 +17,12 @@ from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, T
 from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
-from toolkit.sources.kubelet.pod_paths import CONMON, Place, expand, place_of
+from toolkit.sources.kubelet.pod_paths import CONMON, CONTAINER_ID, Place, expand, place_of
 
 SANDBOX = "(sandbox)"
 """How a pod's sandbox is named where a container's name stands."""
 PAUSE = "pause"
 """The program of a pod's sandbox."""
-_HEX = re.compile(r"[0-9a-f]{12,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +259,7 @@ def _kind(
         return SubjectKind.CONTAINER
     if threads and all(thread.comm == PAUSE for thread in threads):
         return SubjectKind.SANDBOX
-    if reading.containers is not None or not _HEX.fullmatch(place.id):
+    if reading.containers is not None or not CONTAINER_ID.fullmatch(place.id):
         return SubjectKind.HELPER
     if document is not None and statuses(document):
         return SubjectKind.SANDBOX

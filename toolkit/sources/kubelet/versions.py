@@ -9,6 +9,8 @@ v1.33), ``pkg/kubelet/cm/helpers_linux.go`` (``ResourceConfigForPod``: init cont
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from toolkit.allocation.cgroup_values import CpuValues, pod_values
 from toolkit.errors import InputError
 from toolkit.model.feature_gates import (
@@ -27,6 +29,8 @@ from toolkit.sources.kubelet.allocated import actuated, allocations
 Series = tuple[int, int]
 NEW_GATES = {POD_LEVEL_RESOURCE_MANAGERS: (1, 36), IN_PLACE_RESIZE_POD_LEVEL: (1, 35), NODE_DECLARED_FEATURES: (1, 35)}
 """Gates that no kubelet before that series takes: it would not have started."""
+NEW_METRICS = {"kubelet_cpu_manager_allocation_per_numa{": (1, 33)}
+"""Samples that no kubelet before that series has. Source: kubernetes pull request 130491."""
 ALLOCATES: Series = (1, 33)
 BUDGETS: Series = (1, 34)
 APPS_ALONE: Series = (1, 25)
@@ -41,7 +45,10 @@ class Versions:
     def __init__(self, reading: NodeReading, given: FeatureGates) -> None:
         self.said = _said(reading)
         self._given = given.given
-        self._least = max((NEW_GATES[name] for name in self._given if name in NEW_GATES), default=(0, 0))
+        self._why = bool(reading.kubelet_version) or any(part.part == "version" for part in reading.missing)
+        shown = [NEW_GATES[name] for name in self._given if name in NEW_GATES]
+        shown += [since for name, since in NEW_METRICS.items() if f"\n{name}" in f"\n{reading.metrics or ''}"]
+        self._least = max(shown, default=(0, 0))
         self._allocated = {**allocations(reading), **actuated(reading)}
 
     def may_be_before(self, series: Series, uid: str) -> bool:
@@ -49,6 +56,15 @@ class Versions:
         if self.said is not None:
             return False
         return max(self._least, ALLOCATES if uid in self._allocated else (0, 0)) < series
+
+    def unsaid(self, uids: Iterable[str]) -> str:
+        """Say that the version is not known where that matters; empty: it is known, or it is said why it is not.
+
+        :param uids: of pods that own CPUs.
+        """
+        if self._why or not any(self.may_be_before(ALLOCATES, uid) for uid in uids):
+            return ""
+        return "no part of the capture says which version the kubelet has"
 
     def may_ignore_budget(self, uid: str) -> bool:
         """Whether it may not look at a pod's own resources."""
@@ -64,13 +80,10 @@ class Versions:
 
 
 def _said(reading: NodeReading) -> Series | None:
-    """Return the version as it was said; what is built from no release calls itself v0.0.0, and is taken for new.
-
-    A capture that says neither it nor that nobody could ask for it is of the modelled one, as those of the format are.
-    """
+    """Return the version as it was said; what is built from no release calls itself v0.0.0, and is taken for new."""
     version = reading.kubelet_version
     if not version:
-        return None if any(part.part == "version" for part in reading.missing) else SERIES
+        return None
     try:
         found = series_of(version, "kubelet_version")
     except InputError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.wording import cpus_text, kind_of, nodes_text
+from toolkit.model.wording import cpus_do, cpus_text, kind_of, nodes_text
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,6 @@ def test_values_of_documents_have_names(value: object, name: str) -> None:
 def test_one_or_several() -> None:
     """A set of one CPU or node is singular."""
     assert [cpus_text("1"), cpus_text(CpuSet.of([2, 3]))] == ["CPU 1", "CPUs 2-3"]
+    assert cpus_do(CpuSet.of([7]), "is", "are") == "CPU 7 is"
+    assert cpus_do(CpuSet.of([2, 3]), "is", "are", " of a") == "CPUs 2-3 of a are"
     assert [nodes_text("1"), nodes_text(CpuSet.of([0, 1]))] == ["node 1", "nodes 0-1"]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.unit.toolkit.sources.made_node import allocations_text
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
@@ -37,6 +38,14 @@ def part(files: Files, name: str) -> Iterator[Any]:
     data = json.loads(files[name])
     yield data
     files[name] = json.dumps(data).encode()
+
+
+@contextmanager
+def allocations(files: Files, name: str = "kubelet/allocated_pods_state") -> Iterator[dict[str, Any]]:
+    """Change what the kubelet has allocated, by UID."""
+    entries = json.loads(json.loads(files[name])["data"])["entries"]
+    yield entries
+    files[name] = allocations_text(entries).encode()
 
 
 def write_state(files: Files, default: str, entries: dict[tuple[str, str], str] | None = None) -> None:

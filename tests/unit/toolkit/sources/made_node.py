@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.unit.toolkit.sources.socket_server import (
@@ -20,12 +21,19 @@ from tests.unit.toolkit.sources.socket_server import (
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
+from toolkit.sources.kubelet.allocated import checksum
 
 SECRET = "hunter2"
 MAIN, BOX, WEB = "aa" * 32, "bb" * 32, "cc" * 32
 HOSTILE = "pod\x1b[31m\u202e"
 """A pod's uid that would steer a terminal."""
 KUBEPODS = "sys/fs/cgroup/kubepods"
+
+
+def allocations_text(entries: Mapping[str, object]) -> str:
+    """The text of a kubelet's file of allocations. :param entries: by UID of the pod."""
+    data = json.dumps({"entries": entries})
+    return json.dumps({"data": data, "checksum": checksum(data)})
 
 
 def files_of(root: Path, endpoint: str) -> None:

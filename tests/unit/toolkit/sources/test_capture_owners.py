@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from tests.unit.toolkit.sources.edited import (
     STATE,
     Files,
+    allocations,
     asked,
     capture,
     configure,
@@ -38,10 +38,8 @@ def control(files: Files, path: str, name: str, value: str) -> None:
 def allocate(files: Files, uid: str, cpu: str, memory: str) -> None:
     """Let the kubelet have allocated as much to container ``main`` as it may use at most, and put it into force."""
     resources = {"cpu": cpu, "memory": memory}
-    with part(files, "kubelet/allocated_pods_state") as state:
-        data = json.loads(state["data"])
-        data["entries"][uid]["ContainerResources"]["main"] = {"limits": resources, "requests": resources}
-        state["data"] = json.dumps(data)
+    with allocations(files) as entries:
+        entries[uid]["ContainerResources"]["main"] = {"limits": resources, "requests": resources}
     files["kubelet/actuated_pods_state"] = files["kubelet/allocated_pods_state"]
 
 

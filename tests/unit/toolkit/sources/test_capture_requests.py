@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.unit.toolkit.sources.edited import Files, capture, document, failed, part, rows
+from tests.unit.toolkit.sources.edited import Files, allocations, capture, document, failed, part, rows
 from tests.unit.toolkit.sources.made_node import files_of, write
 from toolkit.cli.claims import command as claims_command
 from toolkit.sources.kubelet.live import read_live
@@ -53,13 +53,11 @@ def test_an_allocation_wins_over_a_manifest() -> None:
     """A resize changed it."""
     files = capture("D-3")
     del files["pods.json"]
-    with part(files, ALLOCATED) as state:
-        data = json.loads(state["data"])
-        for entry in data["entries"].values():
+    with allocations(files) as entries:
+        for entry in entries.values():
             for resources in entry["ContainerResources"].values():
                 if resources.get("limits", {}).get("cpu") == "300m":
                     resources["limits"]["cpu"] = "200m"
-        state["data"] = json.dumps(data)
     files[ACTUATED] = files[ALLOCATED]
     assert rows(files)["bu-node1/main"]["quota_us"] == 20_000
 
@@ -165,10 +163,10 @@ def test_a_resize_under_way_promises_neither_value(said: str, *, listed: bool) -
     if said == "status" and not listed:
         return
     files = capture("D-4")
-    with part(files, ALLOCATED) as state:
-        state["data"] = state["data"].replace(
-            '"memory":"64Mi"},"requests":{"cpu":"0"', '"memory":"32Mi"},"requests":{"cpu":"0"'
-        )
+    with allocations(files) as entries:
+        for own in (resources for entry in entries.values() for resources in entry["ContainerResources"].values()):
+            if (own.get("limits", {}).get("memory"), own.get("requests", {}).get("cpu")) == ("64Mi", "0"):
+                own["limits"]["memory"] = "32Mi"
     if said != "actuated":
         del files[ACTUATED]
     if said == "status":

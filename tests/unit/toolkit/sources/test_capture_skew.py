@@ -285,7 +285,7 @@ def test_a_cpu_that_went_offline_is_no_drift(start: str, name: str, left: str, o
     said = "/sys/devices/system/cpu/online: "
     files["sysfs.txt"] = "\n".join(f"{said}{online}" if line.startswith(said) else line for line in lines).encode()
     found = failed(files)
-    assert "are in a set but not online" in found["checkpoint", "cpu_manager_state"]
+    assert "in a set but not online" in found["checkpoint", "cpu_manager_state"]
     assert found.keys() - base.keys() <= {("checkpoint", "cpu_manager_state"), ("affinity-mask", name)}
     assert judged(files)["layers-agree", name].outcome == outcome
     del files["containers.json"]

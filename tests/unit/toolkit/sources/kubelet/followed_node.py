@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.unit.toolkit.sources.made_node import KUBEPODS, process, write
+from tests.unit.toolkit.sources.made_node import KUBEPODS, allocations_text, process, write
 from tests.unit.toolkit.sources.socket_server import CRI, container, field, labels, sandbox, served, status
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
@@ -143,8 +142,7 @@ def allocates(node: Node, pods: Mapping[str, Mapping[str, object]], **budgets: o
         uid: {"ContainerResources": own, "PodLevelResources": budgets.get(uid.replace("-", "_"))}
         for uid, own in pods.items()
     }
-    text = json.dumps({"data": json.dumps({"entries": entries}), "checksum": 1})
-    write(node.root, f"{STATES}/allocated_pods_state", text)
+    write(node.root, f"{STATES}/allocated_pods_state", allocations_text(entries))
 
 
 def resizes(node: Node, now: Mapping[str, object], then: Mapping[str, object]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
 from tests.unit.toolkit.sources.kubelet.followed_node import DB, WEB, Node, cpus, made_node
-from tests.unit.toolkit.sources.made_node import write
+from tests.unit.toolkit.sources.made_node import allocations_text, write
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Forgotten
 
@@ -33,8 +32,8 @@ def node() -> Iterator[Node]:
 
 def allocates(node: Node, pods: dict[str, dict[str, object]]) -> None:
     """Write what the kubelet has allocated."""
-    data = json.dumps({"entries": {uid: {"ContainerResources": found} for uid, found in pods.items()}})
-    write(node.root, "var/lib/kubelet/allocated_pods_state", json.dumps({"data": data, "checksum": 1}))
+    text = allocations_text({uid: {"ContainerResources": found} for uid, found in pods.items()})
+    write(node.root, "var/lib/kubelet/allocated_pods_state", text)
 
 
 def lost(node: Node) -> tuple[Forgotten, ...]:

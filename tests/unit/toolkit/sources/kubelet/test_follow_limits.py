@@ -255,3 +255,16 @@ def test_what_a_pods_cgroup_is_promised_anew_is_a_change_in_the_window(tmp_path:
     node.observer.window = cast(Any, SimpleNamespace(start_ns=0))
     node.say(main, pod)
     assert changes == [more]
+
+
+def test_allocations_that_are_not_the_kubelets_word_are_named(node: Node) -> None:
+    """A file whose checksum is another one: what the manifest says holds, and it is a line until it is whole again."""
+    allocates(node, {"u-web": {"app": SHARER}})
+    assert "allocated_pods" not in {row.part for row in node.read().missing}
+    file = node.root / STATES / "allocated_pods_state"
+    whole = file.read_text()
+    file.write_text(whole.replace("500m", "900m"))
+    (named,) = [row.reason for row in node.read().missing if row.part == "allocated_pods"]
+    assert named.startswith("the checksum is not that of the content: ")
+    file.write_text(whole)
+    assert "allocated_pods" not in {row.part for row in node.read().missing}

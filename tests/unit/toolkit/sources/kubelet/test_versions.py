@@ -109,5 +109,7 @@ def test_what_shows_how_old_a_kubelet_is_at_least() -> None:
     assert Versions(UNSEEN, none).may_be_before(ALLOCATES, UID)
     assert not Versions(UNSEEN, new).may_be_before(BUDGETS, UID)
     assert not Versions(NodeReading(kubelet_version="v1.20.2"), none).may_be_before(ALLOCATES, UID)
-    assert not Versions(NodeReading(), none).may_be_before(ALLOCATES, UID), "a capture of the modelled one"
+    assert Versions(NodeReading(), none).may_be_before(ALLOCATES, UID), "a capture that does not say it"
+    shown = NodeReading(metrics='kubelet_cpu_manager_allocation_per_numa{numa_node="0"} 2\n')
+    assert not Versions(shown, none).may_be_before(ALLOCATES, UID)
     assert Versions(NodeReading(kubelet_version="nonsense"), none).may_be_before(ALLOCATES, UID)
