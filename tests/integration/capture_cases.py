@@ -32,7 +32,7 @@ CASES: dict[str, tuple[str, str, Edit, tuple[str, str, str]]] = {
         ONE_POD,
         CPU,
         cpu_state(changed("defaultCpuSet", to="0-1")),
-        ("checkpoint", "cpu_manager_state", "are in the shared pool, too"),
+        ("checkpoint", "cpu_manager_state", "in the shared pool, too"),
     ),
     "wrong-checksum": (  # F23
         ONE_POD,
@@ -56,7 +56,7 @@ CASES: dict[str, tuple[str, str, Edit, tuple[str, str, str]]] = {
         POD_LEVEL,
         CPU,
         cpu_state(changed("entries", "0e2581959508b77e83a2016ce726deaa", "a", to="6-7")),
-        ("checkpoint", "cpu_manager_state", "are not its pod's"),
+        ("checkpoint", "cpu_manager_state", "not its pod's"),
     ),
     "memory-of-another-node": (  # F28
         POD_LEVEL,

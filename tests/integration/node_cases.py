@@ -52,7 +52,7 @@ CASES: dict[str, tuple[str, str, Edit, Entry]] = {
         PLAIN,
         CPU,
         cpu_state(changed("defaultCpuSet", to="0-1")),
-        ("checkpoint", CPU, "are in the shared pool, too"),
+        ("checkpoint", CPU, "in the shared pool, too"),
     ),
     "wrong-checksum": (  # F23
         PLAIN,
@@ -71,7 +71,7 @@ CASES: dict[str, tuple[str, str, Edit, Entry]] = {
         POD_LEVEL,
         CPU,
         cpu_state(changed("entries", G1, "main", to="0")),
-        ("checkpoint", CPU, "are not its pod's"),
+        ("checkpoint", CPU, "not its pod's"),
     ),
     "totals-of-another-boot": (  # F27
         PLAIN,
