@@ -34,14 +34,14 @@ def test_json_may_be_indented_with_tabs() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ('{\n\t"a": 1,\n}', "f: not JSON: Expecting property name enclosed in double quotes: line 3 column 1"),
+        ('{\n\t"a": 1\n\t"b": 2\n}', "f: not JSON: Expecting ',' delimiter: line 3 column 2"),
         ('{"a": 1, "a": 2}', "f: key 'a' twice in one object"),
         ('{"a": 1, b: 2, b: 3}', "f: not YAML: line 1, column 16: key 'b' twice"),
         ("[" * 150 + "]" * 150, f"f: not YAML: line 1, column 101: more than {MAX_DEPTH} levels"),
     ],
 )
 def test_bad_json_is_one_line(text: str, line: str) -> None:
-    """A comma too many is not the tabs' fault; what YAML refuses JSON does not let pass."""
+    """A comma too few is not the tabs' fault; what YAML refuses JSON does not let pass."""
     with pytest.raises(InputError) as raised:
         parse_document(text, "f")
     assert str(raised.value).startswith(line)
