@@ -50,23 +50,27 @@ class OpenFaults:
         sure = self._sure(failed, evidence, now_s)
         broken = {one.subject for one in sure if one.rule == exclusive_cpus.ID}
         faults = [one for one in sure if one.rule != exclusive_cpus.ID]
-        again = [one for one in faults if (one.subject, one.rule) in self._told]
+        again = [one for one in faults if _key(one) in self._told]
         over = _over(again, claims, evidence) if again else set()
-        self._told |= {(one.subject, one.rule) for one in faults}
-        return [one for one in faults if (one.subject, one.rule) not in over], broken
+        self._told |= set(map(_key, faults))
+        return [one for one in faults if _key(one) not in over], broken
 
     def ended(self, verdicts: Iterable[Verdict]) -> None:
         """Forget what the end of the window has excused."""
-        failed = {(one.subject, one.rule) for one in verdicts if one.outcome is Outcome.FAILED}
+        failed = {_key(one) for one in verdicts if one.outcome is Outcome.FAILED}
         self._since_s = {key: since_s for key, since_s in self._since_s.items() if key in failed}
 
     def _sure(self, failed: list[Verdict], evidence: Evidence, now_s: float) -> list[Verdict]:
         """Return those that have been failed for long enough."""
         if evidence.start_monotonic_ns != self._window_ns:
             self._window_ns, self._told = evidence.start_monotonic_ns, set()
-        self._since_s = {key: self._since_s.get(key, now_s) for key in ((one.subject, one.rule) for one in failed)}
+        self._since_s = {key: self._since_s.get(key, now_s) for key in map(_key, failed)}
         patience = {exclusive_cpus.ID: SURE_OF_OTHERS_S}
-        return [one for one in failed if now_s - self._since_s[one.subject, one.rule] >= patience.get(one.rule, SURE_S)]
+        return [one for one in failed if now_s - self._since_s[_key(one)] >= patience.get(one.rule, SURE_S)]
+
+
+def _key(verdict: Verdict) -> Key:
+    return verdict.subject, verdict.rule
 
 
 def of_node(evidence: Evidence) -> tuple[Rule, ...]:
@@ -87,9 +91,9 @@ def _over(verdicts: list[Verdict], claims: ClaimSet, evidence: Evidence) -> set[
     now = replace(evidence, files_before=evidence.files_after, files_during=(), state_files=evidence.state_files[-1:])
     rules = {one.rule for one in verdicts} - {layers_agree.ID}
     still = judge(claims, now, [rule for rule in OF_NODE if rule.id in rules])
-    lasting = {(one.subject, one.rule) for one in still if one.outcome is Outcome.FAILED}
-    lasting |= {(one.subject, one.rule) for one in verdicts if one.rule == layers_agree.ID and _differs(one)}
-    return {(one.subject, one.rule) for one in verdicts} - lasting
+    lasting = {_key(one) for one in still if one.outcome is Outcome.FAILED}
+    lasting |= {_key(one) for one in verdicts if one.rule == layers_agree.ID and _differs(one)}
+    return set(map(_key, verdicts)) - lasting
 
 
 def _differs(verdict: Verdict) -> bool:

@@ -61,14 +61,14 @@ def _judge(now: Claim, own: list[Claim], claims: ClaimSet, evidence: Evidence) -
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
     if seen.blurred:
         return verdict(Outcome.UNDECIDED, seen.blurred[0])
+    blind = "" if claims.pods_root else foreign.NO_PODS_ROOT
     unknown = seen.of(OwnerClass.UNKNOWN)
     if unknown:
-        why = f"the owner of task {_names(unknown)} on CPU {unknown[0].cpu} is not known"
-        return verdict(Outcome.UNDECIDED, why + ("" if claims.pods_root else foreign.NO_PODS_ROOT))
+        why = f"the owner of task {_names(unknown)} on CPU {unknown[0].cpu} is not known{blind}"
+        return verdict(Outcome.UNDECIDED, why)
     until = f" until `{claim.name}` {'ended' if _gone(claim, evidence) else 'gave them up'}" if mine.ended else ""
     measures["hosted"] = seen.hosted(pods_known=claims.pods_root is not None or strict) + until
-    blind = "" if claims.pods_root or strict else foreign.NO_PODS_ROOT
-    return verdict(Outcome.PASSED, f"{named} {measures['hosted']}{blind}")
+    return verdict(Outcome.PASSED, f"{named} {measures['hosted']}{'' if strict else blind}")
 
 
 def _shares(owner: Claim, other: Claim, cpu: int) -> bool:

@@ -40,18 +40,18 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
         )
     if evidence.coverage.switches_judged <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
+    if seen.blurred:
+        return verdict(Outcome.UNDECIDED, seen.blurred[0])
+    blind = "" if claims.pods_root else foreign.NO_PODS_ROOT
     unknown = seen.of(OwnerClass.UNKNOWN)
-    if seen.blurred or unknown:
-        if seen.blurred:
-            return verdict(Outcome.UNDECIDED, seen.blurred[0])
-        why = f"the owner of task '{unknown[0].comm}' on CPU {unknown[0].cpu} is not known"
-        return verdict(Outcome.UNDECIDED, why + ("" if claims.pods_root else foreign.NO_PODS_ROOT))
+    if unknown:
+        why = f"the owner of task '{unknown[0].comm}' on CPU {unknown[0].cpu} is not known{blind}"
+        return verdict(Outcome.UNDECIDED, why)
     parts = seen.excused()
     excused = listed(parts) if parts else ""
     if excused:
         measures["excused"] = excused
     but = f" but {excused}" if excused else ""
-    blind = "" if claims.pods_root else foreign.NO_PODS_ROOT
     return verdict(Outcome.PASSED, f"no workload ran on reserved {cpus_text(cpus)}{but}{blind}")
 
 

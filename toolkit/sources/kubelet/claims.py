@@ -13,7 +13,6 @@ from toolkit.allocation.node import Node
 from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
-from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
@@ -24,6 +23,7 @@ from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet import allocated, huge_pages
 from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, not_known, taken
 from toolkit.sources.kubelet.costs import with_cost
+from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
@@ -290,11 +290,3 @@ class _Maker:
             disabled = pod_quota_disabled(way, isolations, self.known.config.feature_gates)
             found += self.versions.pod_values(uid, way, self.known.config, quota_disabled=disabled)
         return agreed(*found)
-
-
-def parsed(cpus: str) -> CpuSet | None:
-    """Read a list text of a state file; ``None``: it is nonsense, which rule ``checkpoint`` says."""
-    try:
-        return CpuSet.parse(cpus)
-    except InputError:
-        return None

@@ -16,8 +16,8 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
-from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
-from toolkit.sources.kubelet.json_parts import items, mapping, number, text
+from toolkit.sources.kubelet.claims import NodeClaims, Promise
+from toolkit.sources.kubelet.json_parts import items, mapping, number, parsed, text
 from toolkit.sources.kubelet.modelled import captured_topology
 from toolkit.sources.kubelet.pod_paths import expand
 from toolkit.sources.kubelet.pod_rows import Rows, rows_of

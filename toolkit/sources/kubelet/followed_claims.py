@@ -14,9 +14,10 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.state_files import CpuStateFile, StateReading
-from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.claims import NodeClaims, Promise
 from toolkit.sources.kubelet.followed_words import states, views
 from toolkit.sources.kubelet.forgotten import forgotten
+from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.lost import lost
 from toolkit.sources.kubelet.still import asked_of
 

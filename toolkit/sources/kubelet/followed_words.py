@@ -11,9 +11,10 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
 from toolkit.model.state_files import KnownContainer, StateReading
-from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.claims import NodeClaims, Promise
 from toolkit.sources.kubelet.costs import COSTS
 from toolkit.sources.kubelet.evidence import layers_of, state_readings
+from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.pod_rows import rows_of
 

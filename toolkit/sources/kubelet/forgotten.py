@@ -16,7 +16,8 @@ from toolkit.model.evidence.following import Forgotten
 from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.allocated import allocations
-from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.claims import NodeClaims, Promise
+from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.owners import own_cpus
 from toolkit.sources.kubelet.parents import class_of
 from toolkit.sources.kubelet.requests import requested

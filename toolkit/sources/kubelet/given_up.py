@@ -10,7 +10,8 @@ from toolkit.allocation.cgroup_values import milli_to_shares
 from toolkit.model.claims import SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet.asked import asked_of
-from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.claims import NodeClaims, Promise
+from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.parents import class_of
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model import json_text
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.wording import kind_of
 
 MAX_INT_DIGITS = 19
@@ -78,3 +80,12 @@ def number(value: object) -> int | None:
 def texts(value: object) -> dict[str, str]:
     """Return a mapping of texts, without what is none."""
     return {text(key): text(item) for key, item in mapping(value).items() if isinstance(item, str)}
+
+
+@lru_cache(4096)
+def parsed(cpus: str) -> CpuSet | None:
+    """Read a list text, of CPUs or of memory nodes; ``None``: it is nonsense. Ten thousand threads have few of them."""
+    try:
+        return CpuSet.parse(cpus)
+    except InputError:
+        return None

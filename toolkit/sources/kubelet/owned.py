@@ -8,10 +8,11 @@ reconcile repairs. Source: docs/facts.md K-kubelet-2, K-kubelet-11, K-kubelet-12
 from __future__ import annotations
 
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet.claims import Promise, parsed
+from toolkit.sources.kubelet.claims import Promise
 from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.followed_claims import Followed
 from toolkit.sources.kubelet.given_up import had_own
+from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.still import asked_of
 
 

@@ -12,11 +12,11 @@ from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import STATE_WRITTEN, NodeReading
 from toolkit.model.picture import Picture, RejectedPod, Unlisted
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
-from toolkit.sources.kubelet.claims import NodeClaims, Promise, parsed
+from toolkit.sources.kubelet.claims import NodeClaims, Promise
 from toolkit.sources.kubelet.counted import miscounted
 from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.given_up import had_own
-from toolkit.sources.kubelet.json_parts import mapping, text
+from toolkit.sources.kubelet.json_parts import mapping, parsed, text
 from toolkit.sources.kubelet.lost import lasting, lost
 from toolkit.sources.kubelet.overdue import SLACK_S, overdue_s
 from toolkit.sources.kubelet.pod_paths import CONMON, expand

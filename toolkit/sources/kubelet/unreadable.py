@@ -7,14 +7,12 @@ Cgroups in pods that the runtime does not list are named here, too: who they are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
-from toolkit.errors import InputError
 from toolkit.model.claims import SubjectKind
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.model.wording import count
+from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.pod_paths import CONTAINER_ID
 from toolkit.sources.kubelet.subjects import PAUSE, Subject
 
@@ -35,7 +33,7 @@ def unreadable(reading: NodeReading, subjects: Iterable[Subject]) -> tuple[Missi
     known = tuple(subjects)
     found = []
     for part, texts in (("containers", _asked(known)), ("cgroups", _files(known)), ("threads", _masks(known))):
-        wrong = [(name, text) for name, text in texts if text and not _is_list(text)]
+        wrong = [(name, text) for name, text in texts if text and parsed(text) is None]
         if wrong:
             name, text = wrong[0]
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
@@ -67,15 +65,6 @@ def _masks(subjects: Iterable[Subject]) -> Iterator[tuple[str, str]]:
         for thread in one.threads:
             yield f"the CPU mask of thread {thread.tid} of {one.name}", thread.cpus_allowed or ""
             yield f"the memory mask of thread {thread.tid} of {one.name}", thread.mems_allowed or ""
-
-
-@lru_cache(4096)
-def _is_list(text: str) -> bool:
-    try:
-        CpuSet.parse(text)
-    except InputError:
-        return False
-    return True
 
 
 def _unlisted(subject: Subject) -> bool:
