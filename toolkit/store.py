@@ -209,10 +209,14 @@ def window_paths(path: Path) -> dict[int, Path]:
 def stage_paths(path: Path) -> list[Path]:
     """Return the directories of the stages before the one in ``path`` itself (init containers, before a resize).
 
+    Windows are not among them.
+
     :raises InputError: the directory cannot be read.
     """
     try:
-        return sorted(one for one in path.iterdir() if os.path.lexists(one / "evidence.json"))
+        return sorted(
+            one for one in path.iterdir() if not _WINDOW.fullmatch(one.name) and os.path.lexists(one / "evidence.json")
+        )
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), EXPECTED) from None
 

@@ -19,7 +19,8 @@ from toolkit.cli.common import (
     say,
     verbose_option,
 )
-from toolkit.cli.ending import attempt, complain, leave, remark, show_and_save, warn_of, worse
+from toolkit.cli.ending import Output, attempt, complain, leave, remark, reported, show_and_save, warn_of, worse
+from toolkit.cli.windows import Shown, keep_option, print_window, window_option
 from toolkit.errors import InputError, PinproofError
 from toolkit.model import names
 from toolkit.model.serde import to_data
@@ -28,9 +29,11 @@ from toolkit.report.table import render_table
 from toolkit.scenario_file import load_scenario
 from toolkit.session import execute
 from toolkit.session.conformance import unexpected_admission
+from toolkit.session.consecutive import Judged
 from toolkit.session.fitting import unmet
 from toolkit.session.guard import free_machine
 from toolkit.session.kernel_bounds import check_bounds
+from toolkit.session.long_stage import Cut
 from toolkit.session.planning import Planned, plan_all
 from toolkit.session.preflight import require_run
 from toolkit.session.record import Run
@@ -42,6 +45,8 @@ from toolkit.verbs import VERBS
 @click.argument("scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @runtime_option
 @click.option("--duration", type=SECONDS, help="Seconds to observe, instead of the scenario's own.")
+@window_option
+@keep_option
 @live_node_option
 @runs_option
 @verbose_option
@@ -50,12 +55,21 @@ def command(
     scenarios: tuple[Path, ...],
     runtime: str,
     duration: float | None,
+    window_s: float,
+    keep: int | None,
     on_live_node: bool,
     runs: Path,
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Plan SCENARIO files, apply them to this machine, observe the result and judge it."""
+    """Plan SCENARIO files, apply them to this machine, observe the result and judge it.
+
+    What is observed for longer than a window is cut into consecutive windows without gaps. Each is judged, printed
+    (one line if it passed, else with details) and saved as DIR/RUN/window-000001 and so on, their sums in
+    DIR/RUN/result.json. SIGINT, SIGTERM and SIGHUP end the last window; it is judged like the others.
+
+    Exit code: that of the worst verdict.
+    """
     loaded = [load_scenario(path) for path in scenarios]
     topology = free_machine(insisted=on_live_node)
     plans = []
@@ -73,13 +87,37 @@ def command(
     require_run(runtime)
     warn_of(runs)
     with stop_on_signals() as stopped:
-        cpus = topology.online if on_live_node else None
-        settings = execute.Settings(runs=runs, cpus=cpus, runtime=runtime, duration_s=duration, stopped=stopped)
+        windows = _Windows(Shown(verbose=verbose, as_json=as_json, output=Output()))
+        settings = execute.Settings(
+            runs=runs,
+            cpus=topology.online if on_live_node else None,
+            runtime=runtime,
+            duration_s=duration,
+            stopped=stopped,
+            cut=Cut(window_s=window_s, keep=keep, ended=windows.ended),
+        )
         if as_json:
             outcome, code = _run_json(plans, settings)
         else:
             outcome, code = _run_tables(plans, settings, verbose=verbose)
-    leave(outcome, code)
+    leave(outcome, code, *windows.codes)
+
+
+class _Windows:
+    """Prints and saves the windows of long runs as they end. :attr:`codes`: the exit codes of that."""
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+        self._worst = 0
+
+    def ended(self, judged: Judged, save: Callable[[Judged], None]) -> None:
+        """One more window has been judged."""
+        self._worst = worse(self._worst, print_window(judged, save, self._shown))
+
+    @property
+    def codes(self) -> tuple[int, int]:
+        """Of saving, and of standard output."""
+        return self._worst, self._shown.output.code
 
 
 def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bool) -> tuple[Outcome, int]:
@@ -91,7 +129,7 @@ def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bo
         finished = _run(work, settings)
         outcomes.append(finished.outcome)
         code = show_and_save(lambda: _show(finished, verbose=verbose), finished.save)
-        codes.append(code)
+        codes.extend((code, _cut_short(finished)))
         if not code:
             show = remark if work is plans[-1] else say
             for stage in finished.before:
@@ -112,7 +150,7 @@ def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome
         finished = _run(work, settings)
         outcomes.append(finished.outcome)
         results.append(to_data(finished.result))
-        codes.append(attempt(finished.save))
+        codes.extend((attempt(finished.save), _cut_short(finished)))
 
     try:
         codes.append(_each(plans, settings, one))
@@ -147,6 +185,11 @@ def _not_run(plans: list[Planned]) -> str:
 def _run(work: Planned, settings: execute.Settings) -> Run:
     with progress(settings.duration_s or work.scenario.duration_s, work.scenario.name) as bar:
         return execute.run_scenario(work, settings, bar.to)
+
+
+def _cut_short(finished: Run) -> int:
+    """Report what ended the windows of a run before their time; return its exit code, or 0."""
+    return reported(finished.error) if finished.error is not None else 0
 
 
 def _show(finished: Run, *, verbose: bool) -> None:

@@ -48,10 +48,17 @@ def run_result(path: Path) -> tuple[Result, StoredRun]:
     :raises InputError: as :func:`toolkit.store.load_run`.
     """
     windows = window_paths(path) if path.is_dir() else {}
-    if not windows:
-        run = load_run(path)
-        before = sorted(map(load_run, stage_paths(path)), key=lambda one: one.evidence.start_monotonic_ns)
-        return with_stages(judged_again(run), [(one.path.name, judged_again(one)) for one in before]), run
+    result, run = _windows_result(path, windows) if windows else _window_result(path)
+    before = sorted(map(load_run, stage_paths(path)), key=lambda one: one.evidence.start_monotonic_ns)
+    return with_stages(result, [(one.path.name, judged_again(one)) for one in before]), run
+
+
+def _window_result(path: Path) -> tuple[Result, StoredRun]:
+    run = load_run(path)
+    return judged_again(run), run
+
+
+def _windows_result(path: Path, windows: dict[int, Path]) -> tuple[Result, StoredRun]:
     sums, promised = Sums(), set[str]()
     for number, folder in windows.items():
         run = load_run(folder)

@@ -10,25 +10,21 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
-from toolkit.cli.common import SECONDS, json_option, print_json, progress, runs_option, say, say_line, verbose_option
-from toolkit.cli.ending import Output, leave, remark, reported, show_and_save, warn_of, worse
+from toolkit.cli.common import SECONDS, json_option, progress, runs_option, say_line, verbose_option
+from toolkit.cli.ending import Output, leave, remark, reported, warn_of, worse
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options
 from toolkit.cli.source_options import Chosen, source_options
+from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, window_option
 from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
-from toolkit.model.result import Result
-from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome
-from toolkit.report.table import render_table, render_window
 from toolkit.session import observe
-from toolkit.session.consecutive import WINDOW_S, Judged
 from toolkit.session.counters import SessionState
 from toolkit.session.engine import session
 from toolkit.session.following import Follower
@@ -38,7 +34,7 @@ from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.sources.followed_tool import EVERY_S, FollowedTool
 from toolkit.sources.kubelet.places import Places
-from toolkit.store import new_run_id, save_windows_result
+from toolkit.store import new_run_id
 from toolkit.verbs import VERBS
 
 ROOM = 3
@@ -51,20 +47,8 @@ ROOM = 3
 @source_options
 @node_options
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
-@click.option(
-    "--window",
-    "window_s",
-    type=SECONDS,
-    default=WINDOW_S,
-    show_default=True,
-    help="Seconds of one window; each window is judged and saved by itself.",
-)
-@click.option(
-    "--keep",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Keep at most N windows on disk. Delete the oldest; delete passed windows before failed ones.",
-)
+@window_option
+@keep_option
 @click.option(
     "--read-every",
     "read_every_s",
@@ -163,41 +147,43 @@ def command(
         if follower is not None:
             window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
             window = replace(window, lenient=True, room=ROOM * len(claims.claims))
-        shown = _Shown(runs / run_id, verbose=verbose, as_json=as_json, lines_every_s=lines_every_s, output=Output())
-        outcome, codes = _watch(claims, follower, window, shown, window_s=window_s, keep=keep, serve=serve)
+        shown = Shown(verbose=verbose, as_json=as_json, output=Output())
+        outcome, codes = _watch(
+            claims,
+            follower,
+            window,
+            shown,
+            runs / run_id,
+            window_s=window_s,
+            keep=keep,
+            lines_every_s=lines_every_s,
+            serve=serve,
+        )
     leave(outcome, *codes)
-
-
-class _Shown(NamedTuple):
-    """Where the run is saved, and how it is printed."""
-
-    path: Path
-    verbose: bool
-    as_json: bool
-    lines_every_s: float
-    output: Output
 
 
 def _watch(
     claims: ClaimSet,
     follower: Follower | None,
     window: observe.Window,
-    shown: _Shown,
+    shown: Shown,
+    path: Path,
     *,
     window_s: float,
     keep: int | None,
+    lines_every_s: float,
     serve: Callable[[Callable[[], ClaimSet], Callable[[], SessionState]], AbstractContextManager[object]],
 ) -> tuple[Outcome, list[int]]:
     """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved.
 
     An error ends it once a window has been judged: it is reported, and the sums are those of the windows so far.
     """
-    path, codes = shown.path, list[int]()
+    codes = list[int]()
     windows, judged = None, None
     try:
         with (
             session(
-                claims, window, lines := LiveLines(shown.lines_every_s, follower.knows if follower else None)
+                claims, window, lines := LiveLines(lines_every_s, follower.knows if follower else None)
             ) as open_session,
             follower or nullcontext(),
         ):
@@ -218,7 +204,7 @@ def _watch(
 
                 for judged in windows.windows(tick):
                     lines.ended(judged.record)
-                    codes = [worse(*codes, _print_window(judged, rotation.save, shown))]
+                    codes = [worse(*codes, print_window(judged, rotation.save, shown))]
     except Exception as error:
         if windows is None or judged is None:
             raise
@@ -226,7 +212,7 @@ def _watch(
         codes.append(reported(error))
     assert judged is not None, "the last window is yielded"
     if not judged.alone:
-        codes.append(_print_sums(windows.result(), shown))
+        codes.append(print_sums(windows.result(), path, shown))
     codes.append(shown.output.code)
     if not shown.as_json and not any(codes):
         remark(f"\nRun saved in {names.from_path(path)}")
@@ -267,31 +253,3 @@ def _served(
     return exported(
         claims, read_state, address=address, port=port, file=file, complain=lambda line: say_line(line, err=True)
     )
-
-
-def _print_window(judged: Judged, save: Callable[[Judged], None], shown: _Shown) -> int:
-    """Print a window that has ended, then save it. Returns as :func:`toolkit.cli.ending.attempt`."""
-    result = judged.record.result
-
-    def show() -> None:
-        if not judged.alone:
-            # With --json the one document is the only thing on standard output.
-            say(render_window(judged.number, result), err=shown.as_json)
-        elif shown.as_json:
-            print_json(to_data(result))
-        else:
-            say(render_table(result, verbose=shown.verbose))
-
-    return show_and_save(lambda: shown.output.show(show), lambda: save(judged))
-
-
-def _print_sums(result: Result, shown: _Shown) -> int:
-    """Print and save the sums of all windows."""
-
-    def show() -> None:
-        if shown.as_json:
-            print_json(to_data(result))
-        else:
-            say("\n" + render_table(result, verbose=shown.verbose))
-
-    return show_and_save(lambda: shown.output.show(show), lambda: save_windows_result(shown.path, result))

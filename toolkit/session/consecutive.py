@@ -20,7 +20,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.session.composing import Observed
 from toolkit.session.counters import Counters, SessionState
 from toolkit.session.observe import TICK_S, Observation
-from toolkit.session.record import Record, recorded
+from toolkit.session.record import NO_ORIGIN, Origin, Record, recorded
 from toolkit.session.sums import Sums
 from toolkit.store import WINDOW, reread
 
@@ -52,6 +52,7 @@ class Consecutive:
     :param window_s: length of a window. :param duration_s: of all; ``None``: until somebody asks to stop.
     :param stopped: as in :class:`toolkit.session.observe.Window`.
     :param now: what is promised at this moment, where that changes: asked when a window opens.
+    :param origin: saved with each window.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class Consecutive:
         duration_s: float | None = None,
         stopped: Sequence[int] = (),
         now: Callable[[], ClaimSet] | None = None,
+        origin: Origin = NO_ORIGIN,
     ) -> None:
-        self._opened, self._path = opened, path
-        self._claims = claims if now is None else _watched(claims, opened.observer.subjects)
+        self._opened, self._path, self._origin = opened, path, origin
+        self._claims = claims if now is None else still_watched(claims, opened.observer.subjects)
         self._now = now or (lambda: claims)
         self._window_s, self._duration_s, self._stopped = window_s, duration_s, stopped
         self._began_s = time.monotonic()
@@ -80,11 +82,19 @@ class Consecutive:
         """What somebody saw last of the window that is open, or ending."""
         self._sums = Sums()
 
-    def windows(self, progress: Callable[[float], None] = lambda _seconds: None) -> Iterator[Judged]:
+    def windows(
+        self,
+        progress: Callable[[float], None] = lambda _seconds: None,
+        first: Callable[[Observation], None] | None = None,
+    ) -> Iterator[Judged]:
         """Yield each window when it has been judged; the next is open by then.
 
         :param progress: called with the seconds that have passed.
+        :param first: what happens in the first window; its length, and that of all, count from the end of it.
         """
+        if first is not None:
+            first(self._opened)
+            self._began_s = time.monotonic()
         number, began_s, end_s = 1, self._began_s, self._end(self._began_s, self._began_s)
         while True:
             self._opened.wait(end_s - time.monotonic(), lambda _seconds: progress(time.monotonic() - self._began_s))
@@ -97,7 +107,9 @@ class Consecutive:
             began_s = time.monotonic()
             end_s = self._end(end_s, began_s)
             path = self._path if last and number == 1 else self._path / WINDOW.format(number)
-            record = recorded(path, claims=promised, evidence=seen.evidence, canaries=seen.canaries)
+            record = recorded(
+                path, claims=promised, evidence=seen.evidence, canaries=seen.canaries, origin=self._origin
+            )
             with self._lock:
                 self._counters.judged(record.result)
                 self._last = record.result
@@ -170,7 +182,10 @@ class Consecutive:
             self._opened.poll(min(TICK_S, left_s))
 
 
-def _watched(claims: ClaimSet, names: Container[str]) -> ClaimSet:
-    """Leave out those whose cgroup was gone before it could be watched: they were promised nothing in any window."""
+def still_watched(claims: ClaimSet, names: Container[str]) -> ClaimSet:
+    """Leave out those whose cgroup is gone before a window begins: they are promised nothing in it.
+
+    :param names: of the subjects that are watched.
+    """
     kept = tuple(claim for claim in claims.claims if claim.name in names or not claim.kind.carries_tasks)
     return replace(claims, claims=kept)

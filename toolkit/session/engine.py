@@ -14,12 +14,9 @@ from pathlib import Path
 
 from probes.observer import Violation
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.plan import Plan
-from toolkit.model.sandbox import Sandbox
-from toolkit.model.scenario import Scenario
 from toolkit.session.consecutive import WINDOW_S, Consecutive
 from toolkit.session.observe import Observation, Window, observation
-from toolkit.session.record import Record, recorded
+from toolkit.session.record import NO_ORIGIN, Origin, Record, recorded
 
 Act = Callable[[Observation], None]
 """What happens while a window is open: it waits at least; when it returns the window is closed."""
@@ -41,16 +38,14 @@ class Session:
         act: Act,
         *,
         claims: ClaimSet | None = None,
-        scenario: Scenario | None = None,
-        plan: Plan | None = None,
-        sandbox: Sandbox | None = None,
+        origin: Origin = NO_ORIGIN,
         rescue: bool = True,
     ) -> Record:
         """Observe one window and judge it. Nothing is written.
 
         :param path: where it will be saved.
         :param claims: as they are when the window opens, where they are others than those of the session.
-        :param scenario: saved with it, like ``plan`` and ``sandbox``. :param rescue: as :func:`recorded`.
+        :param origin: saved with it. :param rescue: as :func:`recorded`.
         """
         if self.opened.observer.window is None:  # the first is open since the session began
             self.opened.open()
@@ -61,9 +56,7 @@ class Session:
             claims=claims or self._claims,
             evidence=seen.evidence,
             canaries=seen.canaries,
-            scenario=scenario,
-            plan=plan,
-            sandbox=sandbox,
+            origin=origin,
             rescue=rescue,
         )
 
@@ -74,10 +67,11 @@ class Session:
         window_s: float = WINDOW_S,
         duration_s: float | None = None,
         now: Callable[[], ClaimSet] | None = None,
+        origin: Origin = NO_ORIGIN,
     ) -> Consecutive:
         """Return windows that follow each other without a gap. Not with :meth:`window`.
 
-        :param path: of the run. :param now: as in :class:`toolkit.session.consecutive.Consecutive`.
+        :param path: of the run. :param now, origin: as in :class:`toolkit.session.consecutive.Consecutive`.
         """
         return Consecutive(
             self.opened,
@@ -87,6 +81,7 @@ class Session:
             duration_s=duration_s,
             stopped=self.opened.stopped,
             now=now,
+            origin=origin,
         )
 
 

@@ -20,16 +20,17 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl
-from toolkit.session import acts, from_plan, observe
+from toolkit.session import acts, from_plan, long_stage, observe
 from toolkit.session.breach import Broken, Honest
 from toolkit.session.engine import Act, session
 from toolkit.session.from_plan import Stage
 from toolkit.session.kernel_bounds import check_bounds
 from toolkit.session.kubelet_state import node_evidence
 from toolkit.session.load import await_load
+from toolkit.session.long_stage import USUAL, Cut
 from toolkit.session.planning import Planned
 from toolkit.session.prepared import Prepared
-from toolkit.session.record import Run, whole
+from toolkit.session.record import Origin, Record, Run, whole
 from toolkit.session.stopping import go_on
 
 
@@ -42,6 +43,7 @@ class Settings:
     :param prepared: probes and canaries for many runs; ``None``: each window has its own.
     :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
     :param stopped: as in :class:`toolkit.session.observe.Window`.
+    :param cut: how what is watched for long is cut into windows.
     """
 
     runs: Path
@@ -53,13 +55,15 @@ class Settings:
     cpus: CpuSet | None = None
     repeats: int = 0
     stopped: Sequence[int] = ()
+    cut: Cut = USUAL
 
 
 def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], None] = lambda _seconds: None) -> Run:
     """Put the plan on the machine, watch it, and judge what is to be saved.
 
     Init containers run first, one after the other, each watched and judged in a run of its own below the run's
-    directory (``init-1``, …); so do pods that depart (``first``). Who asks to stop ends the window that is open.
+    directory (``init-1``, …); so do pods that depart (``first``). The last stage is cut into consecutive windows where
+    it is longer than one (:mod:`toolkit.session.long_stage`). Who asks to stop ends the window that is open.
 
     :raises ApplyError: the kernel or the runtime refused the plan; nothing is left behind.
     :raises StoppedError: somebody asked to stop before the first window.
@@ -167,28 +171,56 @@ def _run_stage(
             stopped=settings.stopped,
             node_evidence=partial(node_evidence, work, stage, live.value.runtime, rewrite=way.rewrite),
         )
+        origin = Origin(scenario=work.scenario, plan=stage.plan, sandbox=live.value)
+        if entered.last and escaper is None and (window.duration_s or 0) > settings.cut.window_s:
+            return _judged_in_windows(claims, window, settings.cut, path, action, progress, origin)
         act = partial(acts.watch, window, action, progress if entered.last else lambda _seconds: None, escaper=escaper)
-        done = _judged(work, stage, path, live, claims, window, act)
-    return replace(done, hidden=escaper.hidden if escaper else "")
+        made = _judged(claims, window, path, act, origin)
+    return Run(
+        scenario=work.scenario,
+        directory=path,
+        path=path,
+        record=made,
+        stage=stage.name,
+        hidden=escaper.hidden if escaper else "",
+    )
 
 
-def _judged(
-    work: Planned,
-    stage: Stage,
-    path: Path,
-    live: LiveSandbox,
-    claims: ClaimSet,
-    window: observe.Window,
-    act: Act,
-) -> Run:
+def _judged(claims: ClaimSet, window: observe.Window, path: Path, act: Act, origin: Origin) -> Record:
     """Observe one window over what runs now and judge it.
 
     :raises StoppedError: somebody asked to stop before it.
     """
     go_on(window.stopped)
     with session(claims, window) as one:
-        made = one.window(path, act, scenario=work.scenario, plan=stage.plan, sandbox=live.value)
-    return Run(scenario=work.scenario, directory=path, path=path, record=made, stage=stage.name)
+        return one.window(path, act, origin=origin)
+
+
+def _judged_in_windows(
+    claims: ClaimSet,
+    window: observe.Window,
+    cut: Cut,
+    path: Path,
+    action: Act | None,
+    progress: Callable[[float], None],
+    origin: Origin,
+) -> Run:
+    """Observe what runs now window after window. :raises StoppedError: as :func:`_judged`."""
+    go_on(window.stopped)
+    assert origin.scenario is not None
+    with session(claims, window) as one:
+        made = long_stage.watch(
+            one, claims, path, cut, window.duration_s or 0.0, action=action, progress=progress, origin=origin
+        )
+    return Run(
+        scenario=origin.scenario,
+        directory=path,
+        path=path,
+        record=made.record,
+        sums=made.sums,
+        unsaved=made.unsaved,
+        error=made.error,
+    )
 
 
 def _union(requests: list[SandboxRequest]) -> SandboxRequest:

@@ -119,6 +119,11 @@ class Observation:
             raise RuntimeError("no window is open")
         self._changes.append(ClaimChange(at_ns=time.monotonic_ns() - window.start_ns, claim=claim))
 
+    @property
+    def promised_anew(self) -> tuple[ClaimChange, ...]:
+        """What :meth:`promise` has written down since the window opened."""
+        return tuple(self._changes)
+
     def poll(self, timeout_s: float) -> None:
         """Handle reports of violations for at most ``timeout_s``."""
         for violation in self.observer.poll(timeout_s):

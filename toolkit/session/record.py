@@ -56,25 +56,40 @@ class Record:
         save(self.saved.path, {"": self})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a window's claims were made from, saved with it; nothing of it where pinproof did not make them."""
+
+    scenario: Scenario | None = None
+    plan: Plan | None = None
+    sandbox: Sandbox | None = None
+
+
+NO_ORIGIN = Origin()
+
+
 def recorded(
     path: Path,
     *,
     claims: ClaimSet,
     evidence: Evidence,
     canaries: Evidence | None = None,
-    scenario: Scenario | None = None,
-    plan: Plan | None = None,
-    sandbox: Sandbox | None = None,
+    origin: Origin = NO_ORIGIN,
     rescue: bool = True,
 ) -> Record:
     """Serialise a run, read it back, judge it. :param path: where it will be saved; nothing is written yet.
 
-    :param canaries: what was seen of the controls, saved beside it.
+    :param canaries: what was seen of the controls, saved beside it, as ``origin`` is.
     :param rescue: what cannot be judged is evidence all the same: save it, if possible, before the error goes on.
     """
     # Text first, and everything else from it: what another machine reads must not be less than what was judged here.
     texts = store.run_texts(
-        claims=claims, evidence=evidence, canaries=canaries, scenario=scenario, plan=plan, sandbox=sandbox
+        claims=claims,
+        evidence=evidence,
+        canaries=canaries,
+        scenario=origin.scenario,
+        plan=origin.plan,
+        sandbox=origin.sandbox,
     )
     try:
         run = store.parse_run(path, texts)
@@ -104,6 +119,10 @@ class Run:
     :param stage: for people; empty for the last stage. :param before: the stages before, e.g. the init containers'.
     :param hidden: why a fault that was planted may not have come to show; empty if it has.
     :param left_out: stages that were not run because somebody asked to stop.
+    :param sums: of the windows of the last stage, where it had several, each of which was saved when it ended.
+        ``record`` is the last of them.
+    :param unsaved: the first error of a window that could not be saved.
+    :param error: what ended the windows before their time.
     """
 
     scenario: Scenario
@@ -115,11 +134,19 @@ class Run:
     before: tuple[Run, ...] = ()
     hidden: str = ""
     left_out: tuple[str, ...] = ()
+    sums: Result | None = None
+    unsaved: InputError | None = None
+    error: Exception | None = None
+
+    @property
+    def own(self) -> Result:
+        """The result of this stage by itself."""
+        return self.sums or self.record.result
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdicts of this stage."""
-        return self.record.verdicts
+        return self.own.verdicts
 
     @property
     def outcome(self) -> Outcome:
@@ -129,13 +156,20 @@ class Run:
     @property
     def result(self) -> Result:
         """What is printed: the result of this stage, with what did not pass in those before."""
-        return with_stages(self.record.result, [(run.path.name, run.record.result) for run in self.before])
+        return with_stages(self.own, [(run.path.name, run.record.result) for run in self.before])
 
     def save(self) -> None:
-        """Save all stages as one run directory, whole or not at all.
+        """Save all stages as one run directory, whole or not at all. Windows have been saved; their sums are now.
 
-        :raises InputError: it cannot be written.
+        :raises InputError: it cannot be written; a window could not.
         """
+        if self.sums is not None:
+            for run in self.before:
+                run.record.save()
+            store.save_windows_result(self.directory, self.sums)
+            if self.unsaved is not None:
+                raise self.unsaved
+            return
         save(
             self.directory,
             {"/".join(run.path.relative_to(self.directory).parts): run.record for run in (*self.before, self)},

@@ -14,8 +14,9 @@ import pytest
 
 from tests.unit.toolkit.session.played import Clock, Opened
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
-from toolkit.cli import ending, watch
+from toolkit.cli import ending, watch, windows
 from toolkit.cli.ending import DEFECT, NO_READER, Output, worse
+from toolkit.cli.windows import Shown
 from toolkit.model.verdict import Outcome, exit_code
 from toolkit.session import observe
 from toolkit.session.composing import Observed
@@ -64,9 +65,11 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
             claim_set(),
             None,
             observe.Window(run_id="x", duration_s=duration_s),
-            watch._Shown(tmp_path / "run", verbose=False, as_json=False, lines_every_s=10.0, output=Output()),
+            Shown(verbose=False, as_json=False, output=Output()),
+            tmp_path / "run",
             window_s=30.0,
             keep=None,
+            lines_every_s=10.0,
             serve=lambda _claims, _look: nullcontext(),
         )
 
@@ -114,7 +117,7 @@ def test_an_output_that_cannot_be_written_ends_nothing(
             written[0] += 1
             raise BrokenPipeError(32, "Broken pipe") if gone == "reader" else OSError(28, "No space left on device")
 
-    monkeypatch.setattr(watch, "say", fails)
+    monkeypatch.setattr(windows, "say", fails)
     monkeypatch.setattr(ending, "complain", lambda text: said.append(text))
     outcome, codes = watched(Opened(clock, []), 90.0)
 

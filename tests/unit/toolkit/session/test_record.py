@@ -12,10 +12,12 @@ from tests.unit.validators.evidence_builder import claim_set, coverage, evidence
 from toolkit import store
 from toolkit.cli.saved import run_result
 from toolkit.errors import InputError
+from toolkit.model.evidence import Evidence
 from toolkit.model.scenario import Scenario
 from toolkit.model.verdict import Outcome
 from toolkit.session import record
 from toolkit.session.record import Kept, Run, recorded, whole
+from toolkit.session.sums import Sums
 from validators.registry import judge
 
 
@@ -105,3 +107,44 @@ def test_what_is_printed_is_of_all_stages(tmp_path: Path) -> None:
 
     assert finished.result.outcome is finished.outcome is Outcome.UNDECIDED
     assert run_result(tmp_path)[0] == finished.result
+
+
+def in_windows(directory: Path, *windows: Evidence) -> Run:
+    """A run whose last stage had several windows; they have been saved."""
+    sums = Sums()
+    for number, found in enumerate(windows, start=1):
+        last = recorded(directory / store.WINDOW.format(number), claims=claim_set(), evidence=found)
+        last.save()
+        sums.add(number, last.result, last.evidence)
+    return replace(run(directory), record=last, sums=store.reread(sums.result()))
+
+
+def test_windows_have_sums_and_stages(tmp_path: Path) -> None:
+    """The worst window decides, not the last; what lies beside them is a stage, and judged again it is the same."""
+    lossy = evidence(coverage=coverage(lost_events=1))
+    finished = whole([run(tmp_path, "init-1"), in_windows(tmp_path, evidence(), lossy, evidence())])
+    finished.save()
+
+    assert finished.outcome is finished.result.outcome is Outcome.UNDECIDED
+    assert finished.record.result.outcome is Outcome.PASSED
+    assert [path.name for path in store.stage_paths(tmp_path)] == ["init-1"]
+    assert list(store.window_paths(tmp_path)) == [1, 2, 3]
+    assert run_result(tmp_path)[0] == finished.result
+
+
+def test_a_stage_before_the_windows_counts_when_judged_again(tmp_path: Path) -> None:
+    """What an init container's stage left undecided is not lost beside windows that passed."""
+    lossy = recorded(tmp_path / "init-1", claims=claim_set(), evidence=evidence(coverage=coverage(lost_events=1)))
+    finished = whole([replace(run(tmp_path, "init-1"), record=lossy), in_windows(tmp_path, evidence(), evidence())])
+    finished.save()
+
+    assert finished.result.outcome is Outcome.UNDECIDED
+    assert run_result(tmp_path)[0] == finished.result
+
+
+def test_a_window_that_could_not_be_saved_is_an_error_of_the_run(tmp_path: Path) -> None:
+    """The sums are saved all the same."""
+    lost = replace(in_windows(tmp_path, evidence(), evidence()), unsaved=InputError("window", "full", "space"))
+    with pytest.raises(InputError, match="window"):
+        lost.save()
+    assert store.load_result(tmp_path).windows is not None

@@ -139,21 +139,23 @@ def test_no_window_has_a_word_of_long_ago(node: Node, clock: list[float]) -> Non
         assert bool(stated.state_files) is bool(layers) is bool(words)
 
 
-@pytest.mark.parametrize(("age_s", "begun"), [(3600, False), (0, True), (None, True)])
+@pytest.mark.parametrize(("began_at", "begun"), [(0.5, False), (1.0, True), (None, True)])
 def test_a_refused_pod_is_over_at_once_unless_the_kubelet_restarted(
-    node: Node, age_s: int | None, *, begun: bool
+    node: Node, began_at: float | None, *, begun: bool
 ) -> None:
     """The only owner of CPUs is refused: the pool has them back before any reconcile, and owes none of them.
 
     A kubelet that began since then, or of which that is not known, may be about to say again what it said before.
+
+    :param began_at: when the kubelet began, as a part of the time that this machine has been up.
     """
     node.ends(DB)
     node.state("0-1")
     node.read()
     node.state("0", new="1")
     assert back(node.read()) == {"web/app": "1"}
-    if age_s is not None:
-        ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - age_s) * os.sysconf("SC_CLK_TCK"))
+    if began_at is not None:
+        ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * began_at * os.sysconf("SC_CLK_TCK"))
         write(node.root, "proc/42/stat", f"42 (kubelet) S {'0 ' * 18}{ticks} 0\\n")
     node.state("0-1")
     reading = node.read()
