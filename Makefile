@@ -41,14 +41,10 @@ root:
 conformance: root setup ## judge this machine: the core of the catalogue, with its negative controls; all: ARGS=--full (root)
 	@$(BIN)/pinproof conformance $(ARGS)
 
-# The files that take longest are below tests/integration: they begin first, so that no worker ends with one alone.
-# Two workers for a CPU: many of these tests wait for windows, and leave their CPU to others meanwhile.
 .PHONY: test
 test: root setup-test ## all tests that need no other machine: unit and integration (root)
 	@if [ -n '$(subst ','\'',$(ARGS))' ]; then $(BIN)/python -m pytest -m "not slow" tests/unit tests/integration $(ARGS); \
-	else $(BIN)/python -m pytest -n $$(($$(nproc) * 2)) --dist loadfile --no-loadscope-reorder \
-			-m "not slow and (beside or not integration)" tests/integration tests/unit; beside=$$?; \
-		$(BIN)/python -m pytest -m "not slow and not beside" tests/integration && exit $$beside; fi
+	else sh tests/everything.sh $(BIN)/python; fi
 
 # ---------------------------------------------------------------- parts
 

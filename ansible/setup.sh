@@ -51,6 +51,12 @@ ready() {
 key=$(stamp_key)
 # A machine that was set up for the tests can also run.
 if [ "$level" = run ]; then ready $venv/.pinproof-run $venv/.pinproof-test && exit 0; else ready "$stamp" && exit 0; fi
+# One at a time; who waited finds it done. Services that a package starts must not keep the lock (-o).
+if [ -z "${PINPROOF_SETUP:-}" ] && command -v flock >/dev/null 2>&1; then
+	mkdir -p .cache
+	PINPROOF_SETUP=alone exec flock -o .cache/setup.lock sh ansible/setup.sh "$level"
+fi
+unset PINPROOF_SETUP
 
 have() { command -v "$1" >/dev/null 2>&1; }
 is_root() { [ "$(id -u)" = 0 ]; }

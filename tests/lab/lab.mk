@@ -6,7 +6,7 @@ LAB_FLAVOURS ?=
 # The words of the guest's command line for lab-run.
 RUN ?= pinproof doctor
 
-.PHONY: lab lab-quick lab-ci lab-setup lab-image lab-run lab-clean
+.PHONY: lab lab-quick lab-ci lab-ci-image lab-setup lab-image lab-run lab-clean
 
 # Guests side by side, each on a worker of its own; the guests with the most tests begin first. Each test is named when it
 # has ended, and a failure described at once (harness/plugin.py).
@@ -26,8 +26,9 @@ LAB_CI := tests/lab/test_lab_harness.py \
 	test_every_machine_and_kernel_runs_some test_scenario[quad-6.12-strict-reservation] \
 	test_scenario[quad-6.12-quota-050-set] test_scenario[quad-6.12-exclusive-and-shared])
 
-lab-ci: LAB_FLAVOURS := --flavour plain
-lab-ci: lab-image ## the lab's short run: one guest, the few scenarios that run everywhere (root)
+lab-ci lab-ci-image: LAB_FLAVOURS := --flavour plain
+lab-ci-image: lab-image
+lab-ci: lab-ci-image ## the lab's short run: one guest, the few scenarios that run everywhere (root)
 	@$(BIN)/python -m pytest --require-lab $(foreach test,$(LAB_CI),'$(test)') $(ARGS)
 
 lab-setup: root setup-test ## install the host programs that the lab needs

@@ -28,6 +28,7 @@ from toolkit.session import observe
 from toolkit.session.counters import SessionState
 from toolkit.session.engine import session
 from toolkit.session.following import Follower
+from toolkit.session.long_stage import Cut
 from toolkit.session.preflight import require_run
 from toolkit.session.rotation import Rotation
 from toolkit.session.stopping import stop_on_signals
@@ -139,27 +140,17 @@ def command(
     else:
         observe.check_claims(claims, str(claims_path))
     warn_of(runs)
-    run_id = new_run_id("watch")
+    path = runs / new_run_id("watch")
     serve = partial(_served, address=metrics_address, port=metrics_port, file=metrics_file)
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped:
-        window = observe.Window(run_id=run_id, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
+        window = observe.Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         if follower is not None:
             window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
             window = replace(window, lenient=True, room=ROOM * len(claims.claims))
-        shown = Shown(verbose=verbose, as_json=as_json, output=Output())
-        outcome, codes = _watch(
-            claims,
-            follower,
-            window,
-            shown,
-            runs / run_id,
-            window_s=window_s,
-            keep=keep,
-            lines_every_s=lines_every_s,
-            serve=serve,
-        )
-    leave(outcome, *codes)
+        cut = Cut(window_s=window_s, keep=keep)
+        end = _watch(claims, follower, window, Shown(verbose, as_json, Output()), path, cut, lines_every_s, serve)
+    leave(end[0], *end[1])
 
 
 def _watch(
@@ -168,9 +159,7 @@ def _watch(
     window: observe.Window,
     shown: Shown,
     path: Path,
-    *,
-    window_s: float,
-    keep: int | None,
+    cut: Cut,
     lines_every_s: float,
     serve: Callable[[Callable[[], ClaimSet], Callable[[], SessionState]], AbstractContextManager[object]],
 ) -> tuple[Outcome, list[int]]:
@@ -188,8 +177,8 @@ def _watch(
             follower or nullcontext(),
         ):
             opened, now = open_session.opened, None if follower is None else follower.claims
-            windows = open_session.consecutive(path, window_s=window_s, duration_s=window.duration_s, now=now)
-            rotation = Rotation(path, keep, windows.sums)
+            windows = open_session.consecutive(path, window_s=cut.window_s, duration_s=window.duration_s, now=now)
+            rotation = Rotation(path, cut.keep, windows.sums)
             with (
                 serve(now or (lambda: claims), windows.state),
                 progress(window.duration_s or 1, "watching") as bar,

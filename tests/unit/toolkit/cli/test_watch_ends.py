@@ -21,6 +21,7 @@ from toolkit.model.verdict import Outcome, exit_code
 from toolkit.session import observe
 from toolkit.session.composing import Observed
 from toolkit.session.consecutive import Consecutive
+from toolkit.session.long_stage import Cut
 from toolkit.store import load_result, window_paths
 
 
@@ -67,10 +68,9 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
             observe.Window(run_id="x", duration_s=duration_s),
             Shown(verbose=False, as_json=False, output=Output()),
             tmp_path / "run",
-            window_s=30.0,
-            keep=None,
-            lines_every_s=10.0,
-            serve=lambda _claims, _look: nullcontext(),
+            Cut(window_s=30.0),
+            10.0,
+            lambda _claims, _look: nullcontext(),
         )
 
     return watched

@@ -1,0 +1,32 @@
+#!/bin/sh
+# All tests that need no other machine: `make test`. Each runner's report is printed whole, one after the other.
+#
+# Most integration tests wait for windows: the unit tests use the CPUs meanwhile, at idle priority (SCHED_IDLE), so that
+# every task of an integration test goes before them. Integration tests that are marked `beside` run beside each other,
+# two for a CPU because they wait, too; the files that take longest begin first. The rest have the machine for
+# themselves, but for what is idle.
+# usage: sh tests/everything.sh PYTHON
+set -u
+python=$1
+cpus=$(nproc)
+idle="chrt --idle 0"
+$idle true 2>/dev/null || idle="nice -n 19" # a container may forbid it
+log=$(mktemp)
+units=
+trap '[ -z "$units" ] || kill "$units" 2>/dev/null; rm -f "$log"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' HUP TERM
+
+$idle "$python" -m pytest -p no:cacheprovider -n "$cpus" --dist loadfile -m "not slow" tests/unit >"$log" 2>&1 &
+units=$!
+"$python" -m pytest -n $((cpus * 2)) --dist loadfile --no-loadscope-reorder -m "not slow and beside" tests/integration
+beside=$?
+"$python" -m pytest -m "not slow and not beside" tests/integration
+alone=$?
+wait "$units"
+unit=$?
+units=
+cat "$log"
+for code in $unit $beside $alone; do
+	[ "$code" -eq 0 ] || exit "$code"
+done
