@@ -51,6 +51,7 @@ IN_PLACE_RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
 CFS_QUOTA_PERIOD = "CustomCPUCFSQuotaPeriod"
 NODE_DECLARED_FEATURES = "NodeDeclaredFeatures"
 DYNAMIC_RESOURCE_ALLOCATION = "DynamicResourceAllocation"
+CGROUP_DRIVER_FROM_CRI = "KubeletCgroupDriverFromCRI"
 
 GATES: Mapping[str, Gate] = {
     POD_LEVEL_RESOURCES: Gate(Stage.BETA, True, since=(1, 34)),
@@ -69,6 +70,7 @@ GATES: Mapping[str, Gate] = {
     NODE_DECLARED_FEATURES: Gate(Stage.BETA, True),
     CFS_QUOTA_PERIOD: Gate(Stage.GA, True),
     DYNAMIC_RESOURCE_ALLOCATION: Gate(Stage.GA, True),
+    CGROUP_DRIVER_FROM_CRI: Gate(Stage.GA, True, since=(1, 31)),
     "AllAlpha": Gate(Stage.ALPHA, False),
     "AllBeta": Gate(Stage.BETA, False),
 }

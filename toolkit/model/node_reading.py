@@ -165,5 +165,7 @@ class NodeReading:
     kubelet_version: str = ""
     runtime_name: str = ""
     runtime_version: str = ""
+    runtime_driver: str = ""
+    """The cgroup driver that the runtime names to the kubelet: ``systemd``, ``cgroupfs``; empty: it names none."""
     read_at_s: dict[str, float] = field(default_factory=dict)
     missing: tuple[MissingPart, ...] = ()

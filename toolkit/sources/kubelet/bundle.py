@@ -18,6 +18,7 @@ from toolkit.model.node_reading import (
     NodeReading,
     ThreadReading,
 )
+from toolkit.sources.kubelet import runtime_json
 from toolkit.sources.kubelet.absent_parts import PARTS, absent
 from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
 from toolkit.sources.kubelet.capture_parts import Parts
@@ -93,6 +94,7 @@ def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
         kubelet_version=kubelet_version(metrics) or text(about.get("kubelet_version")),
         runtime_name=text(version.get("runtimeName")),
         runtime_version=text(version.get("runtimeVersion")),
+        runtime_driver=runtime_json.driver(node),
         read_at_s=parts.times(parts.load("times.json")),
     )
     return _with_missing(reading, [*parts.missing, *_said_missing(about)], files if whole else ())

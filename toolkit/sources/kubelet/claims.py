@@ -25,7 +25,7 @@ from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, not_known
 from toolkit.sources.kubelet.costs import with_cost
 from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
-from toolkit.sources.kubelet.leftovers import by_pod_cgroup, leftovers, root_in_use
+from toolkit.sources.kubelet.leftovers import by_pod_cgroup, driver_in_use, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.owners import Owners
@@ -80,7 +80,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
     limited, unlimited = huge_pages.enforced(every, has or huge_pages.in_tree(reading))
     promises = _with_claims(promises, limited)
     tree = merged_tree(reading)
-    root = root_in_use(tree, found, "" if known.problem else known.config.cgroup_driver)
+    root = root_in_use(tree, found, driver_in_use(reading, known))
     claims = ClaimSet(
         claims=limited,
         reserved_cpus=known.reserved,

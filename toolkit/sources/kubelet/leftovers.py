@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from toolkit.model.feature_gates import CGROUP_DRIVER_FROM_CRI
 from toolkit.model.names import printable, to_path
-from toolkit.model.node_reading import MissingPart
+from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.kubelet.pod_paths import place_of, pods_root, root_of
+from toolkit.sources.kubelet.settings import Settings
 from toolkit.sources.kubelet.subjects import Subject
 
 SYSTEMD = "systemd"
@@ -23,14 +25,25 @@ RUNNING = ("running", "")
 def root_in_use(tree: Collection[str], subjects: Sequence[Subject], driver: str) -> str | None:
     """Return the cgroup of all pods: that of containers which run, else of others; else as the driver names it.
 
-    :param tree: all cgroups of pods. :param driver: the configuration's; empty: not known. A runtime may have given
-        another one to the kubelet: where nothing else is found it is not believed.
+    :param tree: all cgroups of pods. :param driver: of :func:`driver_in_use`. Where nothing else is found it is not
+        believed: a runtime may have given another one to the kubelet.
     """
     here = [one for one in subjects if not one.gone]
     running = [one for one in here if one.threads or (one.runtime is not None and one.runtime.state in RUNNING)]
     named = [path for path in tree if driver and _is_slice(path) == (driver == SYSTEMD)]
     orders = (map(_path, running), map(_path, here), named, tree, map(_path, subjects))
     return next((root for paths in orders if (root := pods_root(sorted(paths)))), None)
+
+
+def driver_in_use(reading: NodeReading, known: Settings) -> str:
+    """Return the kubelet's cgroup driver; empty: not known.
+
+    The configuration's counts where the runtime names none (containerd before 2.0), and for kubelets before v1.31.
+    Source: kubernetes ``pkg/kubelet/kubelet.go``, ``getCgroupDriverFromCRI``; KEP-4033.
+    """
+    if reading.runtime_driver and known.config.feature_gates[CGROUP_DRIVER_FROM_CRI]:
+        return reading.runtime_driver
+    return "" if known.problem else known.config.cgroup_driver
 
 
 def leftovers(tree: Iterable[str], subjects: Iterable[Subject], root: str | None) -> tuple[MissingPart, ...]:

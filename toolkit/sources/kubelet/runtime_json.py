@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.node_reading import Asked, CgroupHierarchies, PodResourcesContainer, RuntimeContainer
 from toolkit.model.wording import kind_of
 from toolkit.sources.kubelet.json_parts import entries, items, mapping, number, text, texts
@@ -71,6 +72,13 @@ def from_cri(node: object) -> tuple[RuntimeContainer, ...]:
         entry = mapping(item)
         found.append(_container(entry, mapping(status.get(text(entry.get("id"))))))
     return tuple(found)
+
+
+def driver(node: object) -> str:
+    """Return the cgroup driver by ``RuntimeConfig`` in ``node.json``, as a configuration spells it; else nothing."""
+    linux = mapping(mapping(mapping(node).get("runtimeConfig")).get("linux"))
+    named = text(linux.get("cgroupDriver")).lower()
+    return named if named in (CgroupManager.SYSTEMD, CgroupManager.CGROUPFS) else ""
 
 
 def checked_cri(node: object, groups: CgroupHierarchies | None) -> tuple[tuple[RuntimeContainer, ...] | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,27 @@ def test_a_live_node_without_a_pod(tmp_path: Path) -> None:
     reading = KubeletSource(Places(root=tmp_path)).read()
 
     assert (reading.claims.pods_root, reading.claims.claims) == ("/kubepods", ())
+
+
+CONFIG = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: cgroupfs\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "version", "root"),
+    [
+        ({"linux": {"cgroupDriver": "SYSTEMD"}}, "v1.36.2", f"/{SLICE}"),
+        ({"linux": {"cgroupDriver": "CGROUPFS"}}, "v1.36.2", "/kubepods"),
+        ({"linux": {"cgroupDriver": "SYSTEMD"}}, "", f"/{SLICE}"),
+        ({"linux": {"cgroupDriver": "SYSTEMD"}}, "v1.30.4", "/kubepods"),
+        ({"linux": {"cgroupDriver": "UNKNOWN"}}, "v1.36.2", "/kubepods"),
+        ({"linux": 7}, "v1.36.2", "/kubepods"),
+        (None, "v1.36.2", "/kubepods"),
+    ],
+)
+def test_the_runtime_names_the_driver(answer: object, version: str, root: str) -> None:
+    """Of two trees without a container that of the driver counts: the runtime's, for a kubelet that asks for it."""
+    files = {f"cgroup/{path}/cpuset.cpus": b"0-3\n" for path in ("kubepods", SLICE)}
+    files |= {"kubelet/config.yaml": CONFIG, "node.json": json.dumps({"runtimeConfig": answer}).encode()}
+    files |= {"capture.json": json.dumps({"kubelet_version": version}).encode()}
+
+    assert node_claims(reading_of(files)).claims.pods_root == root
