@@ -35,13 +35,24 @@ _OPTIONS = (
         help="Compare the kubelet's own metrics with its state file, e.g. https://127.0.0.1:10250/metrics.",
     ),
     click.option(
-        "--kubelet-metrics-token", "metrics_token", type=DIRECTORY, help="File with a bearer token for that address."
+        "--kubelet-pods",
+        "pods",
+        metavar="URL|FILE",
+        help="The kubelet's list of pods, e.g. https://127.0.0.1:10250/pods. Default: its read-only port, if any.",
     ),
     click.option(
-        "--kubelet-metrics-ca",
-        "metrics_authority",
+        "--kubelet-token",
+        "--kubelet-metrics-token",
+        "token",
         type=DIRECTORY,
-        help="CA certificates (PEM) to verify that server with. Default: the system's; none on loopback.",
+        help="File with a bearer token for these addresses.",
+    ),
+    click.option(
+        "--kubelet-ca",
+        "--kubelet-metrics-ca",
+        "authority",
+        type=DIRECTORY,
+        help="CA certificates (PEM) to verify their server with. Default: the system's; none on loopback.",
     ),
     click.option("--cri", metavar="ENDPOINT", help="The runtime's socket. Default: as the kubelet is configured."),
 )
@@ -61,8 +72,9 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
         logs: Path | None,
         cri: str | None,
         metrics: str | None,
-        metrics_token: Path | None,
-        metrics_authority: Path | None,
+        pods: str | None,
+        token: Path | None,
+        authority: Path | None,
         **others: Any,
     ) -> None:
         command(
@@ -75,8 +87,9 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
                 logs=logs,
                 cri=cri,
                 metrics=metrics,
-                metrics_token=metrics_token,
-                metrics_authority=metrics_authority,
+                pods=pods,
+                token=token,
+                authority=authority,
             ),
             **others,
         )

@@ -209,6 +209,8 @@ def _watch(
 
 
 def _follower(kubelet: bool, chosen: tuple[Chosen, ...], places: Places, every_s: float) -> Follower | None:
+    if places.pods is not None:
+        raise click.UsageError("--kubelet-pods is for claims and capture: watch follows what the kubelet allocates")
     if kubelet:
         # Not at the top: everybody else does without what a kubelet's node is read with, a fifth of the start.
         from toolkit.sources.kubelet.follow import KubeletSource

@@ -39,6 +39,7 @@ from toolkit.sources.kubelet.flags import DEFAULT_ROOT, WHERE, Flags, read_flags
 DROP_IN_EXTENSION = ".conf"
 MAX_DROP_INS = 1024
 DEFAULT_RECONCILE_S = 10.0
+LEGACY_READ_ONLY_PORT = 10255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class KubeletConfiguration:
     :param reconcile_period_s: a container's cpuset is written anew at this period at the latest.
     :param cgroup_root: the cgroup above ``kubepods``; empty: the root.
     :param fields: the merged fields as they are written, those that ``node`` is read from.
+    :param read_only_port: 0: it has none. :param address: that it listens on; empty: all.
     """
 
     node: NodeConfig
@@ -59,6 +61,8 @@ class KubeletConfiguration:
     pod_logs_directory: str = ""
     cgroup_root: str = ""
     root_directory: str = DEFAULT_ROOT
+    read_only_port: int = 0
+    address: str = ""
 
 
 class _Places(Part):
@@ -70,6 +74,8 @@ class _Places(Part):
     static_pod_path: str = ""
     pod_logs_dir: str = ""
     cgroup_root: str = ""
+    read_only_port: int | None = None
+    address: str = ""
     merge_default_eviction_settings: bool = Field(default=False)
 
     _nulls = model_validator(mode="before")(without_nulls)
@@ -104,7 +110,18 @@ def read_configuration(
         pod_logs_directory=places.pod_logs_dir or "/var/log/pods",
         cgroup_root=places.cgroup_root,
         root_directory=flags.root_directory,
+        read_only_port=_read_only_port(places, from_file=base is not None or bool(flags.config_file)),
+        address=places.address,
     )
+
+
+def _read_only_port(places: _Places, *, from_file: bool) -> int:
+    """Return the port. Without a file a kubelet has the one of before there were files.
+
+    Source: kubernetes ``cmd/kubelet/app/options`` (``applyLegacyDefaults``).
+    """
+    given = places.read_only_port
+    return given if given is not None else 0 if from_file else LEGACY_READ_ONLY_PORT
 
 
 @lru_cache(8)

@@ -90,6 +90,7 @@ def _memory(value: str, before: Any, where: str) -> list[dict[str, Any]]:
 
 _Reader = Callable[[str, Any, str], Any]
 _FIELDS: Mapping[str, tuple[str, _Reader]] = {
+    "address": ("address", _text),
     "cgroup-driver": ("cgroupDriver", _text),
     "cgroup-root": ("cgroupRoot", _text),
     "container-runtime-endpoint": ("containerRuntimeEndpoint", _text),
@@ -107,6 +108,7 @@ _FIELDS: Mapping[str, tuple[str, _Reader]] = {
     "memory-manager-policy": ("memoryManagerPolicy", _text),
     "pod-manifest-path": ("staticPodPath", _text),
     "pods-per-core": ("podsPerCore", _whole),
+    "read-only-port": ("readOnlyPort", _whole),
     "reserved-cpus": ("reservedSystemCPUs", _text),
     "reserved-memory": ("reservedMemory", _memory),
     "system-reserved": ("systemReserved", _pairs),

@@ -6,6 +6,7 @@ Source: Kubernetes API reference, Pod v1; KubeletConfiguration v1beta1, ``static
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +25,14 @@ _CONTAINER = ("name", "resources", "restartPolicy", "resizePolicy")
 _POD = ("resources", "overhead", "priority", "hostNetwork", "hostPID", "terminationGracePeriodSeconds")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _HEADER = "staticpodurlheader"
+_STATUS = ("phase", "reason", "startTime", "qosClass", "resize", "resources")
+_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_OF_CONTAINER = ("name", "containerID", "ready", "started", "restartCount", "resources", "allocatedResources")
+_STATE = ("startedAt", "finishedAt", "exitCode", "signal", "reason", "containerID")
+_CONDITION = ("type", "status", "reason", "lastTransitionTime")
+_SOURCE = "kubernetes.io/config."
+"""Annotations that the kubelet gives to static pods: ``hash``, ``source``, ``mirror``, ``seen``."""
+_SOURCE_TEXT = re.compile(r"[0-9A-Za-z.:+-]{1,64}")
 
 
 def runtime(node: dict[str, Any]) -> dict[str, Any]:
@@ -98,13 +107,58 @@ def manifest(data: bytes, where: str) -> str:
         found = _document(data, where)
     except InputError:
         raise InputError(where, "no YAML document of one pod", "a static pod") from None
-    spec = mapping(found.get("spec"))
+    metadata, spec = _some(found.get("metadata"), _METADATA), _spec(mapping(found.get("spec")))
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return str(yaml.safe_dump(bounded(document), sort_keys=False))
+
+
+def pod(document: dict[str, Any]) -> dict[str, Any]:
+    """Keep of a pod in the kubelet's list names, resources, and which of its containers run.
+
+    Of texts the kubelet's own one is kept, which says why it refused a pod. A container's own (its termination message)
+    is not.
+    """
+    metadata, status = mapping(document.get("metadata")), mapping(document.get("status"))
+    source = {
+        key: value
+        for key, value in mapping(metadata.get("annotations")).items()
+        if key.startswith(_SOURCE) and isinstance(value, str) and _SOURCE_TEXT.fullmatch(value)
+    }
+    own = _some(metadata, (*_METADATA, "creationTimestamp", "deletionTimestamp"))
+    state = _some(status, _STATUS)
+    if status.get("phase") == "Failed" and "message" in status:
+        state["message"] = status["message"]
+    if "conditions" in status:
+        state["conditions"] = [_some(one, _CONDITION) for one in items(status["conditions"])]
+    for name in _STATUSES:
+        if name in status:
+            state[name] = [_container_status(mapping(one)) for one in items(status[name])]
+    found = bounded(
+        {
+            "metadata": own | ({"annotations": source} if source else {}),
+            "spec": _spec(mapping(document.get("spec"))),
+            "status": state,
+        }
+    )
+    assert isinstance(found, dict)
+    return found
+
+
+def _spec(spec: dict[str, Any]) -> dict[str, Any]:
     kept = {key: spec[key] for key in _POD if key in spec}
     for name in _CONTAINERS:
         if name in spec:
             kept[name] = [_some(container, _CONTAINER) for container in items(spec[name])]
-    document = {"apiVersion": "v1", "kind": "Pod", "metadata": _some(found.get("metadata"), _METADATA), "spec": kept}
-    return str(yaml.safe_dump(bounded(document), sort_keys=False))
+    return kept
+
+
+def _container_status(status: dict[str, Any]) -> dict[str, Any]:
+    states = {
+        key: {name: _some(one, _STATE) for name, one in mapping(status[key]).items()}
+        for key in ("state", "lastState")
+        if key in status
+    }
+    return _some(status, _OF_CONTAINER) | states
 
 
 def _some(value: object, keys: tuple[str, ...]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from toolkit.model.names import printable, shown
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
 from toolkit.sources.cri import ENDPOINTS
 from toolkit.sources.grpc_socket import DEADLINE_S
-from toolkit.sources.kubelet import allocated, kept, live_files
+from toolkit.sources.kubelet import allocated, kept, live_files, pod_list
 from toolkit.sources.kubelet.absent_parts import allocates
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of, drop_ins
@@ -76,7 +76,7 @@ class LiveNode:
         arguments = None if pid is None else live_files.process_arguments(self.proc, pid)
         arguments = arguments if memory is None else memory.kubelet.said(arguments)
         self.version = "" if pid is None else version_of(pid, self.proc)
-        self._seen = pid is not None
+        self._pid = pid
         if memory is None:
             self.times[KUBELET_STARTED] = (live_files.started_s(self.proc, pid) if pid else None) or time.time()
         self.told = bool(arguments)
@@ -119,7 +119,7 @@ class LiveNode:
         self._manifests()
         self._at("sockets_read")
         self._sockets(deadline_s)
-        self._miss("pods", "the kubelet's /pods was not read")
+        self._pods()
         sys = places.sys or places.below(SYS)
         self.files["sysfs.txt"] = live_files.sysfs_lines(sys, only_online=self.memory is not None).encode()
         logs = live_files.log_names(places.logs or places.below(LOGS))
@@ -197,7 +197,7 @@ class LiveNode:
 
         places = self.places
         try:
-            text = read_metrics(places.metrics or "", places.metrics_token, places.metrics_authority)
+            text = read_metrics(places.metrics or "", places.token, places.authority)
         except InputError as error:
             self.no_metrics = printable(str(error))
             # Who follows reads them once in a while: what a node says beside them is not new by that.
@@ -206,10 +206,23 @@ class LiveNode:
         else:
             self.files[METRICS] = text.encode()
 
+    def _pods(self) -> None:
+        """Take the kubelet's own list of pods, where it is known how; who follows a node does without."""
+        places = self.places
+        try:
+            port = "" if self.memory is not None else pod_list.address(self.configuration, self.proc, self._pid)
+            if where := places.pods or port:
+                self._at("pods_read")
+                self.files[pod_list.FILE] = pod_list.read_pods(where, places.token, places.authority)
+            else:
+                self._miss("pods", "the kubelet's /pods was not read")
+        except InputError as error:
+            self._miss("pods", str(error))
+
     def _unversioned(self) -> None:
         """Say that neither the kubelet's program nor its metrics say which version it has."""
         if not self.version and not kubelet_version(self.files.get(METRICS, b"").decode("utf-8", "replace")):
-            whose = "the running kubelet" if self._seen else "a kubelet whose process is not seen"
+            whose = "the running kubelet" if self._pid is not None else "a kubelet whose process is not seen"
             self._miss("version", f"the version of {whose} could not be asked for")
 
     def _configuration(self) -> None:

@@ -23,7 +23,8 @@ class Places:
     :param kubelet_root: ``None``: as the running kubelet's command line says.
     :param cri: the runtime's endpoint; ``None``: as the kubelet's configuration says.
     :param metrics: the kubelet's metrics, an address or a file; ``None``: they are not read.
-    :param metrics_token, metrics_authority: files, see :func:`toolkit.sources.kubelet.metrics.read_metrics`.
+    :param pods: the kubelet's list of pods, an address or a file; ``None``: its read-only port, where it has one.
+    :param token, authority: files, for both, see :func:`toolkit.sources.kubelet.endpoint.answer_of`.
     """
 
     root: Path = Path("/")
@@ -34,8 +35,9 @@ class Places:
     logs: Path | None = None
     cri: str | None = None
     metrics: str | None = None
-    metrics_token: Path | None = None
-    metrics_authority: Path | None = None
+    pods: str | None = None
+    token: Path | None = None
+    authority: Path | None = None
 
     def below(self, path: str) -> Path:
         """Return where a path of the node leads on this machine; a relative one starts at its root.
