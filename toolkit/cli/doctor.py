@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from toolkit.cli.common import print_json, say
+from toolkit.cli.kubelet_files import check_config_dir, config_dir_option
 from toolkit.errors import InputError
 from toolkit.host.capabilities import Capability, HostReport, read_capabilities
 from toolkit.host.isolation import read_isolation
@@ -24,7 +25,7 @@ from toolkit.report.isolation_text import isolation_data, isolation_text
 from toolkit.report.layout import fitted, paragraph, table
 from toolkit.session.cpu_roles import roles_of_kernel, roles_of_kubelet
 from toolkit.session.isolation import findings
-from toolkit.sources.kubelet.configuration import load_configuration
+from toolkit.sources.kubelet.configuration import file_names, load_configuration
 from toolkit.verbs import VERBS
 
 _CANNOT_RUN = 4
@@ -37,10 +38,16 @@ PATH = click.Path(path_type=Path)
 @click.option(
     "--kubelet-config", type=PATH, help="With --isolation: the KubeletConfiguration that sets reserved and shared CPUs."
 )
+@config_dir_option
 @click.option("--exclusive", metavar="CPUS", help="With --isolation: the CPUs that are to be exclusive.")
 @click.option("--sysroot", type=PATH, help="With --isolation: the machine whose /sys, /proc and /etc were saved here.")
 def command(
-    as_json: bool, isolation: bool, kubelet_config: Path | None, exclusive: str | None, sysroot: Path | None
+    as_json: bool,
+    isolation: bool,
+    kubelet_config: Path | None,
+    config_dir: Path | None,
+    exclusive: str | None,
+    sysroot: Path | None,
 ) -> None:
     """Test what each verb needs; where something is missing, print the reason and the remedy.
 
@@ -48,10 +55,11 @@ def command(
 
     With --isolation: 0 nothing was found, 1 something breaks a promise, 3 possible noise; use run to measure it.
     """
+    check_config_dir(kubelet_config, config_dir)
     if isolation:
-        sys.exit(_isolation(sysroot or Path("/"), kubelet_config, exclusive, as_json=as_json))
+        sys.exit(_isolation(sysroot or Path("/"), kubelet_config, config_dir, exclusive, as_json=as_json))
     if kubelet_config or exclusive is not None or sysroot:
-        raise click.UsageError("--kubelet-config, --exclusive and --sysroot go with --isolation")
+        raise click.UsageError("--kubelet-config, --config-dir, --exclusive and --sysroot go with --isolation")
     report = read_capabilities()
     if as_json:
         data = {"schema": "pinproof.doctor/1", "can_run": report.can_run, **_plain(report)}
@@ -62,14 +70,14 @@ def command(
         sys.exit(_CANNOT_RUN)
 
 
-def _isolation(root: Path, config: Path | None, exclusive: str | None, *, as_json: bool) -> int:
+def _isolation(root: Path, config: Path | None, drop_ins: Path | None, exclusive: str | None, *, as_json: bool) -> int:
     """Look at the machine below ``root``; return the exit code."""
     topology = read_topology(root)
     facts = read_isolation(SysTree(root), topology)
     roles = roles_of_kernel(topology)
     more: tuple[Finding, ...] = ()
     if config is not None and topology.kubelet.error is None:
-        roles, more = _of_kubelet(config, topology)
+        roles, more = _of_kubelet(config, drop_ins, topology)
     if exclusive is not None:
         cpus = CpuSet.parse(exclusive, "--exclusive")
         if not cpus <= topology.online:
@@ -85,8 +93,8 @@ def _isolation(root: Path, config: Path | None, exclusive: str | None, *, as_jso
     return exit_code(outcome)
 
 
-def _of_kubelet(config: Path, topology: Topology) -> tuple[CpuRoles, tuple[Finding, ...]]:
-    return roles_of_kubelet(load_configuration(config).node, topology, str(config))
+def _of_kubelet(config: Path, drop_ins: Path | None, topology: Topology) -> tuple[CpuRoles, tuple[Finding, ...]]:
+    return roles_of_kubelet(load_configuration(config, drop_ins).node, topology, file_names(config, drop_ins))
 
 
 def render_report(report: HostReport) -> str:

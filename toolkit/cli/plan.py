@@ -16,6 +16,7 @@ from toolkit.allocation.cpu.options.registry import OPTIONS as CPU_OPTIONS
 from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPTIONS
 from toolkit.cli.common import json_option, named, print_json, say, say_line
 from toolkit.cli.ending import attempt, worse
+from toolkit.cli.kubelet_files import check_config_dir, config_dir_option
 from toolkit.errors import InputError
 from toolkit.host.isolation import read_isolation
 from toolkit.host.sysfs import SysTree
@@ -84,9 +85,7 @@ class _Planned:
     help="Plan for the machine whose /sys and /proc were saved here.  [default: this machine, or that of --capture]",
 )
 @click.option("--kubelet-config", type=PATH, help="A KubeletConfiguration file, as a node has it.")
-@click.option(
-    "--config-dir", type=PATH, help="The kubelet's drop-in directory: its *.conf files go over --kubelet-config."
-)
+@config_dir_option
 @click.option("--pods", type=PATH, help="Pod manifests: a file or a directory; admitted in the order of file names.")
 @click.option("--capture", type=PATH, help="Capture (a directory or a .tar.gz) that gives what no other option gives.")
 @click.option(
@@ -125,8 +124,7 @@ def command(
         raise click.UsageError("give SCENARIO files, or --kubelet-config and --pods, or --capture")
     if kubelet_version and scenarios:
         raise click.UsageError("--kubelet-version goes with --kubelet-config or --capture")
-    if config_dir is not None and kubelet_config is None:
-        raise click.UsageError("--config-dir goes with --kubelet-config")
+    check_config_dir(kubelet_config, config_dir)
     patch = patch_of(changes, CPU_OPTIONS, TOPOLOGY_OPTIONS)
     if asked:
         question = ask(

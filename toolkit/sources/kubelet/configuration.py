@@ -150,6 +150,11 @@ def load_configuration(
     return read_configuration(base, more, read_flags(arguments))
 
 
+def file_names(path: Path, directory: Path | None) -> str:
+    """Return how a kubelet's files are called together, in what is printed."""
+    return str(path) if directory is None else f"{path} with {directory}"
+
+
 def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Apply a JSON merge patch (RFC 7396). Both were read before, so their depth is bounded."""
     merged = dict(base)

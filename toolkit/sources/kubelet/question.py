@@ -19,7 +19,7 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.bundle_machine import capture_topology
-from toolkit.sources.kubelet.configuration import KubeletConfiguration, load_configuration
+from toolkit.sources.kubelet.configuration import KubeletConfiguration, file_names, load_configuration
 from toolkit.sources.kubelet.json_parts import items, mapping
 from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.settings import configuration_in, unread
@@ -66,7 +66,7 @@ def ask(
         raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
     version = version or kubelet_version(reading.metrics if reading is not None else None)
     fields, warnings = _for_the_model(found.fields, version)
-    files = f"{config or capture}" if drop_ins is None else f"{config} with {drop_ins}"
+    files = str(capture) if config is None else file_names(config, drop_ins)
     title = f"{files}, pods of {pods or capture}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
     scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests, predicate=True)

@@ -257,3 +257,29 @@ def test_hostile_text_forges_no_line(root: Path) -> None:
     ended = pinproof("doctor", "--isolation", "--sysroot", root, "--exclusive", "6-7")
     assert ended.exit_code == 1
     assert "\x1b" not in ended.stdout
+
+
+def test_drop_ins_go_over_the_configuration(root: Path) -> None:
+    """`--config-dir`, as a kubelet merges them: the last one reserves CPUs 2-3, and an interrupt lies on CPU 1."""
+    folder = root.parent / "kubelet.d"
+    write(folder, {"10-a.conf": KUBELET.replace("0-1", "6-7"), "20-b.conf": KUBELET.replace("0-1", "2-3")})
+    code, found = doctor(root, "--config-dir", folder)
+    assert (code, found["irq-affinity"]["outcome"]) == (3, "undecided")
+    config = ("--kubelet-config", root.parent / "kubelet.yaml", "--config-dir", folder)
+    said = " ".join(pinproof("doctor", "--isolation", "--sysroot", root, *config).stdout.split())
+    assert "reserved 2-3" in said
+    assert f"kubelet.yaml with {folder}" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--isolation", "--config-dir", "{}"], "--config-dir goes with --kubelet-config"),
+        (["--isolation", "--kubelet-config", "{}/kubelet.yaml", "--config-dir", "{}/none"], "No such file"),
+        (["--kubelet-config", "{}/kubelet.yaml", "--config-dir", "{}"], "go with --isolation"),
+    ],
+)
+def test_a_drop_in_directory_needs_what_it_goes_over(root: Path, options: list[str], words: str) -> None:
+    """One line, exit code 2."""
+    ended = pinproof("doctor", "--sysroot", root, *[option.format(root.parent) for option in options])
+    assert (ended.exit_code, words in ended.stderr, "Traceback" in ended.stderr) == (2, True, False)
