@@ -12,10 +12,11 @@ from itertools import pairwise
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.evidence.following import ALLOCATION_ERRORS
+from toolkit.model.evidence.following import ALLOCATION_ERRORS, ASSIGNMENTS
 from toolkit.model.layers import Layer
 from toolkit.model.state_files import CpuStateFile
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from validators.layers import assigned
 from validators.placement import groups
 from validators.queries import view
 from validators.state_files import cpu_state
@@ -51,6 +52,9 @@ def check(rule: str, evidence: Evidence) -> list[Verdict]:
     if not wrong:
         compared = _compared(still.metrics, _shared(evidence), evidence)
         outcome, reason = _agree(compared) if compared else _silent([still.metrics])
+        if refused := round(_errors(still.metrics)):
+            measures["allocation_errors"] = refused
+            reason += f"; {refused} allocations of the resource managers have failed since the kubelet started"
         return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures)]
     api = still.api_cpus
     text = f"metrics and {Layer.CHECKPOINT} differ: {'; '.join(wrong.values())}"
@@ -75,7 +79,8 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
     failed, open_, measures = "", "", dict[str, Measure]()
     since = dict[str, int]()
     compared, read = set[str](), list[dict[str, float]]()
-    for one in evidence.gauges:
+    late = assigned.undercounted(evidence.gauges)
+    for one, uncounted in zip(evidence.gauges, late, strict=True):
         last = one is evidence.gauges[-1]
         if one.problem:
             open_ = open_ or f"the kubelet's metrics could not be read: {one.problem}"
@@ -84,7 +89,7 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
         measures["exclusive_cpus"] = str(one.assigned)
         read.append(one.values)
         compared |= _compared(one.values, one.shared, evidence)
-        wrong = _wrong(one.values, one.assigned, one.shared, evidence)
+        wrong = _wrong(one.values, one.assigned, one.shared, evidence) | uncounted
         # The same difference lasts although a counter beside it goes on.
         since = {name: since.get(name, one.since_ns) for name in wrong}
         since_ns = min(since.values(), default=0)
@@ -99,6 +104,8 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
     if not compared:
         outcome, reason = _silent(read)
         return [Verdict(rule=rule, subject=SUBJECT, outcome=outcome, reason=reason, measures=measures)]
+    if assigned.counts(evidence.gauges):
+        compared.add(ASSIGNMENTS)
     outcome, reason = _agree(compared)
     refused = _allocation_errors(evidence)
     if refused:
@@ -108,7 +115,7 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
 
 
 def _agree(compared: set[str]) -> tuple[Outcome, str]:
-    names = [name.removeprefix(PREFIX) for name in GAUGES if name in compared]
+    names = [name.removeprefix(PREFIX) for name in (*GAUGES, ASSIGNMENTS) if name in compared]
     return Outcome.PASSED, f"{listed(names)} {'agrees' if len(names) == 1 else 'agree'} with {Layer.CHECKPOINT}"
 
 
@@ -142,12 +149,12 @@ def _allocation_errors(evidence: Evidence) -> int:
 
     Source: KEP-5526, "Monitoring Requirements": a spike of it is the first reason to roll back.
     """
-    counts = [
-        sum(value for name, value in one.values.items() if name.startswith(ALLOCATION_ERRORS))
-        for one in evidence.gauges
-        if not one.problem
-    ]
+    counts = [_errors(one.values) for one in evidence.gauges if not one.problem]
     return round(sum(max(later - earlier, 0) for earlier, later in pairwise(counts)))
+
+
+def _errors(values: dict[str, float]) -> float:
+    return sum(value for name, value in values.items() if name.startswith(ALLOCATION_ERRORS))
 
 
 def _wrong(metrics: dict[str, float], owned: CpuSet, shared: CpuSet | None, evidence: Evidence) -> dict[str, str]:

@@ -235,7 +235,8 @@ RULE = Rule(
             has no entry in the state file, is not taken for one of the shared pool: model and checkpoint differ. That
             fails after the bound and 30 s (the time in which a pod ends). It is undecided if no source reports whether
             the pod has ended. With `--kubelet-metrics` the kubelet's gauges (`kubelet metrics`) are compared with its
-            state file every 10 s: a difference of 3 s or more fails.
+            state file every 10 s: a difference of 3 s or more fails. So does a counter of assigned containers
+            (`resource_manager_container_assignments`) that grows by fewer than came into the state file.
 
             One reading of a node (`judge --capture`) also compares the kubelet's gauges with its state file, and the
             reasons of refused pods with the documented ones. It is undecided without a layer that promises, without the

@@ -81,6 +81,12 @@ class Forgotten:
 ALLOCATION_ERRORS = "resource_manager_allocation_errors_total"
 """How the counters of allocations that failed begin, among the kubelet's metrics."""
 
+ASSIGNMENTS = "resource_manager_container_assignments"
+"""How the counters of containers by what was assigned to them begin."""
+
+KUBELET_START = "process_start_time_seconds"
+"""When the kubelet's process started: its counters are of that time on."""
+
 LIMITS = "limits"
 """The part of :attr:`Following.missing` that names limits that are, or may be, asked for and are not promised."""
 
@@ -94,12 +100,15 @@ class Gauges:
     :param values: by name with labels. :param problem: why there is none; empty: they were read.
     :param assigned: CPUs that the state file assigns. :param shared: those of its shared pool, without reserved ones.
         ``None``: not known.
+    :param entered: how many containers were seen to come into the state file since the node is followed, by whose CPUs
+        they got (``node``, ``pod``); empty: not known.
     """
 
     values: dict[str, float] = field(default_factory=dict)
     problem: str = ""
     assigned: CpuSet | None = None
     shared: CpuSet | None = None
+    entered: dict[str, int] = field(default_factory=dict)
     since_ns: int = 0
     until_ns: int = 0
 

@@ -27,6 +27,7 @@ from toolkit.sources.kubelet.asked import asked_of as asked_values
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import NodeClaims, node_claims
 from toolkit.sources.kubelet.control_words import ControlWords
+from toolkit.sources.kubelet.entered import Entered
 from toolkit.sources.kubelet.followed_claims import Followed
 from toolkit.sources.kubelet.followed_words import ended, present, unmeasured
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
@@ -86,7 +87,7 @@ class KubeletSource:
         """Ids of those that agreed then, and at the one before as far as they were there, and whose turn it is not."""
         self._cost_s = 0.0
         """CPU time of the last reading."""
-        self._gauges_due_ns = 0
+        self._gauges_due_ns, self._entered = 0, Entered()
         self._held, self._stated = HeldState(), Stated()
         self._static = StaticPods()
         self._reconciles, self._pool = Reconciles(), PoolChanges()
@@ -141,6 +142,7 @@ class KubeletSource:
         self._remember(now)
         self._reconciles.keep(claim.name for claim in claims)
         read = due and self._places.metrics is not None
+        entered = self._entered.of(found.cpu if self._held.speaks else None)
         return SourceReading(
             claims=replace(found.claims, claims=limited),
             giving_back=giving_back,
@@ -151,7 +153,7 @@ class KubeletSource:
             give_back_s=found.settings.reconcile_s + SLACK_S,
             layers=self._layers(now, now_ns, lost_ns),
             state_files=self._stated.of(now, self._held, now_ns, within_ns),
-            gauges=self._gauges(metrics, node.no_metrics, found, now_ns) if read else None,
+            gauges=self._gauges(metrics, node.no_metrics, found, entered, now_ns) if read else None,
             missing=(*not_read(now.missing, self._held), *unlimited, *unmeasured(node.no_metrics)),
             left_out=self._lost_twice(now, now_ns),
             # A node on which nothing runs may have no cgroup for it.
@@ -229,11 +231,13 @@ class KubeletSource:
             if one.id in before and one.id not in ending
         )
 
-    def _gauges(self, metrics: str | None, problem: str, found: NodeClaims, now_ns: int) -> Gauges:
+    def _gauges(
+        self, metrics: str | None, problem: str, found: NodeClaims, entered: dict[str, int], now_ns: int
+    ) -> Gauges:
         """Return the kubelet's gauges beside the state file that was read just before them."""
         self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
         file = found.cpu if self._held.speaks else None
-        return gauges_beside(manager_gauges(metrics), problem, file, found.settings)
+        return gauges_beside(manager_gauges(metrics), problem, file, found.settings, entered)
 
     @property
     def every_s(self) -> float:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import ALLOCATION_ERRORS, Gauges
+from toolkit.model.evidence.following import KUBELET_START, Gauges
 from toolkit.model.state_files import CpuStateFile
 from toolkit.sources.kubelet.settings import Settings
 
-PREFIXES = ("kubelet_cpu_manager_", ALLOCATION_ERRORS)
+PREFIXES = ("kubelet_cpu_manager_", "resource_manager_", KUBELET_START)
 
 
 def manager_gauges(text: str | None) -> dict[str, float]:
-    """Return the samples of the CPU manager, and the counters of failed allocations; nothing of a text that is no
-    metrics.
+    """Return the samples of the CPU manager, the counters of all managers, and when the kubelet started; nothing of a
+    text that is no metrics.
     """
     lines = [f"{line}\n" for line in (text or "").splitlines() if line.startswith(PREFIXES)]
     if not lines:
@@ -31,16 +31,20 @@ def manager_gauges(text: str | None) -> dict[str, float]:
     return {name: value for name, value in found.items() if value >= 0}
 
 
-def gauges_beside(values: dict[str, float], problem: str, file: CpuStateFile | None, known: Settings) -> Gauges:
+def gauges_beside(
+    values: dict[str, float], problem: str, file: CpuStateFile | None, known: Settings, entered: dict[str, int]
+) -> Gauges:
     """Return both together. A file that is spoilt, of another policy, or of a manager that has not started says nothing
     that could be compared.
+
+    :param entered: see :class:`toolkit.model.evidence.following.Gauges`.
     """
     says = file is not None and file.policy == "static" and not file.problem and file.checksum_ok
     if file is None or not says or not (file.default or file.entries or file.pods):
-        return Gauges(values=values, problem=problem)
+        return Gauges(values=values, problem=problem, entered=entered)
     try:
         assigned = CpuSet.union(CpuSet.parse(entry.cpus) for entry in (*file.entries, *file.pods))
         shared = CpuSet.parse(file.default) - known.reserved if known.reserved_known else None
     except InputError:
         return Gauges(values=values, problem=problem)
-    return Gauges(values=values, problem=problem, assigned=assigned, shared=shared)
+    return Gauges(values=values, problem=problem, assigned=assigned, shared=shared, entered=entered)

@@ -13,13 +13,14 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from toolkit.errors import InputError
+from toolkit.model.evidence.following import KUBELET_START
 from toolkit.model.names import printable
 from toolkit.sources.kubelet import metrics_text
 from toolkit.sources.kubelet.endpoint import answer_of
 
 FILE = metrics_text.FILE
 EXPECTED = "a kubelet's metrics in Prometheus's text format"
-_KEPT = re.compile(r"(?:kubelet_(?:cpu|memory|topology)_manager_|resource_manager_|kubernetes_build_info)", re.ASCII)
+_MANAGERS = re.compile(r"kubelet_(?:cpu|memory|topology)_manager_|resource_manager_|kubernetes_build_info", re.ASCII)
 
 
 def read_metrics(where: str, token: Path | None = None, authority: Path | None = None) -> str:
@@ -29,10 +30,14 @@ def read_metrics(where: str, token: Path | None = None, authority: Path | None =
     :raises InputError: it cannot be read, is too large or too late, or is no such text.
     """
     data = answer_of(where, EXPECTED, token=token, authority=authority)
-    lines = [line for line in data.decode("utf-8", "replace").splitlines() if _KEPT.match(line)]
+    lines = [
+        line
+        for line in data.decode("utf-8", "replace").splitlines()
+        if _MANAGERS.match(line) or line.startswith(KUBELET_START)
+    ]
     text = "".join(f"{line}\n" for line in lines)
     gauges(text, where)
-    if not text:
+    if not any(map(_MANAGERS.match, lines)):
         raise InputError(where, "no metric of a kubelet's resource managers", EXPECTED)
     return text
 

@@ -53,11 +53,12 @@ def test_a_certificate_is_checked_where_one_is_named(tmp_path: Path) -> None:
     [
         ("", "", "no metric of a kubelet"),
         ("kubelet_running_pods 7\n", "", "no metric of a kubelet"),
+        ("process_start_time_seconds 7\n", "", "no metric of a kubelet"),
         (f"{COUNT} two\n", "", "no sample"),
         (f'{COUNT}{{a="b" 2\n', "", "no sample"),
         (RIGHT, "/moved", "status 302"),
     ],
-    ids=["nothing", "others", "a word", "torn", "elsewhere"],
+    ids=["nothing", "others", "another program", "a word", "torn", "elsewhere"],
 )
 def test_what_is_no_answer_is_one_line(text: str, path: str, words: str) -> None:
     """With the address; nobody is followed to another."""
@@ -112,6 +113,24 @@ def test_a_state_file_that_says_nothing_is_not_compared(node: Node) -> None:
         found = node.read().gauges
     assert isinstance(found, Gauges)
     assert (found.assigned, found.shared, found.problem) == (None, None, "")
+
+
+def test_containers_that_come_are_counted_beside_the_kubelets_counters(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With gate PodLevelResourceManagers: by each reading of the state file, and with the process that counts."""
+    monkeypatch.setattr(follow, "GAUGES_EVERY_NS", 0)
+    assigned = 'resource_manager_container_assignments{assignment_type="node_exclusive",resource_name="cpu"}'
+    with metrics_server(f"{RIGHT}{assigned} 1\nprocess_start_time_seconds 17.5\n") as server:
+        node.source = KubeletSource(replace(node.source._places, metrics=server.address))
+        first = node.read().gauges
+        node.state("0-1", db="2-3")
+        same = node.read().gauges
+        node.state("0", db="2-3", new="1")
+        later = node.read().gauges
+    assert first is not None
+    assert (first.values[assigned], first.values["process_start_time_seconds"]) == (1, 17.5)
+    assert [one.entered["node"] for one in (first, same, later) if one is not None] == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
