@@ -43,20 +43,16 @@ def exceeds_node(pod: Pod, allocatable: Mapping[str, Quantity]) -> str:
 
 
 class Requests:
-    """What pods count for on a node, in the kubelet's numbers; of each pod it is worked out once.
+    """What pods count for on a node, in the kubelet's numbers; of each pod it is worked out once."""
 
-    :param pod_level: feature gate ``PodLevelResources``.
-    """
-
-    def __init__(self, *, pod_level: bool) -> None:
-        self._pod_level = pod_level
+    def __init__(self) -> None:
         self._known: dict[str, tuple[Pod, Mapping[str, int]]] = {}
 
     def of(self, pod: Pod) -> Mapping[str, int]:
         """Return the numbers of a pod; itself it counts for one of the node's pods."""
         known = self._known.get(pod.uid)
-        if known is None or known[0] is not pod:
-            asked = effective_requests(pod, pod_level=self._pod_level)
+        if known is None or (known[0] is not pod and known[0] != pod):
+            asked = effective_requests(pod)
             known = self._known[pod.uid] = (pod, {PODS: 1, **{name: _number(name, asked) for name in asked}})
         return known[1]
 

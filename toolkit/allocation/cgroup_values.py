@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.allocation.budgets import as_seen
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.node_config import NodeConfig
@@ -44,6 +45,7 @@ def container_values(pod: Pod, container: Container, config: NodeConfig, *, quot
 
     A container without a limit of its own has the limit of its pod, where the pod has a budget.
     """
+    pod = as_seen(pod, config.feature_gates)
     budget = pod.resources.limits if pod.pod_level and pod.resources is not None else {}
     limit = container.limit(CPU) or budget.get(CPU, ZERO)
     memory = container.limit(MEMORY) or budget.get(MEMORY, ZERO)
@@ -65,6 +67,7 @@ def pod_values(pod: Pod, config: NodeConfig, *, quota_disabled: bool, init_count
 
     :param init_counts: whether an init container must be limited, too; with kubelets before v1.27 it need not.
     """
+    pod = as_seen(pod, config.feature_gates)
     requests, limits = effective_requests(pod), aggregate(pod, limits=True)
     count = pod.containers if init_counts else pod.app_containers
     declared = {name: all(c.limit(name) for c in count) for name in (CPU, MEMORY)}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from toolkit.allocation.admission import OUT_OF, Admission, AdmissionError, StartupError, invalid, topology_affinity
+from toolkit.allocation.budgets import as_seen
 from toolkit.allocation.capacity import Lack, Requests, lacks_room
 from toolkit.allocation.checkpoint.cpu import restore_cpu_state, write_cpu_checkpoint
 from toolkit.allocation.checkpoint.format import CheckpointError
@@ -21,7 +22,6 @@ from toolkit.allocation.memory.manager import MemoryManager
 from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable, refused_start
 from toolkit.allocation.topology.hint import NO_AFFINITY, TopologyHint
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
-from toolkit.model import feature_gates as gates
 from toolkit.model.claims import Isolation
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.pod import Container, Pod
@@ -83,8 +83,7 @@ class Node:
         self.topology = managers.topology
         self.allocatable = node_allocatable(config, machine, managers.reservation)
         """What the node has for pods: CPU, memory, huge pages, and how many pods."""
-        self._requests = Requests(pod_level=self.gates[gates.POD_LEVEL_RESOURCES])
-        self._devices = tuple(devices)
+        self._requests, self._devices = Requests(), tuple(devices)
         self.devices = DeviceManager(self._devices, [node.id for node in machine.nodes])
         pod_level = self.gates.pod_level_managers
         self.memory = MemoryManager(
@@ -132,9 +131,13 @@ class Node:
         lack = self.lacking(pod, others) if self.predicate and result.admitted else None
         return result if lack is None else Admission(False, f"{OUT_OF}{lack.resource}", lack.message)
 
+    def seen(self, pod: Pod) -> Pod:
+        """Return a pod as this kubelet sees it; its managers, and the next kubelet, see it as it was given."""
+        return as_seen(pod, self.gates)
+
     def lacking(self, pod: Pod, others: Iterable[Pod]) -> Lack | None:
         """Return of what these other pods leave too little for a pod."""
-        return lacks_room(pod, others, self.allocatable, self._requests)
+        return lacks_room(self.seen(pod), map(self.seen, others), self.allocatable, self._requests)
 
     def attempt(self, pod: Pod) -> Admission:
         """Let the managers allocate what the pod does not have yet; the first refusal counts, and nobody cleans up."""

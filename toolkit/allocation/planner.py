@@ -25,7 +25,6 @@ from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.errors import InputError
 from toolkit.model.claims import HugepageLimit, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.go_text import parse_cpu_list
 from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
@@ -63,10 +62,11 @@ def plan(
     if twice is not None:
         raise InputError(f"pod {twice.name}", f"uid {twice.uid!r} twice", "every pod once")
     policy = node.cpu_policy
-    if not node.gates[POD_LEVEL_RESOURCES]:
-        pods = [replace(pod, resources=None) for pod in pods]  # a kubelet without the gate does not look at them
-    waiting = policy.sorted(pods) if isinstance(policy, PluginPolicy) else pods
-    answers = {pod.uid: (pod, node.admit(pod), node.cpu_state.default) for pod in waiting}
+    waiting = policy.sorted([node.seen(pod) for pod in pods]) if isinstance(policy, PluginPolicy) else pods
+    known = {pod.uid: pod for pod in pods}
+    answers = {
+        uid: (known[uid], node.admit(known[uid]), node.cpu_state.default) for uid in (one.uid for one in waiting)
+    }
     return plan_of(node, [answers[pod.uid] for pod in pods])
 
 
@@ -123,11 +123,12 @@ def _warnings(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> l
 
 
 def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:
+    seen = node.seen(pod)
     if not admission.admitted:
         return PodPlan(
             uid=pod.uid,
             name=pod.name,
-            qos_class=pod.qos_class,
+            qos_class=seen.qos_class,
             admitted=False,
             reason=admission.reason,
             message=admission.message,
@@ -139,16 +140,16 @@ def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:
     return PodPlan(
         uid=pod.uid,
         name=pod.name,
-        qos_class=pod.qos_class,
+        qos_class=seen.qos_class,
         admitted=True,
         cpus=node.cpu_state.pods.get(pod.uid),
         quota_us=values.quota_us,
         period_us=values.period_us,
         shares=values.shares,
-        cpu_request_milli=effective_requests(pod).get(CPU, ZERO).milli,
+        cpu_request_milli=effective_requests(seen).get(CPU, ZERO).milli,
         memory_limit_bytes=values.memory_bytes,
         containers=tuple(_container_plan(node, pod, c, isolations[c.name]) for c in pod.containers),
-        reasons=tuple(pod_reasons(node, pod, values, quota_disabled=disabled)),
+        reasons=tuple(pod_reasons(node, seen, values, quota_disabled=disabled)),
     )
 
 

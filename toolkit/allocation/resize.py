@@ -72,7 +72,8 @@ def resize(
     :param wanted: the running pod with its new resources. :param promised: each container's exclusive CPUs at its
         creation; those it has now where nothing is given (``ResizeBehaviour.KEP_5554``).
     """
-    current = node.active.get(wanted.uid)
+    given, found = wanted, node.active.get(wanted.uid)
+    current, wanted = found and node.seen(found), node.seen(wanted)
     if current is None or [c.name for c in current.containers] != [c.name for c in wanted.containers]:
         return Resize(ResizeStatus.INVALID, "only resources of a running pod's containers can change")
     if _same(current, wanted):
@@ -80,12 +81,13 @@ def resize(
         return DONE
     answer = _refused_by_api(node, current, wanted) or _infeasible(node, current, wanted)
     if answer is None:
-        if behaviour is ResizeBehaviour.KEP_5554 and isinstance(node.cpu_policy, StaticPolicy) and wanted.guaranteed:
-            answer = _as_planned(node, node.cpu_policy, wanted, promised or {})
+        policy, planned = node.cpu_policy, behaviour is ResizeBehaviour.KEP_5554 and wanted.guaranteed
+        if planned and isinstance(policy, StaticPolicy) and not policy.unmanaged(given):
+            answer = _as_planned(node, policy, wanted, promised or {})
         else:
-            answer = _as_v1_36(node, wanted)
+            answer = _as_v1_36(node, given)
     if answer.status is ResizeStatus.DONE:
-        node.active[wanted.uid] = wanted
+        node.active[given.uid] = given
     return answer
 
 

@@ -182,12 +182,12 @@ def aggregate(pod: Pod, *, limits: bool = False) -> dict[str, Quantity]:
     return total
 
 
-def effective_requests(pod: Pod, *, pod_level: bool = True) -> dict[str, Quantity]:
+def effective_requests(pod: Pod) -> dict[str, Quantity]:
     """Return what a pod counts for: what its containers sum up to, what its budget names instead, and its overhead.
 
-    A resource that the budget does not name stays the containers' sum. :param pod_level: whether budgets count.
+    A resource that the budget does not name stays the containers' sum.
     """
     total = aggregate(pod)
-    if pod_level and pod.resources is not None:
+    if pod.resources is not None:
         total |= {name: amount for name, amount in pod.resources.requests.items() if is_pod_level_resource(name)}
     return total | {name: total.get(name, ZERO) + amount for name, amount in pod.overhead.items()}

@@ -38,7 +38,7 @@ def plan_visit(scenario: Scenario, pods: list[Pod], config: NodeConfig, machine:
     node = start_node(config, machine)
     stay = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods if pod.name not in scenario.leaves]
     before = plan_of(node, stay)
-    visitors = [pod for pod in pods if pod.name in scenario.leaves]
+    visitors = [node.seen(pod) for pod in pods if pod.name in scenario.leaves]
     for pod in visitors:
         if pod.qos_class is not QosClass.GUARANTEED:
             raise InputError(where, f"leaves: pod {pod.name} is {pod.qos_class.value}", "a Guaranteed pod")
