@@ -1,7 +1,8 @@
 """Prometheus metrics of a session that goes on: computed at scrape time from one reading of its state, nothing global.
 
 Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the first window opened, verdicts as
-state sets. Labels are rules, subjects, claims, witnesses and CPUs only: no thread ids, so the claims bound cardinality.
+state sets. Labels are rules, subjects, claims, witnesses and CPUs only, no thread ids. Of claims and CPUs together so
+many pairs have series of their own, and the rest is a sum by claim (:mod:`toolkit.session.series`).
 What the exporter cannot see is a metric, too (:mod:`toolkit.report.metrics_sight`).
 Source: prometheus.io "Writing exporters" and "Metric and label naming".
 """
@@ -22,6 +23,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.metrics_sight import PREFIX, sight
 from toolkit.report.text import printable
 from toolkit.session.counters import Counters, SessionState
+from toolkit.session.series import OTHER
 
 FRESH_S = 0.5
 """Scrapes closer together than this get the same state: a scrape must never become a load of its own."""
@@ -184,6 +186,11 @@ def _claims(counters: Counters) -> Iterator[Metric]:
         if name in found:
             found[name].add_metric([_label(one) for one in key], value / 1e9 if name in seconds else value)
     yield from found.values()
+    yield GaugeMetricFamily(
+        PREFIX + "summed_series",
+        f'Pairs of claim and CPU without series of their own: cpu="{OTHER}" of the claim is their sum.',
+        value=counters.series.summed(),
+    )
 
 
 def _label(text: str) -> str:

@@ -1,7 +1,8 @@
 """What counts on from window to window, for metrics: sums of the evidence, outcomes of windows and verdicts.
 
 Their size depends on the number of claims, CPUs and rules: what is about a subject of which no window says anything any
-more is forgotten, so that containers that come and go do not add up. Source: prometheus.io "Writing exporters".
+more is forgotten, so that containers that come and go do not add up. Pairs of claim and CPU are bounded
+(:mod:`toolkit.session.series`). Source: prometheus.io "Writing exporters".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, Intruder
 from toolkit.model.granted import with_grants
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
+from toolkit.session.series import Series
 
 Key = tuple[str, ...]
 COVERAGE = ("switches_judged", "switches_kernel", "lost_events", "map_full", "missed_runs", "proc_scans")
@@ -40,9 +42,10 @@ class Counters:
     """Windows that did not report the escape that was planted."""
     named: dict[str, int] = field(default_factory=dict)
     """Subject -> number of the last window that named it."""
+    series: Series = field(default_factory=Series)
 
     def copy(self) -> Counters:
-        """Return one that does not change with this one."""
+        """Return one that does not change with this one; what has a series of its own has it in both."""
         return replace(
             self,
             sums=Counter(self.sums),
@@ -90,6 +93,7 @@ class Counters:
         if not gone:
             return
         self.named = {subject: window for subject, window in self.named.items() if subject not in gone}
+        self.series.forget(gone)
         self.verdicts = Counter({key: count for key, count in self.verdicts.items() if key[1] not in gone})
         self.sums = Counter(
             {
@@ -104,13 +108,15 @@ class Counters:
 
     def _cpu_use(self, rows: Iterable[CpuUse], *, grants_pending: bool) -> None:
         for row in rows:
-            key = (row.claim, str(row.cpu))
+            key = self.series.of(row.claim, row.cpu)
             self._name(row.claim)
             self.sums["run", key] += row.run_ns
             self.sums["switches", key] += row.switches
-            self.sums["out_of_set_switches", key] += 0 if grants_pending else row.out_of_set_switches
-            self.sums["out_of_set", key] += 0 if grants_pending else row.out_of_set_ns
             self.sums["transition", key] += row.transition_ns
+            switches, outside_ns = (0, 0) if grants_pending else (row.out_of_set_switches, row.out_of_set_ns)
+            key = self.series.of_broken(row.claim, row.cpu, counts=bool(switches or outside_ns))
+            self.sums["out_of_set_switches", key] += switches
+            self.sums["out_of_set", key] += outside_ns
 
     def _intruders(self, rows: Iterable[Intruder]) -> None:
         for row in rows:

@@ -1,0 +1,110 @@
+"""Series of claims and CPUs: so many and no more, whatever the node, and nothing is lost by that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.unit.validators.evidence_builder import SECOND, claim_set, evidence, use
+from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.result import make_result
+from toolkit.report.metrics import registry_of
+from toolkit.session import counters as counting
+from toolkit.session import series
+from toolkit.session.counters import Counters, SessionState
+from toolkit.session.series import MAX_BROKEN, MAX_PAIRS, OTHER
+
+FAMILIES = 5
+"""With labels ``claim`` and ``cpu``."""
+Values = dict[tuple[str, str, str], float]
+"""By metric, claim and CPU."""
+
+
+def read(state: SessionState) -> tuple[Values, int, float]:
+    """Return the values by claim and CPU, how many series there are in all, and how many pairs are summed up."""
+    text = generate_latest(registry_of(claim_set, lambda: state, lambda *_: ())).decode()
+    found, count, summed = Values(), 0, 0.0
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            count += 1
+            if sample.name == "pinproof_summed_series":
+                summed = sample.value
+            elif "cpu" in sample.labels and "claim" in sample.labels:
+                found[sample.name, sample.labels["claim"], sample.labels["cpu"]] = sample.value
+    return found, count, summed
+
+
+def rows(claims: int, cpus: int, **changes: int) -> tuple[CpuUse, ...]:
+    """Every claim ran for a second on every CPU."""
+    one = replace(use("c", 0, switches=10, run_ns=SECOND), **changes)
+    return tuple(replace(one, claim=f"c{claim:03d}", cpu=cpu) for claim in range(claims) for cpu in range(cpus))
+
+
+def window(cpu_use: tuple[CpuUse, ...]) -> Evidence:
+    return evidence(cpu_use=cpu_use, bandwidth=(), intruders=())
+
+
+def test_a_node_of_500_claims_on_128_cpus_has_a_bounded_scrape() -> None:
+    """64,000 pairs: the sums by claim are right to the last switch, and the pairs that are not shown are counted."""
+    values, count, summed = read(SessionState(open=window(rows(500, 128))))
+    assert len({(claim, cpu) for _, claim, cpu in values if cpu != OTHER}) == MAX_PAIRS
+    assert summed == 500 * 128 - MAX_PAIRS
+    assert count < FAMILIES * (MAX_PAIRS + 500) + 200
+    of_claims = Counter[str]()
+    for (name, claim, _), value in values.items():
+        if name == "pinproof_switches_total":
+            of_claims[claim] += int(value)
+    assert of_claims == {f"c{claim:03d}": 1280 for claim in range(500)}
+
+
+def test_a_cpu_outside_the_claim_is_named_even_where_it_is_summed_up() -> None:
+    """The worst is what one asks for: its time outside has its own series, the rest of it stays in the sum."""
+    broken = replace(use("c499", 127, switches=10, run_ns=SECOND), out_of_set_switches=3, out_of_set_ns=7_000_000)
+    values, _, _ = read(SessionState(open=window((*rows(500, 128)[:-1], broken))))
+    assert values["pinproof_out_of_set_switches_total", "c499", "127"] == 3
+    assert values["pinproof_out_of_set_seconds_total", "c499", "127"] == 0.007
+    assert values["pinproof_out_of_set_seconds_total", "c499", OTHER] == 0
+    assert ("pinproof_run_seconds_total", "c499", "127") not in values
+    assert values["pinproof_run_seconds_total", "c499", OTHER] == 128
+
+
+def test_where_everything_is_broken_it_is_bounded_too() -> None:
+    """So many more have series of their own; the others are in the sum, none is lost."""
+    values, _, _ = read(SessionState(open=window(rows(500, 128, out_of_set_switches=2, out_of_set_ns=5))))
+    outside = {key: value for key, value in values.items() if key[0] == "pinproof_out_of_set_switches_total"}
+    assert len(outside) <= MAX_PAIRS + MAX_BROKEN + 500
+    assert sum(outside.values()) == 2 * 500 * 128
+
+
+def test_a_small_node_has_every_cpu_by_itself() -> None:
+    """Nothing is summed up where there is no need."""
+    values, _, summed = read(SessionState(open=window(rows(10, 20))))
+    assert (summed, {cpu for _, _, cpu in values} & {OTHER}) == (0, set())
+
+
+def test_no_counter_goes_back_while_claims_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through windows that are open, end, break a claim, lose one for good, and have room again for others."""
+    monkeypatch.setattr(series, "MAX_PAIRS", 30)
+    monkeypatch.setattr(series, "MAX_BROKEN", 5)
+    monkeypatch.setattr(counting, "KEPT_WINDOWS", 2)
+    counters, before = Counters(), Values()
+    many, fewer = rows(8, 6), rows(8, 6)[12:]
+    broken = tuple(replace(row, out_of_set_switches=1, out_of_set_ns=9) for row in many[-12:])
+    late = tuple(use(f"new{claim}", cpu) for claim in range(3) for cpu in range(6))
+    kinds = [many, (*many[:-12], *broken), *[fewer] * 4, (*fewer, *late), (*late, *fewer)]
+    result = make_result(window(()), ())
+    for cpu_use in kinds:
+        for seen in (cpu_use, cpu_use[::-1]):
+            after, _, _ = read(SessionState(counters=counters.copy(), open=window(seen)))
+            assert {key for key in before if key not in after and key[1] not in ("c000", "c001")} == set()
+            assert [key for key, value in before.items() if after.get(key, value) < value] == []
+            before = after
+        counters.add(window(cpu_use))
+        counters.judged(result)
+    assert any(claim.startswith("new") and cpu != OTHER for _, claim, cpu in before)
+    assert any(claim.startswith("new") and cpu == OTHER for _, claim, cpu in before)
+    assert not any(claim in ("c000", "c001") for _, claim, _ in before)
