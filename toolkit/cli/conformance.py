@@ -21,7 +21,7 @@ from toolkit.cli.common import (
     runtime_option,
     say,
 )
-from toolkit.cli.ending import attempt, complain, leave, warn_of, worse
+from toolkit.cli.ending import attempt, complain, leave, reported, warn_of, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
@@ -34,7 +34,7 @@ from toolkit.report.conformance_table import render_conformance
 from toolkit.report.layout import paragraph
 from toolkit.scenario_file import load_catalogue
 from toolkit.session import conformance, execute, fitting
-from toolkit.session.guard import free_machine
+from toolkit.session.guard import free_machine, still_free
 from toolkit.session.judged import judged
 from toolkit.session.preflight import require_run
 from toolkit.session.prepared import prepared
@@ -88,6 +88,9 @@ def command(
 
     Without --full the core of the catalogue is run, one scenario for each kind of promise: about a minute and a half on
     an idle machine with two CPUs. --select runs the scenarios that it names, whether they are in the core or not.
+
+    Where somebody's work begins on this machine meanwhile, no more scenarios are started: what was judged is printed
+    and saved, and the exit code is 4, if nothing failed.
     """
     scenarios = choose(load_catalogue(), selected)
     if only_list:
@@ -108,7 +111,7 @@ def command(
         settings = execute.Settings(
             runs=runs, cpus=cpus, runtime=runtime, duration_s=duration, repeats=repeats, stopped=stopped
         )
-        results = _run_all(scenarios, reasons, topology, settings)
+        results, came = _run_all(scenarios, reasons, topology, settings)
         outcome = worst(result.outcome for result in results)
         if as_json:
             found = [to_data(result) for result in results]
@@ -119,6 +122,8 @@ def command(
         code = _complain_of_unsaved(results)
         if junit is not None:
             code = worse(code, attempt(lambda: write_output(junit, render_junit(results))))
+        if came is not None:
+            code = worse(code, reported(came))
         if stopped and any(result.outcome is Outcome.UNDECIDED for result in results):
             code = worse(code, attempt(lambda: go_on(stopped)))
     leave(outcome, code)
@@ -126,9 +131,12 @@ def command(
 
 def _run_all(
     scenarios: tuple[Scenario, ...], reasons: dict[str, str | None], topology: Topology, settings: execute.Settings
-) -> list[ScenarioResult]:
-    """Run the scenarios that have no reason to be skipped, one after the other, until a signal asks to stop."""
-    results = []
+) -> tuple[list[ScenarioResult], HostUnsupportedError | None]:
+    """Run the scenarios that have no reason to be skipped, one after the other, until a signal asks to stop, or
+    somebody's work begins here: that is returned too.
+    """
+    results: list[ScenarioResult] = []
+    came: HostUnsupportedError | None = None
     work = [scenario for scenario in scenarios if reasons[scenario.name] is None]
     total = sum(conformance.count_runs(scenario) for scenario in work)
     with ExitStack() as stack:
@@ -137,7 +145,7 @@ def _run_all(
             # Loaded once: every run observes with the same programs.
             kept = stack.enter_context(prepared(new_run_id("conformance")))
             settings = replace(settings, prepared=kept)
-        done, cut = 0, False
+        done, cut, begun = 0, "", False
 
         def step(what: str) -> None:
             nonlocal done
@@ -149,13 +157,26 @@ def _run_all(
             if reason is not None:
                 results.append(conformance.skipped(scenario, reason))
                 continue
+            if begun and not cut and (came := _came(settings)) is not None:
+                cut = str(came)
             if cut:
-                results.append(conformance.skipped(scenario, "not run: a signal asked to stop"))
+                results.append(conformance.skipped(scenario, f"not run: {cut}"))
                 continue
+            begun = True
             results.append(_run(scenario, topology, settings, step))
-            cut = bool(settings.stopped) and results[-1].outcome is not Outcome.PASSED
+            if settings.stopped and results[-1].outcome is not Outcome.PASSED:
+                cut = "a signal asked to stop"
         bar.to(total)
-    return results
+    return results, came
+
+
+def _came(settings: execute.Settings) -> HostUnsupportedError | None:
+    """Look whether the machine is still free; return what says that it is not."""
+    try:
+        still_free(settings.cpus)
+    except HostUnsupportedError as error:
+        return error
+    return None
 
 
 def _complain_of_unsaved(results: list[ScenarioResult]) -> int:

@@ -31,7 +31,7 @@ from toolkit.session import execute
 from toolkit.session.conformance import unexpected_admission
 from toolkit.session.consecutive import Judged
 from toolkit.session.fitting import unmet
-from toolkit.session.guard import free_machine
+from toolkit.session.guard import free_machine, still_free
 from toolkit.session.kernel_bounds import check_bounds
 from toolkit.session.long_stage import Cut
 from toolkit.session.planning import Planned, plan_all
@@ -161,12 +161,15 @@ def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome
 
 
 def _each(plans: list[Planned], settings: execute.Settings, one: Callable[[Planned], None]) -> int:
-    """Run one plan after the other; the first that cannot be run, or a signal, ends the loop and is reported.
+    """Run one plan after the other; the first that cannot be run, a signal, or somebody's work that has begun here
+    meanwhile, ends the loop and is reported.
 
     :returns: the exit code of what ended the loop, or 0.
     """
     for number, work in enumerate(plans):
         try:
+            if number:
+                still_free(settings.cpus)
             one(work)
         except PinproofError as error:
             complain(f"{work.scenario.name}: {error}{_not_run(plans[number + 1 :])}")

@@ -1,6 +1,7 @@
 """Refuse to load a node that is at work: a kubelet, pods, batch jobs, pinned workloads. Reads; changes nothing.
 
-``run``, ``conformance`` and ``inject`` start loads on every CPU that they may use. A lab machine is for that; a node
+``run``, ``conformance`` and ``inject`` start loads on every CPU that they may use. Who runs several things looks again
+before each: in the minutes that they take somebody may come. A lab machine is for that; a node
 with somebody's work is not, unless its owner insists (``--on-live-node``), and then only the CPUs that nobody owns are.
 
 Source: docs/facts.md "Normal on a healthy node"; slurmd's cgroup plugins (``job_<id>``); systemd.resource-control(5),
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,16 +56,35 @@ def free_machine(*, insisted: bool, root: Path = Path("/")) -> Topology:
     found = occupants(root)
     if not found:
         return read_topology(root)
-    named = "; ".join(printable(one.what) for one in found[:MAX_NAMED])
-    more = f"; and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+    named = _named(found)
     if not insisted:
         raise HostUnsupportedError(
-            f"this node is at work: {named}{more}; nothing was started ({OPTION} insists, on CPUs without owner)"
+            f"this node is at work: {named}; nothing was started ({OPTION} insists, on CPUs without owner)"
         )
     owned = CpuSet.union(one.cpus for one in found)
     if read_topology(root).online <= owned:
-        raise HostUnsupportedError(f"every CPU of this node has an owner: {named}{more}")
+        raise HostUnsupportedError(f"every CPU of this node has an owner: {named}")
     return read_topology(root, but_not=owned)
+
+
+def still_free(loaded: CpuSet | None = None, root: Path = Path("/")) -> None:
+    """Look again before more is started on a machine that was free.
+
+    :param loaded: the CPUs that nobody owned when somebody insisted; ``None``: nobody did.
+    :raises HostUnsupportedError: the node is at work by now, or these CPUs have an owner.
+    """
+    found = occupants(root)
+    if loaded is None and found:
+        raise HostUnsupportedError(f"this node is at work by now: {_named(found)}; nothing more was started")
+    came = [one for one in found if loaded is not None and loaded & one.cpus]
+    if came:
+        taken = CpuSet.union(one.cpus for one in came) & (loaded or EMPTY)
+        raise HostUnsupportedError(f"CPUs {taken} have an owner by now: {_named(came)}; nothing more was started")
+
+
+def _named(found: Sequence[Occupant]) -> str:
+    more = f"; and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+    return "; ".join(printable(one.what) for one in found[:MAX_NAMED]) + more
 
 
 def occupants(root: Path = Path("/")) -> tuple[Occupant, ...]:

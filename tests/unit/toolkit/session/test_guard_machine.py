@@ -12,7 +12,7 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.errors import HostUnsupportedError
 from toolkit.model.cpuset import CpuSet
-from toolkit.session.guard import free_machine, occupants
+from toolkit.session.guard import free_machine, occupants, still_free
 
 CGROUP = "sys/fs/cgroup"
 POD = f"{CGROUP}/kubepods/burstable/pod0b1c"
@@ -162,3 +162,16 @@ def test_a_node_that_is_full_is_not_loaded_at_all(root: Path) -> None:
         free_machine(insisted=True, root=root)
     assert str(refused.value).startswith("every CPU of this node has an owner: a kubelet runs; 1 pod runs; Slurm job 1")
     assert str(refused.value).endswith("and 3 more")
+
+
+def test_who_comes_later_is_found_when_one_looks_again(root: Path) -> None:
+    """A machine that was free is looked at again; with its own CPUs in mind where somebody insisted."""
+    still_free(root=root)
+    still_free(CpuSet.parse("4-7"), root)
+    kubelet(root)
+    state(root, "var/lib/kubelet", "2-3")
+    with pytest.raises(HostUnsupportedError, match="at work by now: a kubelet runs; nothing more was started"):
+        still_free(root=root)
+    still_free(CpuSet.parse("4-7"), root)
+    with pytest.raises(HostUnsupportedError, match="CPUs 3 have an owner by now: a kubelet runs; nothing more"):
+        still_free(CpuSet.parse("3-7"), root)
