@@ -16,6 +16,7 @@ from tests.unit.toolkit.sources.edited import DATA, capture
 from tests.unit.toolkit.sources.kubelet.metrics_server import TOKEN, metrics_server
 from tests.unit.toolkit.sources.made_node import SECRET, node, write
 from toolkit.sources.kubelet import kept
+from toolkit.sources.kubelet.archive import packed
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
 from toolkit.sources.kubelet.claims import node_claims
@@ -175,6 +176,21 @@ def test_what_is_kept_of_a_pod_says_all_that_it_said(name: str) -> None:
     less = {"items": [kept.pod(one) for one in pods["items"]]}
     assert len(json.dumps(less)) < len(json.dumps(pods))
     assert judged({**files, "pods.json": json.dumps(less).encode()}) == judged(files)
+
+
+@pytest.mark.parametrize("start", ["B1-4", "B2-4"])
+def test_what_is_kept_of_a_pod_is_planned_as_the_pod(tmp_path: Path, start: str) -> None:
+    """`plan --capture`: refused pods, budgets, init containers and sidecars are asked about in the same order."""
+    files = capture(start)
+    less = json.dumps({"items": [kept.pod(one) for one in json.loads(files["pods.json"])["items"]]})
+    plans = []
+    for name, pods in (("whole", files["pods.json"]), ("less", less.encode())):
+        (tmp_path / name).write_bytes(packed({**files, "pods.json": pods}, 0))
+        ended = pinproof("plan", "--capture", tmp_path / name, "--json")
+        assert ended.exit_code == 0, ended.stderr
+        plans.append(ended.stdout.replace(str(tmp_path / name), ""))
+    assert plans[0] == plans[1]
+    assert "admitted" in plans[0]
 
 
 def test_a_watch_refuses_a_list_that_it_does_not_follow(tmp_path: Path) -> None:
