@@ -266,9 +266,9 @@ def test_drop_ins_go_over_the_configuration(root: Path) -> None:
     code, found = doctor(root, "--config-dir", folder)
     assert (code, found["irq-affinity"]["outcome"]) == (3, "undecided")
     config = ("--kubelet-config", root.parent / "kubelet.yaml", "--config-dir", folder)
-    said = " ".join(pinproof("doctor", "--isolation", "--sysroot", root, *config).stdout.split())
-    assert "reserved 2-3" in said
-    assert f"kubelet.yaml with {folder}" in said
+    said = "".join(pinproof("doctor", "--isolation", "--sysroot", root, *config).stdout.split())
+    assert "reserved2-3" in said
+    assert f"kubelet.yamlwith{folder}" in said, "wrapped wherever the path's length puts it"
 
 
 @pytest.mark.parametrize(
