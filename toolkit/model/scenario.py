@@ -148,9 +148,9 @@ class Scenario:
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     kubelet: dict[str, Any] = field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = ()
-    predicate: bool = False
-    """Whether pods must find room beside the others, too, as a kubelet's last admit handler asks. Scenario files are
-    about the resource managers: they show on two CPUs what a node has room for from four on."""
+    predicate: bool = True
+    """Whether pods must find room beside the others, too, as a kubelet's last admit handler asks. No file says so:
+    only runs that earlier versions saved were planned without."""
     devices: tuple[dict[str, Any], ...] = ()
     """Devices of the node: ``{resource, id, numa}``."""
     devices_of_host: bool = False

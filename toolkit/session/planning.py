@@ -6,6 +6,7 @@ A scenario with departures has two plans: with the pods that come first, and wit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node, start_node
@@ -101,12 +102,13 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
     refuse_with_changes(scenario, where)
     manifests = resolve(scenario.pods, config, machine, where)
     pods = [read_submitted_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
+    start = partial(start_node, config, machine, quirks=quirks, predicate=scenario.predicate)
     if scenario.resizes:
         if scenario.departures:
             raise InputError(where, "resizes and departures", "one of them")
         changed = resolve(scenario.resizes, config, machine, f"{where}: resizes")
         wanted = [read_pod(pod, f"{where}: resize {i}") for i, pod in enumerate(changed)]
-        first, after, answers = plan_resizes(scenario, pods, wanted, start_node(config, machine, quirks=quirks))
+        first, after, answers = plan_resizes(scenario, pods, wanted, start())
         return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
     if scenario.kubelet_restart is not None:
         made, restarted = plan_restart(
@@ -128,7 +130,7 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
             predicate=scenario.predicate,
         )
         return Planned(scenario=scenario, topology=topology, plan=decided_beside(made, scenario))
-    before, after = _with_departures(pods, set(scenario.departures), start_node(config, machine, quirks=quirks))
+    before, after = _with_departures(pods, set(scenario.departures), start())
     return Planned(scenario=scenario, topology=topology, plan=after, before=before)
 
 

@@ -55,7 +55,7 @@ def plan_restart(scenario: Scenario, pods: list[Pod], machine: Machine, read: Re
     for key in ("departures", "resizes", "leaves"):
         if getattr(scenario, key):
             raise InputError(f"scenario {scenario.name}", f"kubeletRestart and {key}", "one of them")
-    node = start_node(read(scenario.kubelet), machine)
+    node = start_node(read(scenario.kubelet), machine, predicate=scenario.predicate)
     results = []
     for pod in pods:
         answer = node.admit(pod)

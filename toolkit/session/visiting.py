@@ -35,7 +35,7 @@ def plan_visit(scenario: Scenario, pods: list[Pod], config: NodeConfig, machine:
     for key in ("departures", "resizes", "arrivals", "restarts", "weights"):
         if getattr(scenario, key):
             raise InputError(where, f"leaves and {key}", "one of them")
-    node = start_node(config, machine)
+    node = start_node(config, machine, predicate=scenario.predicate)
     stay = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods if pod.name not in scenario.leaves]
     before = plan_of(node, stay)
     visitors = [node.seen(pod) for pod in pods if pod.name in scenario.leaves]

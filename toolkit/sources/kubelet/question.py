@@ -69,7 +69,7 @@ def ask(
     files = str(capture) if config is None else file_names(config, drop_ins)
     title = f"{files}, pods of {pods or capture}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
-    scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests, predicate=True)
+    scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests)
     return Question(scenario=scenario, version=version, topology=topology, warnings=(*warnings, *_left_out(ended)))
 
 

@@ -125,7 +125,7 @@ def test_a_negative_number_of_pods_keeps_the_kubelet_from_starting(name: str, fl
 
 
 def test_the_recorded_managers_have_no_predicate() -> None:
-    """The vectors' wiring ends with them: `simulate` and scenarios admit what they admit."""
+    """The vectors' wiring ends with them: `simulate` admits what they admit."""
     assert Node(config(), machine()).admit(pod("big", some("5000"))).admitted
     assert not plan([pod("big", some("5000"))], config(), machine()).pods[0].admitted
     assert plan([pod("big", some("5000"))], config(), machine(), predicate=False).pods[0].admitted
