@@ -6,6 +6,7 @@ Source: Documentation/scheduler/sched-bwc.rst ("a parent may throttle too"), doc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from probes.cgroups.lives import Account, Reading
 from probes.node.system import bring_up_to_date
@@ -18,6 +19,7 @@ MAX_PROCESSES = 512
 """CPU clocks read for one claim before its CPU time is: enough for any container that is not a fork storm."""
 
 
+@lru_cache(maxsize=8192)
 def lineage(cgroup: str) -> tuple[str, ...]:
     """Return the cgroup and its ancestors below the root: ``/a/b`` gives ``/a/b``, ``/a``."""
     parts = [part for part in cgroup.split("/") if part]

@@ -98,7 +98,7 @@ class ControlFiles:
                 return
             before = self._last.get(found.cgroup)
             self._last[found.cgroup] = found
-            if before is None or replace(before, at_ns=found.at_ns) == found:
+            if before is None or before.says(found):
                 return
             if len(self._changes) >= MAX_CHANGES:
                 self.dropped += 1

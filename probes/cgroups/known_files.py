@@ -93,6 +93,6 @@ def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:
         if found.cpus in (found.cpus_effective, EMPTY) and found.mems in (found.mems_effective, EMPTY):
             break
         before, found = found, cgroupfs.read_files(hierarchy, cgroup, time.monotonic_ns())
-        if replace(before, at_ns=found.at_ns) == found:
+        if before.says(found):
             break
     return found

@@ -10,6 +10,7 @@ Source: Documentation/admin-guide/cgroup-v1/cgroups.rst; fs/kernfs/inode.c (a di
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from collections import Counter
 from dataclasses import dataclass, field
@@ -147,18 +148,18 @@ class Directories:
             self.follow(subject, levels, now_ns)
 
     def _look(self, cgroup: _Cgroup) -> None:
-        found: dict[bytes, Path] = {}
+        found: dict[bytes, str] = {}
         for hierarchy, mount in self._mounts:
-            directory = mount / cgroup.path
+            directory = f"{mount}/{cgroup.path}"
             try:
-                found[DIRECTORY.pack(directory.stat().st_ino, hierarchy)] = directory
+                found[DIRECTORY.pack(os.stat(directory).st_ino, hierarchy)] = directory  # noqa: PTH116 a thousand
             except OSError:
                 continue
         for key in cgroup.directories - found.keys():
             self._drop(key)
         kept = cgroup.directories & found.keys()
         for key in found.keys() - cgroup.directories:
-            there = [table.add(key, cgroup.number, found[key]) for table in self._tables]
+            there = [table.add(key, cgroup.number, Path(found[key])) for table in self._tables]
             if all(there):
                 kept.add(key)
         cgroup.directories = kept

@@ -26,12 +26,12 @@ def pids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
     """
     found: set[int] = set()
     for directory in _member_dirs(hierarchy, cgroup):
-        text = read_control(directory / "cgroup.procs")
+        text = read_control(f"{directory}/cgroup.procs")
         if text is not None:
             found.update(_numbers(text))
         else:  # a threaded cgroup refuses this file (EOPNOTSUPP); its threads name their processes
             threads = (
-                _read_status_tgid(hierarchy, tid) for tid in _numbers(read_control(directory / "cgroup.threads") or "")
+                _read_status_tgid(hierarchy, tid) for tid in _numbers(read_control(f"{directory}/cgroup.threads") or "")
             )
             found.update(tgid for tgid in threads if tgid is not None)
     return tuple(sorted(found))
@@ -47,16 +47,16 @@ def tids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
 
 def tids_below(mount: Path, cgroup: str) -> frozenset[int] | None:
     """Return the threads of a cgroup of one hierarchy and its descendants; ``None``: there is none of that name."""
-    directories = _dirs(mount / relative(cgroup))
+    directories = _dirs(f"{mount}/{relative(cgroup)}")
     if not directories:
         return None
     return frozenset(tid for one in directories for tid in _threads(one))
 
 
-def _threads(directory: Path) -> tuple[int, ...]:
-    text = read_control(directory / "cgroup.threads")
+def _threads(directory: str) -> tuple[int, ...]:
+    text = read_control(f"{directory}/cgroup.threads")
     if text is None:
-        text = read_control(directory / "tasks")
+        text = read_control(f"{directory}/tasks")
     return _numbers(text or "")
 
 
@@ -65,27 +65,27 @@ def _read_status_tgid(hierarchy: Hierarchy, tid: int) -> int | None:
     return None if match is None else int(match[1])
 
 
-def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[Path, ...]:
+def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
     path = relative(cgroup)
     legacy = dict(hierarchy.legacy)
     for mount in (hierarchy.unified, legacy.get("cpuset"), legacy.get("cpu")):
-        directories = () if mount is None else _dirs(mount / path)
+        directories = () if mount is None else _dirs(f"{mount}/{path}")
         if directories:
             return directories
     return ()
 
 
-def _dirs(directory: Path) -> tuple[Path, ...]:
+def _dirs(directory: str) -> tuple[str, ...]:
     """Return a cgroup and its descendants; none if there is no such cgroup."""
     try:
-        status = directory.stat()
+        status = os.stat(directory)  # noqa: PTH116 a thousand of them
     except OSError:
         return ()
     if not stat.S_ISDIR(status.st_mode):
         return ()
     if status.st_nlink == _LEAF_LINKS:
         return (directory,)
-    return tuple(Path(walked[0]) for walked in os.walk(directory, onerror=lambda error: None))
+    return tuple(walked[0] for walked in os.walk(directory, onerror=lambda error: None))
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from toolkit.errors import InputError
@@ -17,8 +18,11 @@ from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model import names
 
 
+@lru_cache(maxsize=8192)
 def relative(cgroup: str) -> str:
     """Check a cgroup path and return it without the leading ``/``, as file functions want it.
+
+    A node has a thousand cgroups, and each is asked for again and again: what was found is kept.
 
     :param cgroup: spelt as by :mod:`toolkit.model.names`.
     :raises InputError: not absolute, with empty, ``.`` or ``..`` parts, or with what no cgroup's name has.
@@ -50,9 +54,9 @@ def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
 
     :raises InputError: there is no such cgroup in the v2 hierarchy.
     """
-    directory = identity_dir(hierarchy, cgroup)
+    directory = f"{hierarchy.identity_root()}/{relative(cgroup)}"
     try:
-        found = directory.stat()
+        found = os.stat(directory)  # noqa: PTH116 a thousand of them
     except OSError as error:
         raise InputError(f"cgroup {cgroup}", f"{error.strerror} ({directory})", "a cgroup that exists") from None
     if not stat.S_ISDIR(found.st_mode):
@@ -62,11 +66,10 @@ def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
 
 def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
     """Return the cgroup's number in the v1 hierarchy of the cpuset controller; ``None`` where it has none there."""
-    mount = hierarchy.find_controller("cpuset")
-    if mount is None or hierarchy.is_v2("cpuset"):
+    if hierarchy.is_v2("cpuset"):
         return None
     try:
-        return (mount / relative(cgroup)).stat().st_ino
+        return os.stat(f"{hierarchy.find_controller('cpuset')}/{relative(cgroup)}").st_ino  # noqa: PTH116
     except OSError:
         return None
 

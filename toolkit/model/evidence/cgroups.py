@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.cpuset import CpuSet
@@ -35,7 +36,15 @@ class CgroupFiles:
     @property
     def empty(self) -> bool:
         """Whether nothing could be read: there is no such cgroup. Who manages it is said by its path, not by a file."""
-        return self == CgroupFiles(cgroup=self.cgroup, at_ns=self.at_ns, manager=self.manager)
+        return all(value is None for value in _FILES(self))
+
+    def says(self, other: CgroupFiles) -> bool:
+        """Whether another reading found the same, whenever that was."""
+        return _SAID(self) == _SAID(other)
+
+
+_FILES = attrgetter(*(one.name for one in fields(CgroupFiles) if one.name not in ("cgroup", "at_ns", "manager")))
+_SAID = attrgetter(*(one.name for one in fields(CgroupFiles) if one.name != "at_ns"))
 
 
 @stage_value
