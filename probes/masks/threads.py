@@ -13,24 +13,20 @@ Source: proc(5) (Cpus_allowed_list, Mems_allowed_list); docs/facts.md K10, K12.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from probes.clocks import Clock
 from probes.masks.joining import Joining
+from probes.masks.status import Masks, Read, comm_of, parsed
 from probes.masks.strays import Stray, Strays
 from probes.subjects import Subject
-from toolkit.errors import InputError
 from toolkit.host import cgroupfs
-from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
-from toolkit.model import names
+from toolkit.host.kernel_file import read_record
 from toolkit.model.blind_spots import ScanGap
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import ThreadMask
 
 MAX_KEPT = 100_000
@@ -45,54 +41,6 @@ longer than the CPU time of one may they take."""
 
 _POLICIES = {0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
 """Source: include/uapi/linux/sched.h."""
-_MEANT = {"\\n": "\n", "\\\\": "\\"}
-_WANTED = ("\nName:", "\nTgid:", "\nCpus_allowed_list:", "\nMems_allowed_list:")
-_ESCAPED = re.compile(r"\\[n\\]")
-"""What the kernel writes for a line end and a backslash in ``Name`` (fs/proc/array.c, ``proc_task_name``)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadStatus:
-    """What one ``status`` file says."""
-
-    pid: int
-    comm: str
-    cpus_allowed: CpuSet
-    mems_allowed: CpuSet
-
-
-def parse_status(text: str) -> ThreadStatus | None:
-    """Read the wanted lines; ``None`` if one is missing (a thread that is just dying) or not a list.
-
-    A node has ten thousand threads and a file some sixty lines: the wanted ones are looked for, the others not cut.
-    """
-    # The kernel escapes "\n" and "\\" in the name, so no name begins a line; of two lines of a name the first counts.
-    text = "\n" + text
-    name, tgid, cpus, mems = (_line(text, key) for key in _WANTED)
-    if name is None or tgid is None or cpus is None:
-        return None
-    try:
-        return ThreadStatus(pid=int(tgid), comm=_comm(name), cpus_allowed=_set(cpus), mems_allowed=_set(mems or ""))
-    except (ValueError, InputError):
-        return None
-
-
-def _line(text: str, key: str) -> str | None:
-    begin = text.find(key)
-    if begin < 0:
-        return None
-    begin += len(key)
-    end = text.find("\n", begin)
-    return text[begin : end if end >= 0 else None].removeprefix("\t")
-
-
-@lru_cache(maxsize=4096)
-def _comm(name: str) -> str:
-    return names.from_text(_ESCAPED.sub(lambda match: _MEANT[match[0]], name))
-
-
-_set = lru_cache(maxsize=4096)(CpuSet.parse)
-"""Thousands of threads have few different masks."""
 
 
 def policy_of(tid: int) -> str:
@@ -104,10 +52,15 @@ def policy_of(tid: int) -> str:
         return ""
 
 
-def _within(status: ThreadStatus, subject: Subject) -> bool:
-    """Return whether a thread has the claim's CPUs and memory nodes: both come with its cpuset."""
-    mems = subject.claim.mems
-    return status.cpus_allowed <= subject.cpus and (mems is None or status.mems_allowed <= mems)
+@dataclass(slots=True)
+class _Row:
+    """How often a thread was seen with some masks."""
+
+    pid: int
+    masks: Masks
+    first_ns: int
+    last_ns: int
+    times: int = 1
 
 
 class UnreadableError(Exception):
@@ -140,8 +93,8 @@ class ThreadMasks:
         self.pause_ns = pause_ns
         """The longest pause between two scans in this window."""
         self._start_ns = start_ns
-        self._seen: dict[tuple[str, int, str, CpuSet, CpuSet, int, str], list[int]] = {}
-        self._pids: dict[tuple[str, int], int] = {}
+        self._seen: dict[tuple[str, int, str, bytes, bytes, int, str], _Row] = {}
+        """By claim, thread, name, masks as they were read, epoch, policy."""
         self._clocks: dict[int, Clock] = {}  # by ident: a name may come again
         self._ended: dict[int, int] = {}
         self.dearest_ns = 0
@@ -201,22 +154,22 @@ class ThreadMasks:
             epoch = subject.epoch
             if subject.changing:
                 return False
-            looked_ns, status = time.monotonic_ns(), self._read(tid)
-            if status is not None and not _within(status, subject):
+            looked_ns, found = time.monotonic_ns(), self._read(tid)
+            if found is not None and not found[2].within(subject):
                 # Being moved in: the list of threads is ahead of the masks until the kernel is done. A second look
                 # after a grace period of the scheduler's own decides; a real escaper is still outside.
                 time.sleep(0.002)
                 if not self._joining.is_complete(subject, tid, looked_ns):
                     continue
-                status = self._read(tid)
+                found = self._read(tid)
             else:
                 self._joining.inside(subject, tid)
-            if status is None:
+            if found is None:
                 gone += 1
                 continue
             if subject.changing or subject.epoch != epoch:
                 return False
-            self._keep(subject, tid, status, time.monotonic_ns() - self._start_ns, epoch)
+            self._keep(subject, tid, found, time.monotonic_ns() - self._start_ns, epoch)
         # Threads that end look like a /proc that shows nothing; process 1 is always there.
         if gone and not (self._root / "proc/1/status").exists():
             raise UnreadableError(f"{self._root / 'proc'} cannot be read")
@@ -253,34 +206,33 @@ class ThreadMasks:
         return tuple(
             ThreadMask(
                 claim=claim,
-                pid=self._pids[claim, tid],
+                pid=row.pid,
                 tid=tid,
                 comm=comm,
-                cpus_allowed=cpus,
-                mems_allowed=mems,
-                times_seen=times,
-                first_at_ns=first,
-                last_at_ns=last,
+                cpus_allowed=row.masks.cpus,
+                mems_allowed=row.masks.mems,
+                times_seen=row.times,
+                first_at_ns=row.first_ns,
+                last_at_ns=row.last_ns,
                 epoch=epoch,
                 policy=policy,
             )
-            for (claim, tid, comm, cpus, mems, epoch, policy), (times, first, last) in tuple(self._seen.items())
+            for (claim, tid, comm, _, _, epoch, policy), row in tuple(self._seen.items())
         )
 
-    def _keep(self, subject: Subject, tid: int, status: ThreadStatus, at_ns: int, epoch: int) -> None:
+    def _keep(self, subject: Subject, tid: int, found: Read, at_ns: int, epoch: int) -> None:
         # A mask is judged by the set of its epoch, so the same mask in another epoch is another row.
-        policy = policy_of(tid)
-        key = (subject.name, tid, status.comm, status.cpus_allowed, status.mems_allowed, epoch, policy)
-        found = self._seen.get(key)
-        if found is not None:
-            found[0] += 1
-            found[2] = at_ns
+        name, tgid, masks = found
+        key = (subject.name, tid, comm_of(name), masks.cpus_text, masks.mems_text, epoch, policy_of(tid))
+        row = self._seen.get(key)
+        if row is not None:
+            row.times += 1
+            row.last_ns = at_ns
         elif len(self._seen) >= MAX_KEPT:
             self.dropped[subject.name] = self.dropped.get(subject.name, 0) + 1
         else:
-            self._pids[subject.name, tid] = status.pid
-            self._seen[key] = [1, at_ns, at_ns]
+            self._seen[key] = _Row(int(tgid), masks, at_ns, at_ns)
 
-    def _read(self, tid: int) -> ThreadStatus | None:
-        text = read_control(f"{self._proc}/{tid}/status")
-        return None if text is None else parse_status(text)
+    def _read(self, tid: int) -> Read | None:
+        data = read_record(f"{self._proc}/{tid}/status")
+        return None if data is None else parsed(data)

@@ -16,9 +16,9 @@ from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
 from toolkit.model import blind_spots
 
-PAUSES = 99
-"""CPU times of a scan that the scanner rests after it: it takes at most one part in a hundred of a CPU. A thread costs
-some 28 us; a node with 10,000 of them is scanned every 28 s, one with 70 as often as the options ask for."""
+PAUSES = 139
+"""CPU times of a scan that the scanner rests after it: it takes at most one part in 140 of a CPU. A thread costs some
+20 us; a node with 10,000 of them is scanned every 28 s, one with 70 as often as the options ask for."""
 RESTED_NS = 500_000_000
 """A window does not end so long after its last scan: what came since then, and is put back, would never be seen."""
 LAST_CPU_NS = 100_000_000

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit.host.cgroup_mounts import read_control
+from toolkit.host.kernel_file import read_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ def read_run_delay(tids: tuple[int, ...], root: Path) -> dict[int, int]:
     delays = {}
     place = str(root)  # thousands of threads: joining paths takes longer than reading
     for tid in tids:
-        fields = (read_control(f"{place}/proc/{tid}/schedstat") or "").split()
+        fields = (read_record(f"{place}/proc/{tid}/schedstat") or b"").split()
         if len(fields) == 3 and fields[1].isdigit():
             delays[tid] = int(fields[1])
     return delays

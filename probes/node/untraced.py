@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from probes.masks.threads import parse_status
+from probes.masks.status import parse_status
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.task_switches import switches_and_threads

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from probes.masks.threads import parse_status
+from probes.masks.status import parse_status
 from tests.integration.probe_lab import remove
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import read_control

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from toolkit.errors import HostUnsupportedError
 
-_GONE = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ESRCH)
+GONE = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ESRCH)
+"""What the kernel says of a file whose cgroup or thread exists no more."""
 
 _V1_CONTROLLERS = frozenset(
     (
@@ -168,7 +169,7 @@ def read_control(path: Path | str) -> str | None:
         # O_NONBLOCK: a FIFO planted in a copied tree must not stop the reader.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in GONE:
             return None
         raise
     try:
@@ -176,7 +177,7 @@ def read_control(path: Path | str) -> str | None:
         while chunk := os.read(descriptor, 1 << 16):
             chunks.append(chunk)
     except OSError as error:
-        if error.errno in (*_GONE, errno.EOPNOTSUPP, errno.EISDIR):
+        if error.errno in (*GONE, errno.EOPNOTSUPP, errno.EISDIR):
             return None
         raise
     finally:

@@ -10,7 +10,7 @@ import pytest
 from probes.cgroups.bandwidth import bandwidth_use, lineage
 from probes.cgroups.lives import Lives, Reading
 from probes.compiler import import_bcc, source_text
-from probes.masks.threads import parse_status
+from probes.masks.status import parse_status
 from probes.node.system import read_run_delay, read_system, run_delay
 from probes.node.untraced import untraced
 from probes.switches.usage_slots import MAX_BINS, Bins
