@@ -79,16 +79,23 @@ def _shown(found: object) -> str:
 
 def to_json(value: object, indent: int | None = None, *, schema: str = "") -> str:
     """Write a stage value as JSON text of printable characters. :param schema: the first key, where there is one."""
-    data = _adapter(type(value)).dump_python(value, mode="json")
-    if schema:
-        data = {"schema": schema, **data}
+    adapter = _adapter(type(value))
     try:
-        text = pydantic_core.to_json(data, indent=indent, inf_nan_mode="null")
+        text = adapter.dump_json(value, indent=indent)
     except PydanticSerializationError:
         # A text that is no UTF-8, which no reader should have let in: rather spelt late than evidence lost.
-        text = pydantic_core.to_json(_spelt(data), indent=indent, inf_nan_mode="null")
+        data = _spelt(adapter.dump_python(value, mode="json"))
+        text = pydantic_core.to_json(data, indent=indent, inf_nan_mode="null")
+    if schema:
+        text = _headed(text, schema, indent)
     # The evidence of a node of hundreds of claims is megabytes, and hardly ever has one that cannot be printed.
     return printable_json(text.decode()) if text.translate(None, _PLAIN) else text.decode("ascii")
+
+
+def _headed(text: bytes, schema: str, indent: int | None) -> bytes:
+    """Put the schema before all other keys of an object, unless it is there: a result has it among its fields."""
+    head = pydantic_core.to_json({"schema": schema}, indent=indent)[:-1].rstrip(b"\n")
+    return text if text.startswith(head) else head + b"," + text[1:]
 
 
 def printable_json(text: str) -> str:

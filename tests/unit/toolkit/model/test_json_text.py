@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import pydantic_core
 import pytest
 
 from toolkit.errors import InputError
@@ -55,3 +58,21 @@ def test_what_is_no_json(text: str | bytes) -> None:
 def test_as_go(text: str, read: object) -> None:
     """The last value counts; into a map of the outermost struct Go decodes again, into one of a map it does not."""
     assert json_text.load_as_go(text) == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{\n "a": 1,\n "a": 2\n}', '{\n "x": 1e400\n}', '{\n "x": Infinity\n}', f'{{\n "x": {"9" * 78}\n}}', '{"x": 1}'],
+)
+def test_what_says_something_else_does_not_say_itself(text: str) -> None:
+    """What was read of an ambiguous text is written otherwise, or its number is too long."""
+    assert not json_text.says_itself(text.encode(), json.loads(text), 1)
+
+
+def test_what_was_written_says_itself() -> None:
+    """The texts of a run are written as they are read; the same value in other words is not."""
+    value = {"a": [1, 2.5, None, "ä"], "b": {"a": "9" * 77}}
+    text = pydantic_core.to_json(value, indent=1)
+
+    assert json_text.says_itself(text + b"\n", value, 1)
+    assert not json_text.says_itself(json.dumps(value).encode(), value, 1)
