@@ -13,6 +13,12 @@ from probes.witness import Chore
 from toolkit.model.blind_spots import EVERY_WITNESS
 
 POLL_MS = 10
+"""Of a round in which something may come due."""
+IDLE_MS = 50
+"""Of one in which nothing can before something is heard: what the programs send ends every round at once."""
+NEW_OBJECTS = 50_000
+"""So many more objects than before are looked through for circles. Evidence of hundreds of claims is a hundred thousand
+objects and no circle, and the interpreter's own threshold (700) has them looked through again and again."""
 
 
 class _Hearing:
@@ -25,7 +31,7 @@ class _Hearing:
 
     def round(self, _stopped: Callable[[], bool]) -> float:
         """Hear what the programs have sent, and do every chore whose time has come."""
-        self._windows.ledger.poll(POLL_MS)
+        self._windows.ledger.poll(self._wait_ms())
         # A window that turns over holds the lock for as long as everything is read, and chores need it. They are due
         # again when it is free: what the programs send meanwhile would be lost as soon as a ring is full.
         if not self._windows.lock.acquire(blocking=False):
@@ -38,16 +44,26 @@ class _Hearing:
                 chore.work()
         return 0.0
 
+    def _wait_ms(self) -> int:
+        """Return how long may be waited for something to be heard: not beyond the next chore."""
+        if not all(chore.idle() for chore, _ in self._due):
+            return POLL_MS
+        due_s = min((due for chore, due in self._due if chore.period_s), default=float("inf"))
+        return max(1, int(min(IDLE_MS, (due_s - time.monotonic()) * 1000 + 1)))
+
 
 @contextmanager
 def listening(windows: Windows) -> Iterator[None]:
     """Listen while the block runs."""
     # A full collection stops all our threads: 15 ms of CPU time, on a loaded host half a second. What is there by now
     # stays, so later collections need not look at it.
+    thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, *thresholds[1:])
     try:
         with Loop(windows, "pinproof-events", _Hearing(windows).round, EVERY_WITNESS):
             yield
     finally:
+        gc.set_threshold(*thresholds)
         gc.unfreeze()

@@ -46,7 +46,7 @@ class Loop:
         last_ns = time.monotonic_ns()
         pause_s = 0.0
         try:
-            while not self._stop.wait(pause_s):
+            while not (self._stop.wait(pause_s) if pause_s else self._stop.is_set()):
                 try:
                     pause_s = self._work(self._stop.is_set)
                 except Exception as error:

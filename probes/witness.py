@@ -102,10 +102,15 @@ class Watch(Generic[E]):
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something that the listening thread does every so often, not under the lock. 0: in every round (10 ms)."""
+    """Something that the listening thread does every so often, not under the lock.
+
+    :param period_s: 0: in every round.
+    :param idle: whether there is nothing to do in every round until something is heard: rounds may be longer.
+    """
 
     period_s: float
     work: Callable[[], None]
+    idle: Callable[[], bool] = lambda: True
 
 
 class Witness(Generic[E]):

@@ -53,7 +53,7 @@ class Rows:
             return [self.ns(slot, window) for slot in range(slots)]
         first, step = (window & 1) * size // 8 + _NS, 2 * size // 8
         by_cpu = [words[first + cpu * _WORDS :: step].tolist() for cpu in range(min(self._reach, size // 8 // _WORDS))]
-        return [sum(values) for values in zip(*by_cpu, strict=True)] if by_cpu else [0] * slots
+        return list(map(sum, zip(*by_cpu, strict=True))) if by_cpu else [0] * slots
 
     @staticmethod
     def _key(slot: int, window: int) -> bytes:

@@ -67,7 +67,7 @@ class Switches(Witness[SwitchEdge]):
     def chores(self) -> tuple[Chore, ...]:
         """Cut intervals, close slots, forget what is dead."""
         return (
-            Chore(0.0, self.cut),
+            Chore(0.0, self.cut, self._idle),
             Chore(self._windows.options.bin_ms / 1000, self._add_bins),
             Chore(HOUSEKEEPING_S, self._housekeeping),
         )
@@ -127,6 +127,10 @@ class Switches(Witness[SwitchEdge]):
         with self._reporting:
             for violation in self._due():
                 self._windows.report(violation)
+
+    def _idle(self) -> bool:
+        """Whether no interval waits for a word, and no window for its last events."""
+        return self._windows.closing is None and not any(watch.waiting for watch in self._live())
 
     def _due(self) -> list[Violation]:
         with self._windows.lock:
