@@ -97,8 +97,10 @@ def spent(pid: int) -> dict[str, float]:
     """Return the CPU seconds of a process's threads, and of its children, by name."""
     found: dict[str, float] = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
-        name = (task / "comm").read_text().strip()
-        found[name] = found.get(name, 0.0) + cpu_s(task / "stat")
+        # A thread may end while it is read: those that answer one reading of the node live for some milliseconds.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            name, took_s = (task / "comm").read_text().strip(), cpu_s(task / "stat")
+            found[name] = found.get(name, 0.0) + took_s
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     found["children (canaries)"] = sum(cpu_s(Path(f"/proc/{child}/stat")) for child in children)
     return found
