@@ -16,7 +16,7 @@ POLL_MS = 10
 """Of a round in which something may come due."""
 IDLE_MS = 50
 """Of one in which nothing can before something is heard: what the programs send ends every round at once."""
-NEW_OBJECTS = 50_000
+NEW_OBJECTS = 20_000
 """So many more objects than before are looked through for circles. Evidence of hundreds of claims is a hundred thousand
 objects and no circle, and the interpreter's own threshold (700) has them looked through again and again."""
 

@@ -20,6 +20,7 @@ from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, window_option
+from toolkit.host.allocator import give_memory_back
 from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
@@ -134,6 +135,7 @@ def command(
     follower = _follower(kubelet, chosen, places, read_every_s)
     claims = _claims_of_file(claims_path) if claims_path is not None else None
     require_run()
+    give_memory_back()
     if claims is None:
         assert follower is not None
         claims = follower.first()
