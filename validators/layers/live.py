@@ -261,11 +261,13 @@ def _held(layers: ClaimLayers) -> list[Finding]:
     if not layers.cgroup:
         return []
     for mask in layers.masks:
+        if mask.last_at_ns - mask.first_at_ns < GUARD_NS:
+            continue
         since_ns = mask.last_at_ns - GUARD_NS
         granted = CpuSet.union(
             run.cpus for run in layers.making if run.last_ns >= since_ns and run.first_ns <= mask.last_at_ns + GUARD_NS
         )
-        if granted and not mask.cpus_allowed <= granted and mask.last_at_ns - mask.first_at_ns >= GUARD_NS:
+        if granted and not mask.cpus_allowed <= granted:
             text = (
                 f"{Layer.CGROUP} and {Layer.OBSERVED} differ since {seconds(mask.first_at_ns)}: CPUs {granted} "
                 f"against {mask.cpus_allowed} of thread {mask.tid} ({mask.comm})"

@@ -34,7 +34,16 @@ T = TypeVar("T", bound=_OfClaim)
 
 
 def by_claim(rows: Iterable[T]) -> dict[str, list[T]]:
-    """Group rows by the name of their claim."""
+    """Group rows by the name of their claim. Those of evidence are grouped once: many rules ask."""
+    return _grouped(rows) if isinstance(rows, tuple) else _by_claim(rows)
+
+
+@memoised
+def _grouped(rows: tuple[T, ...]) -> dict[str, list[T]]:
+    return _by_claim(rows)
+
+
+def _by_claim(rows: Iterable[T]) -> dict[str, list[T]]:
     groups: dict[str, list[T]] = {}
     for row in rows:
         groups.setdefault(row.claim, []).append(row)

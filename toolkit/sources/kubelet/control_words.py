@@ -5,6 +5,7 @@ Source: Documentation/admin-guide/cgroup-v2.rst (``cgroup.procs``, ``cpu.max``);
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from toolkit.host.cgroup_paths import directories
@@ -13,10 +14,14 @@ from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.memory_units import MAX_BYTES, NO_LIMIT, limit_in_force, whole_pages
 from toolkit.model.node_reading import UNIFIED, Asked
 from toolkit.sources.kubelet import live_files
+from toolkit.sources.kubelet.bundle import V1
 from toolkit.sources.kubelet.huge_pages import files_of
 from toolkit.sources.kubelet.json_parts import number
 
 PERIOD_US = 100_000
+_QUOTAS = ("cpu", "cpu,cpuacct", UNIFIED, "")
+_MEMORY = ("memory.max", "memory.limit_in_bytes"), ("memory.limit_in_bytes", "memory.max")
+"""Files of a limit in the order in which they are looked for: on v2, on v1."""
 _DEPTH = 8
 """An init system in a container makes cgroups of its own."""
 
@@ -27,9 +32,9 @@ class ControlWords:
     def __init__(self, root: Path) -> None:
         tops = dict(live_files.hierarchies(root))
         self._members = [str(tops[name]) for name in ("cpuset", UNIFIED, "") if name in tops]
-        self._memory = [str(tops[name]) for name in ("memory", UNIFIED, "") if name in tops]
+        self._memory = [(str(tops[name]), _MEMORY[name in V1]) for name in ("memory", UNIFIED, "") if name in tops]
         self._huge = [str(tops[name]) for name in ("hugetlb", UNIFIED, "") if name in tops]
-        self._quotas = [str(tops[name]) for name in ("cpu", "cpu,cpuacct", UNIFIED, "") if name in tops]
+        self._quotas = [(str(tops[name]), name in V1) for name in _QUOTAS if name in tops]
 
     def has_tasks(self, cgroup: str) -> bool:
         """Whether any process is in a cgroup or below it. ``False``, too: it cannot be read, as one that is gone."""
@@ -45,7 +50,8 @@ class ControlWords:
 
     def _memory_as_asked(self, cgroup: str, wanted: int | None) -> bool:
         """The kernel rounds a limit down to whole pages."""
-        found = next((said for top in self._memory if (said := _memory(f"{top}{cgroup}")) is not None), None)
+        read = (_memory(f"{top}{cgroup}", names) for top, names in self._memory)
+        found = next((said for said in read if said is not None), None)
         return found is None or found in whole_pages(wanted if wanted and wanted > 0 else NO_LIMIT)
 
     def quota_as_asked(self, cgroup: str, asked: Asked) -> bool:
@@ -54,8 +60,11 @@ class ControlWords:
         systemd's driver rounds up to a hundredth of a CPU.
         """
         wanted = asked.quota_us
-        found = next((said for top in self._quotas if (said := _quota(f"{top}{cgroup}")) is not None), None)
-        if wanted is None or found is None:
+        if wanted is None:
+            return True
+        read = (_quota(f"{top}{cgroup}", old) for top, old in self._quotas)
+        found = next((said for said in read if said is not None), None)
+        if found is None:
             return True
         quota_us, period_us = found
         if wanted <= 0 or quota_us == NO_QUOTA:
@@ -69,23 +78,38 @@ def _has_tasks(folder: str, depth: int) -> bool:
     return any((live_files.small_file(f"{path}/cgroup.procs") or b"").strip() for path, _ in found)
 
 
-def _memory(folder: str) -> int | None:
+def _memory(folder: str, names: tuple[str, ...]) -> int | None:
     """Return the limit of memory in bytes, :data:`NO_LIMIT` where there is none; ``None``: no file."""
-    for name in ("memory.max", "memory.limit_in_bytes"):
-        words = (live_files.small_file(f"{folder}/{name}") or b"").decode("ascii", "replace").strip()
+    for name in names:
+        words = (live_files.small_file(f"{folder}/{name}") or b"").strip()
         if words:
-            limit = MAX_BYTES if words == "max" else number(words)
-            return None if limit is None else limit_in_force(limit)
+            return _limit(words)
     return None
 
 
-def _quota(folder: str) -> tuple[int, int] | None:
-    """Return quota and period in microseconds; ``None``: there is no such file."""
-    words = (live_files.small_file(f"{folder}/cpu.max") or b"").decode("ascii", "replace").split()
-    if len(words) != 2:
-        read = (live_files.small_file(f"{folder}/cpu.cfs_{what}_us") for what in ("quota", "period"))
-        words = [(data or b"").decode("ascii", "replace").strip() for data in read]
-    quota_us, period_us = NO_QUOTA if words[0] == "max" else number(words[0]), number(words[1])
+@lru_cache(4096)
+def _limit(words: bytes) -> int | None:
+    limit = MAX_BYTES if words == b"max" else number(words.decode("ascii", "replace"))
+    return None if limit is None else limit_in_force(limit)
+
+
+def _quota(folder: str, old: bool) -> tuple[int, int] | None:
+    """Return quota and period in microseconds; ``None``: there is no such file. :param old: v1's files come first."""
+    for one in (old, not old):
+        if one:
+            read = [live_files.small_file(f"{folder}/cpu.cfs_{what}_us") for what in ("quota", "period")]
+            words = tuple((data or b"").strip() for data in read)
+        else:
+            words = tuple((live_files.small_file(f"{folder}/cpu.max") or b"").split())
+        if len(words) == 2 and any(words):
+            return _bandwidth(words[0], words[1])
+    return None
+
+
+@lru_cache(4096)
+def _bandwidth(quota: bytes, period: bytes) -> tuple[int, int] | None:
+    found = [number(word.decode("ascii", "replace")) for word in (quota, period)]
+    quota_us, period_us = NO_QUOTA if quota == b"max" else found[0], found[1]
     if quota_us is None or period_us is None:
         return None
     return (NO_QUOTA if quota_us < 0 else quota_us), period_us
