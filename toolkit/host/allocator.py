@@ -1,4 +1,4 @@
-"""The C library's allocator, told to give memory back: a watch of months makes megabytes in each window, and drops them.
+"""The C library's allocator, told to give memory back: a watch makes megabytes in each window, and drops them.
 
 By itself it keeps what large pieces were made of once one was given back (the threshold from which a piece is a mapping
 of its own grows up to 32 MiB), and has a heap for each of the first threads, none of which shrinks in the middle.

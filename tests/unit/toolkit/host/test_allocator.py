@@ -1,4 +1,4 @@
-"""What was given back is the kernel's again: the memory of a watch does not grow by what each window made and dropped."""
+"""What was given back is the kernel's again: a watch does not grow by what each window made and dropped."""
 
 from __future__ import annotations
 
