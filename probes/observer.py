@@ -173,7 +173,7 @@ class Observer(Windows):
         number = cgroupfs.cgroup_id(self.hierarchy, claim.cgroup)
         cpuset_id = cgroupfs.cpuset_id(self.hierarchy, claim.cgroup)
         with self.lock:
-            if any(subject.cgroup_id == number for subject in self.subjects.values()):
+            if number in [subject.cgroup_id for subject in self.subjects.values()]:
                 raise InputError(f"claim {claim.name}", f"cgroup {claim.cgroup} has a claim already", "one claim")
             if not self._free:
                 raise InputError("claims", f"more than {self.options.max_claims}", "fewer, or a larger max_claims")
@@ -197,7 +197,8 @@ class Observer(Windows):
             self.names[subject.ident] = claim.name
             self.subjects[claim.name] = subject
             self.found_members(subject)
-            self._watch()
+            if subject.owns:
+                self._watch()
             subject.checked_ns = since
             self.verify(subject)  # its cgroup may have been made anew since its id was read
             if self.window is not None:
