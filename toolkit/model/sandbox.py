@@ -37,7 +37,7 @@ class WorkloadKind(StrEnum):
     HUGE_PAGES = "huge-pages"
     """Touches ``memory_bytes`` of huge pages (``page_bytes`` each) again and again."""
     PULSE = "pulse"
-    """Sleeps 10 ms, runs 0.05 ms in user mode, for ever: many short known intervals (the canaries do this)."""
+    """Sleeps 40 ms, runs 0.01 ms in user mode, for ever: many short known intervals (the canaries do this)."""
 
 
 @stage_value

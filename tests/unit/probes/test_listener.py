@@ -1,0 +1,54 @@
+"""How long the listening thread waits for something to be heard: as long as nothing can come due before."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from probes.listener import IDLE_MS, POLL_MS, _Hearing
+from probes.witness import Chore
+
+
+@dataclass
+class Heard:
+    """A ledger that sends nothing. ``waited``: how long each round would have waited (ms)."""
+
+    waited: list[int] = field(default_factory=list)
+
+    def poll(self, timeout_ms: int) -> None:
+        """Take note of it."""
+        self.waited.append(timeout_ms)
+
+
+def hearing(*chores: Chore) -> tuple[Any, Heard]:
+    """Return the work of the thread, with a witness that has these chores."""
+    ledger = Heard()
+    windows = SimpleNamespace(
+        ledger=ledger, lock=threading.RLock(), witnesses=(SimpleNamespace(chores=lambda: chores),)
+    )
+    return _Hearing(windows), ledger  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("idle", "waits"), [(True, IDLE_MS), (False, POLL_MS)])
+def test_rounds_are_long_only_while_nothing_waits(idle: bool, waits: int) -> None:
+    """An interval that waits for a word is looked at every 10 ms."""
+    done: list[int] = []
+    work, ledger = hearing(Chore(0.0, lambda: done.append(1), lambda: idle), Chore(60.0, lambda: done.append(2)))
+    for _ in range(3):
+        work.round(lambda: False)
+
+    assert ledger.waited[1:] == [waits] * 2
+    assert done == [1, 2, 1, 1], "what is done in every round is done in every one"
+
+
+def test_no_round_goes_beyond_the_next_chore() -> None:
+    """Slots of 20 ms are closed every 20 ms."""
+    work, ledger = hearing(Chore(0.02, lambda: None))
+    for _ in range(2):
+        work.round(lambda: False)
+
+    assert 1 <= ledger.waited[1] <= 21
