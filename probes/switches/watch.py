@@ -47,6 +47,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         """When the running slots were closed last: of a claim that sleeps, when it runs again or is asked for."""
         self._ticked: list[int] = []
         """The CPU time of every slot of the ledger then; none where claims came or went since."""
+        self._at_slot: dict[int, Subject] = {}
         self._nested: dict[int, tuple[int, ...]] = {}
         self._nested_of = 0
         """The claims inside each claim, and of how many claims that was found: they seldom change."""
@@ -143,15 +144,16 @@ class SwitchWatch(Watch[SwitchEdge]):
 
         Of hundreds most sleep, and their rows are what they were. All, where one's time is in another's, too.
         """
-        subjects = self._state.subjects
-        slots = max((subject.slot for subject in subjects.values()), default=-1) + 1
-        by_slot, before = self._state.ledger.rows.all_ns(slots, self.window.number), self._ticked
-        self._ticked = by_slot
-        if self._inside() or self._shares.rows or len(before) != len(by_slot):
+        before = self._ticked
+        if not before:
+            self._at_slot = {subject.slot: subject for subject in self._state.subjects.values()}
+        at_slot = self._at_slot
+        by_slot = self._ticked = self._state.ledger.rows.all_ns(max(at_slot, default=-1) + 1, self.window.number)
+        if self._inside() or self._shares.rows or not before:
             used = self.usage_ns()
-            return [(subject, used[subject.ident]) for subject in subjects.values()]
-        ran = {slot: now for slot, (now, then) in enumerate(zip(by_slot, before, strict=True)) if now != then}
-        return [(subject, ran[subject.slot]) for subject in subjects.values() if subject.slot in ran]
+            return [(subject, used[subject.ident]) for subject in at_slot.values()]
+        pairs = enumerate(zip(by_slot, before, strict=True))
+        return [(at_slot[slot], now) for slot, (now, then) in pairs if now != then and slot in at_slot]
 
     def _slept(self, subjects: Iterable[Subject]) -> None:
         """Close the slots of claims that have not run since."""
