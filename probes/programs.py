@@ -25,6 +25,7 @@ from probes.records import MAX_CPUS
 from probes.ringbuf import Rings
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import bpf_syscalls
+from toolkit.host.kernel_file import read_record
 from toolkit.host.perf_event import run_on_cpu_clock
 from toolkit.model.cpuset import CpuSet
 
@@ -260,8 +261,11 @@ class Programs:
             self.heard_ns = begin
 
     def online(self) -> CpuSet:
-        """Return the CPUs that are online now."""
-        return CpuSet.parse((self._root / "sys/devices/system/cpu/online").read_text(encoding="ascii"))
+        """Return the CPUs that are online now; asked twenty times a second."""
+        path = f"{self._root}/sys/devices/system/cpu/online"
+        if (text := read_record(path)) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return CpuSet.parse(text.decode("ascii"))
 
     def missed_runs(self) -> int:
         """Return how many program runs the kernel skipped."""
