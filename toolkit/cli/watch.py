@@ -136,14 +136,9 @@ def command(
     claims = _claims_of_file(claims_path) if claims_path is not None else None
     require_run()
     give_memory_back()
-    if claims is None:
-        assert follower is not None
-        claims = follower.first()
-    else:
-        observe.check_claims(claims, str(claims_path))
+    claims = _claims_at_first(follower, claims, claims_path)
     warn_of(runs)
     path = runs / new_run_id("watch")
-    serve = partial(_served, address=metrics_address, port=metrics_port, file=metrics_file)
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped:
         window = observe.Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
@@ -151,6 +146,7 @@ def command(
             window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
             window = replace(window, lenient=True, room=ROOM * len(claims.claims))
         cut = Cut(window_s=window_s, keep=keep)
+        serve = partial(_served, address=metrics_address, port=metrics_port, file=metrics_file)
         end = _watch(claims, follower, window, Shown(verbose, as_json, Output()), path, cut, lines_every_s, serve)
     leave(end[0], *end[1])
 
@@ -227,6 +223,15 @@ def _claims_of_file(path: Path) -> ClaimSet:
     claims = load_claims(path)
     topology = read_topology()
     check_host(claims, topology.online | topology.offline, str(path))
+    return claims
+
+
+def _claims_at_first(follower: Follower | None, claims: ClaimSet | None, path: Path | None) -> ClaimSet:
+    """Return what is promised when the watch begins: what the followed source says, or a file, whose cgroups exist."""
+    if claims is None:
+        assert follower is not None
+        return follower.first()
+    observe.check_claims(claims, str(path))
     return claims
 
 

@@ -120,6 +120,7 @@ class Done:
     """A run that is over."""
 
     outcome = Outcome.PASSED
+    error = None
 
     def __init__(self, work: Planned) -> None:
         self.result = make_result(evidence(), ())
