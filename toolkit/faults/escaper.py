@@ -1,6 +1,6 @@
 """A planted task that visits every CPU, and how far it has come: by the kernel's count, not by a rule under test.
 
-Its worker sleeps once a round (``toolkit/apply/load/work.py``), and the kernel counts how often a task goes to sleep.
+Its worker writes once a round (``toolkit/apply/load/work.py``), and the kernel counts what a process writes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from toolkit.host import procfs
-from toolkit.host.task_switches import voluntary_switches
+from toolkit.host.task_writes import writes
 
 ROUNDS = 2
 """A round that ends in the window may have begun before it; the second is whole."""
@@ -29,7 +29,7 @@ class Escaper:
         """Return how many rounds its worker has made; ``None`` where that cannot be read."""
         # The kernel's own list: psutil would read every process of a machine that is being measured.
         workers = procfs.children(self.pid, self._root) or ()
-        counts = [count for worker in workers if (count := voluntary_switches(worker, self._root)) is not None]
+        counts = [count for worker in workers if (count := writes(worker, self._root)) is not None]
         return sum(counts) if counts else None
 
     def begin(self) -> bool:

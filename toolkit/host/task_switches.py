@@ -11,7 +11,6 @@ from pathlib import Path
 from toolkit.host.kernel_file import read_once
 
 _THREADS = re.compile(rb"\nThreads:\s*(\d+)\n")
-_VOLUNTARY = re.compile(rb"\nvoluntary_ctxt_switches:\s*(\d+)\n")
 _SWITCHES = re.compile(rb"ctxt_switches:\s*(\d+)\n")
 
 
@@ -19,12 +18,6 @@ def context_switches(pid: int, root: Path = Path("/")) -> int | None:
     """Return how often the task was switched out since it began; ``None`` if it is gone."""
     found = switches_and_threads(pid, str(root))
     return None if found is None else found[0]
-
-
-def voluntary_switches(tid: int, root: Path = Path("/")) -> int | None:
-    """Return how often the task went to sleep since it began; ``None`` if it is gone."""
-    found = _VOLUNTARY.search(_status(tid, str(root)) or b"")
-    return None if found is None else int(found[1])
 
 
 def switches_and_threads(tid: int, root: str) -> tuple[int, int] | None:
