@@ -23,12 +23,15 @@ from toolkit.session.observe import TICK_S, Observation
 from toolkit.session.record import NO_ORIGIN, Origin, Record, recorded
 from toolkit.session.sums import Sums
 from toolkit.store import WINDOW, reread
+from validators.registry import needed_s
 
 WINDOW_S = 30.0
 """Length of a window unless somebody says otherwise."""
 LEAST_S = 1.0
-"""A rest of the duration that is shorter belongs to the window before it, and a window that somebody ends goes on until
-it is so old (or as old as windows were to be): in less nobody can be seen often enough to be judged."""
+"""In less nobody can be seen often enough to be judged; a quota needs more, as its rule says. A rest of the duration
+that is shorter belongs to the window before it, and a window that somebody ends goes on until it is so old."""
+PATIENCE_S = 3.0
+"""So long at most who asks to stop waits for that: quotas with periods of more than 150 ms are undecided then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,15 +174,19 @@ class Consecutive:
         if self._duration_s is None:
             return end_s
         all_s = self._began_s + self._duration_s
-        return all_s if all_s - end_s < min(LEAST_S, self._window_s) else end_s
+        return all_s if all_s - end_s < self._least_s() else end_s
 
     def _is_last(self, end_s: float) -> bool:
         return self._duration_s is not None and end_s >= self._began_s + self._duration_s
 
     def _grow_up(self, began_s: float) -> None:
-        least_s = min(LEAST_S, self._window_s, self._duration_s or LEAST_S)
+        least_s = min(self._least_s(), PATIENCE_S, self._duration_s or PATIENCE_S)
         while (left_s := began_s + least_s - time.monotonic()) > 0:
             self._opened.poll(min(TICK_S, left_s))
+
+    def _least_s(self) -> float:
+        """Return how long a window must be, so that it says more than that it was too short."""
+        return min(self._window_s, max(LEAST_S, needed_s(self._claims)))
 
 
 def still_watched(claims: ClaimSet, names: Container[str]) -> ClaimSet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from tests.unit.toolkit.session.played import Clock, Opened
 from tests.unit.validators.evidence_builder import claim_set, evidence
+from toolkit.model.claims import ClaimSet
 from toolkit.session.composing import Observed
 from toolkit.session.consecutive import Consecutive, Judged
 
@@ -48,6 +50,30 @@ def test_lengths(clock: Clock, window_s: float, duration_s: float, lengths_s: li
     assert [one.last for one in judged] == [False] * (len(lengths_s) - 1) + [True]
 
 
+def limited(period_us: int) -> ClaimSet:
+    """Claims one of which has a quota with this period."""
+    claims = claim_set()
+    return replace(claims, claims=(replace(claims.claims[0], quota_us=period_us, period_us=period_us),))
+
+
+@pytest.mark.parametrize(("duration_s", "lengths_s"), [(61.5, [30.0, 31.5]), (62.5, [30.0, 30.0, 2.5])])
+def test_a_rest_has_the_periods_of_its_quotas(clock: Clock, duration_s: float, lengths_s: list[float]) -> None:
+    """Twenty periods of 100 ms are needed to judge a quota: in less the last window of a healthy node is undecided."""
+    opened: Any = Opened(clock, [])
+    session = Consecutive(opened, limited(100_000), Path("runs/x"), window_s=30.0, duration_s=duration_s)
+    assert len(list(session.windows())) == len(lengths_s)
+    assert opened.lengths_s == lengths_s
+
+
+@pytest.mark.parametrize(("period_us", "last_s"), [(10_000, 1.0), (100_000, 2.0), (1_000_000, 3.0)])
+def test_who_stops_waits_for_the_periods_of_quotas(clock: Clock, period_us: int, last_s: float) -> None:
+    """At most some seconds: a quota with a long period is undecided in a window that has only just begun."""
+    opened: Any = Opened(clock, [], clock.now_s + 30.2)
+    session = Consecutive(opened, limited(period_us), Path("runs/x"), window_s=30.0, stopped=opened.stopped)
+    assert len(list(session.windows())) == 2
+    assert opened.lengths_s == [30.0, last_s]
+
+
 def test_where_windows_are_saved(clock: Clock) -> None:
     """One window is the run itself; of more each has a directory of its own."""
     _, judged = run(Opened(clock, []), window_s=30.0, duration_s=5.0)
@@ -58,7 +84,7 @@ def test_where_windows_are_saved(clock: Clock) -> None:
     assert not any(one.alone for one in judged)
 
 
-@pytest.mark.parametrize(("stop_after_s", "lengths_s"), [(75.0, [30.0, 30.0, 15.0]), (60.1, [30.0, 30.0, 1.0])])
+@pytest.mark.parametrize(("stop_after_s", "lengths_s"), [(75.0, [30.0, 30.0, 15.0]), (60.1, [30.0, 30.0, 2.0])])
 def test_who_stops_ends_the_open_window(clock: Clock, stop_after_s: float, lengths_s: list[float]) -> None:
     """It is judged like the others; one that has only just begun goes on until it can be."""
     opened = Opened(clock, [], clock.now_s + stop_after_s)
