@@ -11,10 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.lab.harness.catalogue import fitting, machine, scenarios
-from tests.lab.harness.topology import BY_NAME
 from tests.unit.catalogue.flips import decided
-from tests.unit.toolkit.scenario_builder import machine as small_machine
+from tests.unit.catalogue.places import PLACES, TWO_CPUS, placed
 from toolkit.allocation.admission import OUT_OF
 from toolkit.faults.fault import When
 from toolkit.faults.registry import word_of
@@ -24,20 +22,8 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 from toolkit.session.admissions import admissions
-from toolkit.session.fitting import unmet, unstartable, why_not
+from toolkit.session.fitting import unmet, unstartable
 from toolkit.session.planning import plan_all
-
-TWO_CPUS = "two CPUs"
-"""What an ordinary virtual machine has, and most of the catalogue must fit."""
-PLACES = (TWO_CPUS, *BY_NAME)
-
-
-def placed(place: str) -> tuple[Topology, list[Scenario]]:
-    """Return a machine with all scenarios that it can run."""
-    if place == TWO_CPUS:
-        two = small_machine(2)
-        return two, [one for one in scenarios().values() if why_not(one, two) is None]
-    return machine(place), [scenarios()[name] for name in fitting(place)]
 
 
 def variants(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, Scenario]]:
