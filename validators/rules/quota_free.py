@@ -39,11 +39,16 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
     measures["nr_throttled"] = sum(row.nr_throttled or 0 for row in rows)
     measures["throttled_ns"] = sum(row.throttled_ns or 0 for row in rows)
     kept = [row for row in rows if _keeps(claim, claims, evidence, row.cgroup, row.level, row)]
-    broken = next((text for row in rows if row not in kept and (text := _broken(claim, claims, row))), "") or next(
+    stopped = [row for row in rows if _throttled_by_a_stop(claim, claims, evidence, row)]
+    judged = [row for row in rows if row not in kept and row not in stopped]
+    broken = next((text for row in judged if (text := _broken(claim, claims, row))), "") or next(
         (text for row in rows if (text := _had_quota(claim, claims, evidence, row))), ""
     )
     if broken:
         return verdict(Outcome.FAILED, broken)
+    if stopped:
+        stood = f"the machine stood still for {_stopped_ns(evidence) / 1e6:.1f} ms, and who runs then is charged it"
+        return verdict(Outcome.UNDECIDED, f"{_throttled(stopped[0])}, by the quota that its pod may have: {stood}")
     if kept:
         return verdict(Outcome.UNDECIDED, UNKNOWN)
     pod = next((row for row in rows if row.quota_us is not None and row.quota_us >= 0), None)
@@ -66,11 +71,35 @@ def _broken(claim: Claim, claims: ClaimSet, row: BandwidthUse) -> str:
     """Return what the counters of a level prove, and its bandwidth when the window opened."""
     # A quota that is taken back within its first period leaves the time only.
     if row.nr_throttled or (row.throttled_ns and not _has_quota(row.quota_us)):
-        total = f"{(row.throttled_ns or 0) / 1e6:.1f} ms in all"
-        return f"throttled at {row.cgroup} in {row.nr_throttled or 0} periods, {total}"
+        return _throttled(row)
     if _has_quota(row.quota_us) and not _may_have(claim, claims, row.level, row.quota_us):
         return f"{row.cgroup} has a quota of {bandwidth.shown(row.quota_us, row.period_us)}"
     return ""
+
+
+def _throttled(row: BandwidthUse) -> str:
+    total = f"{(row.throttled_ns or 0) / 1e6:.1f} ms in all"
+    return f"throttled at {row.cgroup} in {row.nr_throttled or 0} periods, {total}"
+
+
+def _stopped_ns(evidence: Evidence) -> int:
+    """Return for how long the host stopped a CPU; steal and a late timer may be one stop, seen from both sides."""
+    return max((view.steal_ns(evidence), *(evidence.standstill_by_cpu_ns or {}).values()))
+
+
+def _throttled_by_a_stop(claim: Claim, claims: ClaimSet, evidence: Evidence, row: BandwidthUse) -> bool:
+    """Return whether stops of the machine explain all throttling by the quota that a pod has of its own.
+
+    A task that runs when its CPU is stopped is charged the stop as if it had worked: one task on each CPU at most. The
+    pod waits until its quota has made up for it, in whole periods.
+    """
+    if not (row.nr_throttled and row.quota_us and row.quota_us > 0 and row.period_us):
+        return False
+    stopped_ns = _stopped_ns(evidence)
+    if not stopped_ns or not _may_have(claim, claims, row.level, row.quota_us):
+        return False
+    charged_ns = stopped_ns * len(view.online(evidence))
+    return (row.throttled_ns or 0) <= charged_ns * row.period_us / row.quota_us + row.period_us * bandwidth.NS_PER_US
 
 
 def _had_quota(claim: Claim, claims: ClaimSet, evidence: Evidence, row: BandwidthUse) -> str:
@@ -145,9 +174,11 @@ RULE = Rule(
             fails. That holds for the cgroup just above the container, not for its QoS class.
         """),
         tolerance=prose("""
-            None, with one exception: if the version of the running kubelet is not known, the quota that follows from an
-            exclusive container's CPU limit is undecided, for the container and for its pod. Kubelets before v1.33 write
-            that quota.
+            None, with two exceptions. If the version of the running kubelet is not known, the quota that follows from
+            an exclusive container's CPU limit is undecided, for the container and for its pod. Kubelets before v1.33
+            write that quota. Throttling by the quota that a pod may have is undecided where stops of the machine
+            explain it: a task that runs when the host stops its CPU is charged that time as if it had worked. It is at
+            most the stopped time on each CPU, made up for at the rate of the quota, and one period.
         """),
         source=prose("""
             Kubernetes documentation, CPU management policies (DisableCPUQuotaWithExclusiveCPUs); KEP-5526;

@@ -172,3 +172,31 @@ def test_switch_loss_does_not_matter_to_quota_free() -> None:
 
     assert quota_free.RULE(claim_set(), found)[0].outcome is Outcome.PASSED
     assert found.duration_ns == WINDOW_NS
+
+
+@pytest.mark.parametrize(
+    ("stood_ms", "throttled_ms", "outcome"),
+    [(25, 48, "undecided"), (0, 48, "failed"), (25, 400, "failed"), (25, 0, "undecided")],
+)
+@pytest.mark.parametrize("seen_as", ["steal_ns", "standstill_by_cpu_ns"])
+def test_throttling_by_the_pods_own_quota_may_be_a_stop_of_the_machine(
+    stood_ms: int, throttled_ms: int, outcome: str, seen_as: str
+) -> None:
+    """Seen in an emulated machine: who runs when it stands still has used that time up, by the kernel's account."""
+    pod = bandwidth(
+        "db",
+        "/kubepods/poda",
+        1,
+        quota_us=190_000,
+        period_us=100_000,
+        nr_periods=20,
+        nr_throttled=2,
+        throttled_ns=throttled_ms * 1_000_000,
+    )
+    rows = (bandwidth("db", "/kubepods/poda/db", 0), pod, bandwidth("db", "/kubepods", 2))
+    stood: Any = stood_ms * 1_000_000
+    found = evidence(bandwidth=rows, **{seen_as: stood if seen_as == "steal_ns" else {0: stood, 1: 0}})
+    claims = claim_set(claim_db(pod_quota_us=190_000))
+    assert quota_free.RULE(claims, found)[0].outcome.value == outcome
+    # A quota that its pod was not promised explains nothing.
+    assert quota_free.RULE(claim_set(claim_db()), found)[0].outcome is Outcome.FAILED
