@@ -13,6 +13,7 @@ interval ends, for the claim that the task has then. Two witnesses of one quanti
 from __future__ import annotations
 
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence
+from validators.queries import view
 
 CLOCK_SLACK_RATIO = 0.01
 CLOCK_SLACK_NS = 20_000_000
@@ -63,7 +64,7 @@ def contradictions(evidence: Evidence) -> tuple[str, ...]:
 def _underway(evidence: Evidence, level: BandwidthUse) -> int:
     """A timer that is late counts every period that it missed at once: so many more may be in one counter only."""
     period_ns = (level.period_us or 0) * 1000
-    stopped_ns = max((max(0, evidence.steal_ns), *(evidence.standstill_by_cpu_ns or {}).values()))
+    stopped_ns = view.stopped_ns(evidence)
     return UNDERWAY_PERIODS + (2 * stopped_ns // period_ns if period_ns > 0 else 0)
 
 

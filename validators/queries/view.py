@@ -60,6 +60,14 @@ def steal_ns(evidence: Evidence) -> int:
     return max(0, evidence.steal_ns)
 
 
+def stopped_ns(evidence: Evidence) -> int:
+    """For how long the host stopped a CPU.
+
+    The larger, not the sum: steal and a late timer may be one stop, seen from both sides.
+    """
+    return max((steal_ns(evidence), *(evidence.standstill_by_cpu_ns or {}).values()))
+
+
 def online(evidence: Evidence) -> CpuSet:
     """CPUs that were online at any time, by both readings of them."""
     return evidence.coverage.cpus_online | evidence.environment.cpus_online

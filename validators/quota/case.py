@@ -165,8 +165,7 @@ def conditions_of(evidence: Evidence, window_ns: int, cpus: int, rows: Iterable[
         cpus=cpus,
         tick_ns=view.tick_ns(evidence),
         slice_ns=slice_us * bandwidth.NS_PER_US,
-        # The larger, not the sum: steal and a late timer may be one stop, seen from both sides.
-        stopped_ns=max((view.steal_ns(evidence), *(evidence.standstill_by_cpu_ns or {}).values())),
+        stopped_ns=view.stopped_ns(evidence),
         overrun_ns=sum(row.standstill_ns for row in rows),
     )
 

@@ -47,7 +47,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
     if broken:
         return verdict(Outcome.FAILED, broken)
     if stopped:
-        stood = f"the machine stood still for {_stopped_ns(evidence) / 1e6:.1f} ms, and who runs then is charged it"
+        stood = f"the machine stood still for {view.stopped_ns(evidence) / 1e6:.1f} ms, and who runs then is charged it"
         return verdict(Outcome.UNDECIDED, f"{_throttled(stopped[0])}, by the quota that its pod may have: {stood}")
     if kept:
         return verdict(Outcome.UNDECIDED, UNKNOWN)
@@ -82,11 +82,6 @@ def _throttled(row: BandwidthUse) -> str:
     return f"throttled at {row.cgroup} in {row.nr_throttled or 0} periods, {total}"
 
 
-def _stopped_ns(evidence: Evidence) -> int:
-    """Return for how long the host stopped a CPU; steal and a late timer may be one stop, seen from both sides."""
-    return max((view.steal_ns(evidence), *(evidence.standstill_by_cpu_ns or {}).values()))
-
-
 def _throttled_by_a_stop(claim: Claim, claims: ClaimSet, evidence: Evidence, row: BandwidthUse) -> bool:
     """Return whether stops of the machine explain all throttling by the quota that a pod has of its own.
 
@@ -95,7 +90,7 @@ def _throttled_by_a_stop(claim: Claim, claims: ClaimSet, evidence: Evidence, row
     """
     if not (row.nr_throttled and row.quota_us and row.quota_us > 0 and row.period_us):
         return False
-    stopped_ns = _stopped_ns(evidence)
+    stopped_ns = view.stopped_ns(evidence)
     if not stopped_ns or not _may_have(claim, claims, row.level, row.quota_us):
         return False
     charged_ns = stopped_ns * len(view.online(evidence))
