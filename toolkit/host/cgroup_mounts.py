@@ -14,9 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from toolkit.errors import HostUnsupportedError
-
-GONE = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ESRCH)
-"""What the kernel says of a file whose cgroup or thread exists no more."""
+from toolkit.host.kernel_file import GONE, open_if_there
 
 _V1_CONTROLLERS = frozenset(
     (
@@ -165,13 +163,9 @@ def read_control(path: Path | str) -> str | None:
     :func:`toolkit.model.names.from_text` before it goes anywhere. Lines end with ``\n`` alone: ``splitlines`` would let
     a name begin lines of its own.
     """
-    try:
-        # O_NONBLOCK: a FIFO planted in a copied tree must not stop the reader.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno in GONE:
-            return None
-        raise
+    descriptor = open_if_there(path)
+    if descriptor is None:
+        return None
     try:
         chunks = []
         while chunk := os.read(descriptor, 1 << 16):

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from pathlib import Path
 
-from toolkit.host.cgroup_mounts import GONE
-
+GONE = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ESRCH)
+"""What the kernel says of a file whose cgroup or thread exists no more."""
 _PART = 1 << 13
+
+
+def open_to_read(path: Path | str) -> int:
+    """Open a file of the kernel and return its descriptor. :raises OSError: it is gone, or the kernel refuses."""
+    # O_NONBLOCK: a FIFO planted in a copied tree must not stop the reader.
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def open_if_there(path: Path | str) -> int | None:
+    """Do the same; ``None`` if it is gone. :raises OSError: the kernel refuses for another reason."""
+    try:
+        return open_to_read(path)
+    except OSError as error:
+        if error.errno in GONE:
+            return None
+        raise
 
 
 def read_once(path: str, most_bytes: int) -> bytes | None:
     """Return what one read gives, ``most_bytes`` at most; ``None`` if the file is gone, or cannot be read."""
     try:
-        # O_NONBLOCK: a FIFO planted in a copied tree must not stop the reader.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = open_to_read(path)
     except OSError:
         return None
     try:
@@ -33,12 +50,9 @@ def read_record(path: str) -> bytes | None:
     :raises OSError: the kernel refuses for another reason.
     Source: fs/seq_file.c (``single_open``: the whole record is made before anything is copied).
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno in GONE:
-            return None
-        raise
+    descriptor = open_if_there(path)
+    if descriptor is None:
+        return None
     try:
         found = part = os.read(descriptor, _PART)
         while len(part) == _PART:  # of a process in thousands of groups
