@@ -144,16 +144,22 @@ class SwitchWatch(Watch[SwitchEdge]):
 
         Of hundreds most sleep, and their rows are what they were. All, where one's time is in another's, too.
         """
+        if self._inside() or self._shares.rows:
+            self._ticked = []
+            return self._all_used()
         before = self._ticked
         if not before:
             self._at_slot = {subject.slot: subject for subject in self._state.subjects.values()}
         at_slot = self._at_slot
         by_slot = self._ticked = self._state.ledger.rows.all_ns(max(at_slot, default=-1) + 1, self.window.number)
-        if self._inside() or self._shares.rows or not before:
-            used = self.usage_ns()
-            return [(subject, used[subject.ident]) for subject in at_slot.values()]
+        if not before:
+            return self._all_used()
         pairs = enumerate(zip(by_slot, before, strict=True))
         return [(at_slot[slot], now) for slot, (now, then) in pairs if now != then and slot in at_slot]
+
+    def _all_used(self) -> list[tuple[Subject, int]]:
+        used = self.usage_ns()
+        return [(subject, used[subject.ident]) for subject in self._state.subjects.values()]
 
     def _slept(self, subjects: Iterable[Subject]) -> None:
         """Close the slots of claims that have not run since."""
