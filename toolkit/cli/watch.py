@@ -166,7 +166,7 @@ def _watch(
     An error ends it once a window has been judged: it is reported, and the sums are those of the windows so far.
     """
     codes = list[int]()
-    windows, judged = None, None
+    windows, alone = None, None
     try:
         with (
             session(
@@ -192,13 +192,15 @@ def _watch(
                 for judged in windows.windows(tick):
                     lines.ended(judged.record)
                     codes = [worse(*codes, print_window(judged, rotation.save, shown))]
+                    alone = judged.alone
+                    del judged  # While the next window is open, nothing of this one is needed.
     except Exception as error:
-        if windows is None or judged is None:
+        if windows is None or alone is None:
             raise
         # What ends a watch takes nothing from the windows before: a day that failed must not end as a mere defect.
         codes.append(reported(error))
-    assert judged is not None, "the last window is yielded"
-    if not judged.alone:
+    assert alone is not None, "the last window is yielded"
+    if not alone:
         codes.append(print_sums(windows.result(), path, shown))
     codes.append(shown.output.code)
     if not shown.as_json and not any(codes):

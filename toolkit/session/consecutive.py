@@ -92,6 +92,8 @@ class Consecutive:
     ) -> Iterator[Judged]:
         """Yield each window when it has been judged; the next is open by then.
 
+        Who takes them lets go of one before the next is taken: nothing else holds what it weighs.
+
         :param progress: called with the seconds that have passed.
         :param first: what happens in the first window; its length, and that of all, count from the end of it.
         """
@@ -120,6 +122,8 @@ class Consecutive:
             yield Judged(number=number, record=record, last=last)
             if last:
                 return
+            # With many claims a window is tens of megabytes: not two at a time.
+            del seen, record
             number += 1
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,6 +23,7 @@ from toolkit.session import observe
 from toolkit.session.composing import Observed
 from toolkit.session.consecutive import Consecutive
 from toolkit.session.long_stage import Cut
+from toolkit.session.record import Record
 from toolkit.store import load_result, window_paths
 
 
@@ -127,3 +129,22 @@ def test_an_output_that_cannot_be_written_ends_nothing(
     sums = load_result(tmp_path / "run").windows
     assert sums is not None
     assert sums.count == 3
+
+
+class Counting(Opened):
+    """An observation that counts, when one of its windows ends, the records of those before that are in memory."""
+
+    def turn(self) -> Observed:
+        self.kept: list[int] = [
+            *getattr(self, "kept", []),
+            sum(isinstance(one, Record) for one in gc.get_objects()),
+        ]
+        return super().turn()
+
+
+def test_a_window_that_was_printed_is_let_go(clock: Clock, watched: Watch) -> None:
+    """One of a full node weighs tens of megabytes: two of them in memory at a time are more than a watch may use."""
+    opened = Counting(clock, [])
+    before = sum(isinstance(one, Record) for one in gc.get_objects())
+    watched(opened, duration_s=120.0)
+    assert opened.kept == [before] * 3
