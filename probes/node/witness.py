@@ -67,7 +67,7 @@ class Threads(Witness[ThreadEdge]):
         """Read every thread's counters on both sides of the kernel's total.
 
         What moved in between is how far the sum may be off. At the end only those that the ledger never saw: nobody
-        else is looked up there.
+        else is looked up there. One that it saw first in between is not hidden: what it did is judged.
         """
         windows, root, ledger = self._windows, self._windows.root, self._windows.ledger
         claims = [subject.claim for subject in windows.subjects.values()]
@@ -77,7 +77,8 @@ class Threads(Witness[ThreadEdge]):
         claimed = frozenset(tid for tids in members.values() for tid in tids)
         counts = read_counts(root, lambda tid: tid not in claimed and not ledger.seen(tid)) if turn else {}
         yield
-        return ThreadEdge(delays=delays, switches=(counts, read_again(root, counts) if turn else {}), members=claimed)
+        again = {tid: count for tid, count in read_again(root, counts).items() if not ledger.seen(tid)}
+        return ThreadEdge(delays=delays, switches=(counts, again), members=claimed)
 
 
 class SystemWatch(Watch[SystemEdge]):

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from probes.composition import WITNESSES
+from probes.loaded import loaded
+from probes.node.witness import Threads
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
+from probes.witness import Witness
 from tests.integration.membership_lab import Mover, procs, total
 from tests.integration.probe_lab import TaskClock, cgroup, switch_storm, wait_for
 from toolkit.host import bpf_syscalls
@@ -107,3 +114,55 @@ def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path, hidde
             run.end()
     use = total(evidence)
     assert use.out_of_set_ns == pytest.approx(on_cpu, rel=0.05), (use, on_cpu)
+
+
+class Waking(Witness[None]):
+    """Wakes a thread while an edge is read: after the counters of threads, before the kernel's total."""
+
+    wake: ClassVar[Callable[[], None]]
+
+    def edge(self, turn: bool) -> Generator[None, None, None]:
+        """Wake it."""
+        del turn
+        Waking.wake()
+        yield
+
+
+SLEEPER = """
+import sys, time
+for line in sys.stdin:
+    for _ in range(20):
+        time.sleep(0.001)
+    print(flush=True)
+"""
+
+
+def test_a_thread_that_wakes_at_an_edge_is_not_hidden() -> None:
+    """Its switches are judged from the first one on: as a hidden thread's they would be counted a second time."""
+    after = WITNESSES.index(Threads) + 1
+    with subprocess.Popen([sys.executable, "-S", "-c", SLEEPER], stdin=-1, stdout=-1, text=True, bufsize=1) as sleeper:
+        assert sleeper.stdin is not None
+        assert sleeper.stdout is not None
+        answers = sleeper.stdout
+
+        def wake() -> None:
+            print(file=sleeper.stdin)
+            assert answers.readline()
+
+        wake()
+        wait_for(lambda: "(sleeping)" in Path(f"/proc/{sleeper.pid}/status").read_text(), "it sleeps")
+        # Loaded only now, so that no switch of the sleeper was ever seen before the edge.
+        with (
+            loaded() as ledger,
+            Observer(
+                ClaimSet(claims=()), ledger=ledger, witnesses=(*WITNESSES[:after], Waking, *WITNESSES[after:])
+            ) as observer,
+        ):
+            Waking.wake = lambda: None
+            observer.open_window()
+            Waking.wake = wake
+            coverage = observer.close_window().coverage
+        sleeper.stdin.close()
+    assert not [spot.text for spot in coverage.blindness if f"({sleeper.pid})" in spot.text]
+    missing = abs(coverage.switches_kernel - coverage.switches_judged - coverage.switches_untraced)
+    assert missing <= coverage.switches_skew, coverage
