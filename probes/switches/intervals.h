@@ -73,6 +73,9 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
 
         if (note && word & NOTE_LEFT)
                 word = word_of_living(note, word);
+        /* Whatever becomes of the interval: one that moves each time it runs is never settled, and not hidden. */
+        if (note && ended)
+                *note |= NOTE_SEEN;
         s.ended = ended;
         s.tick = tick;
         s.life = life_of_note(word);

@@ -283,7 +283,7 @@ class Ledger(Programs):
         """Say whether the ledger ever saw this thread switched out."""
         line = self._notes.lookup(_U32.pack(tid // records.NOTES_PER_LINE)) or b""
         note = line[tid % records.NOTES_PER_LINE * 8 :][:8]
-        return bool(int.from_bytes(note, "little") & records.TAG_MASK)
+        return bool(int.from_bytes(note, "little") & records.NOTE_SEEN)
 
     def name(self, tid: int, life: int, last_ns: int, first: bytes) -> bytes:
         """Return what a task was called when it ran last, at ``last_ns``; ``first``: when it was recorded first."""

@@ -67,10 +67,10 @@ static __always_inline u64 word_of_living(u64 *note, u64 word)
         if (flags & PF_EXITING)
                 return word;            /* it is on its way out */
         if (word & NOTE_DEAD || id >> 32 != tid) {
-                word += 1ULL << NOTE_LIFE_SHIFT;
+                word = (word + (1ULL << NOTE_LIFE_SHIFT)) & ~NOTE_SEEN;
                 threads.delete(&tid);
         }
-        *note = word & NOTE_LIFE;
+        *note = word & (NOTE_LIFE | NOTE_SEEN);
         return *note;
 }
 
@@ -93,7 +93,7 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
         if (ident == e->ident && (!m || m->at_ns <= s->from)) {
                 if (!incomplete) {
                         if (note && s->ended)   /* a tick may meet a thread whose switches nobody reports */
-                                *note = (*note & (NOTE_LIFE | NOTE_LEFT)) | key;
+                                *note = (*note & (NOTE_LIFE | NOTE_LEFT | NOTE_SEEN)) | key;
                         return 0;
                 }
                 /* Between its two joinings, but where it may be after both: nothing to cut. */

@@ -214,7 +214,7 @@ CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 16 + 16 * 32
 RENAME_KEY = struct.Struct("=II")
 RENAME = struct.Struct("=Q16s")
 NOTES_PER_LINE = 128
-TAG_MASK = (1 << 16) - 1
+NOTE_SEEN = 1 << 18
 
 
 def encode_mask(cpus: int, grace: int, since_ns: int, grace_until_ns: int) -> bytes:

@@ -166,3 +166,24 @@ def test_a_thread_that_wakes_at_an_edge_is_not_hidden() -> None:
     assert not [spot.text for spot in coverage.blindness if f"({sleeper.pid})" in spot.text]
     missing = abs(coverage.switches_kernel - coverage.switches_judged - coverage.switches_untraced)
     assert missing <= coverage.switches_skew, coverage
+
+
+@pytest.mark.usefixtures("_away_from_it")
+def test_a_thread_that_took_its_leaders_id_is_not_hidden(mover: Path) -> None:
+    """In exec: what was known of the id is its own no more, but its switches were judged, under its own id before."""
+    script = f"pin {OUT} ready thread {{ times 10 {{ nap 1000 }} exec forever }} nap 60000000"
+    run = Mover(mover, script)
+    place = Path("/proc") / str(run.process.pid)
+    with run:
+        # Who has once begun to spin is not switched out; the time of ticks is enough for the ledger to look at it.
+        os.sched_setscheduler(run.process.pid, os.SCHED_FIFO, os.sched_param(1))
+        with loaded() as ledger, Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+            observer.open_window()
+            run.go()
+            wait_for(lambda: b"ready" not in (place / "cmdline").read_bytes(), "it is another program")
+            begun = int((place / "stat").read_text().split()[13])
+            wait_for(lambda: int((place / "stat").read_text().split()[13]) >= begun + 5, "it spins")
+            coverage = observer.close_window().coverage
+    assert not [spot.text for spot in coverage.blindness if f"({run.process.pid})" in spot.text]
+    missing = abs(coverage.switches_kernel - coverage.switches_judged - coverage.switches_untraced)
+    assert missing <= coverage.switches_skew, coverage
