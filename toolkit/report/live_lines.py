@@ -176,10 +176,11 @@ class Pending:
 
 
 def _owners_of(claims: ClaimSet) -> dict[int, str]:
+    owned = claims.exclusive_cpus  # of all claims, asked once: a node has hundreds
     return {
         cpu: claim.name
         for claim in claims.claims
-        if claim.cpus is not None and claim.cpus <= claims.exclusive_cpus
+        if claim.cpus is not None and claim.cpus <= owned
         for cpu in claim.cpus
     }
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
-from toolkit.model.claims import ExclusivePolicy
+from toolkit.model.claims import ClaimSet, ExclusivePolicy
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report.live_lines import Pending
@@ -147,3 +148,19 @@ def test_the_top_system_tasks_on_exclusive_cpus_are_named() -> None:
     pending.ended(claims, evidence(cpu_use=(), offenders=(), intruders=rows))
 
     assert pending.lines() == (f"db: system tasks on its CPU {cpu}: cron 7 ms, sshd 5 ms, b 2 ms and 1 more",)
+
+
+def test_whose_cpus_are_exclusive_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of a window of hundreds of claims, not once for each of them."""
+    asked = list[int]()
+    real = ClaimSet.exclusive_cpus
+
+    def counted(claims: ClaimSet) -> CpuSet:
+        asked.append(len(claims.claims))
+        return real.__get__(claims)  # type: ignore[no-any-return]
+
+    one = claim_set().claims[0]
+    many = replace(claim_set(), claims=tuple(replace(one, name=f"c{number}") for number in range(50)))
+    monkeypatch.setattr(ClaimSet, "exclusive_cpus", property(counted))
+    Pending().ended(many, evidence())
+    assert 0 < len(asked) <= 2
