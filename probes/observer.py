@@ -29,6 +29,7 @@ from probes.windows import Windows
 from probes.witness import Witness
 from toolkit.errors import InputError
 from toolkit.host import cgroup_mounts, cgroupfs
+from toolkit.host.kept_files import KeptFiles
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -42,6 +43,7 @@ class Observer(Windows):
     :param ledger: loaded already, for ``witnesses`` (:func:`probes.loaded.loaded`): observers that use it one after the
         other compile nothing and know nothing of each other. ``None``: this observer loads one for itself.
     :param witnesses: what it is composed of, in the order in which they read (:mod:`probes.composition`).
+    :param kept: reads control files, where somebody else reads them, too, who then closes it. ``None``: one of its own.
     :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     :raises InputError: a claim's cgroup does not exist, or is the root.
     """
@@ -55,11 +57,12 @@ class Observer(Windows):
         on_violation: Callable[[Violation], None] | None = None,
         ledger: Ledger | None = None,
         witnesses: Sequence[type[Witness[Any]]] = WITNESSES,
+        kept: KeptFiles | None = None,
     ) -> None:
         if ledger is not None and options not in (None, ledger.options):
             raise ValueError("the programs were compiled for other options")
         super().__init__(claims, root, ledger or new_ledger(root, options, witnesses), on_violation)
-        self._borrowed = ledger is not None
+        self._borrowed, self._lent = ledger is not None, kept
         self._composition = tuple(witnesses)
         self._free = list(range(self.options.max_claims))
         self._stack = ExitStack()
@@ -70,6 +73,7 @@ class Observer(Windows):
         for claim in self.claims.claims:
             check_place(claim)  # before anything is compiled
         with ExitStack() as stack:
+            self.kept = self._lent or stack.enter_context(KeptFiles())
             if not self._borrowed:
                 stack.enter_context(loaded.attached(self.ledger))
             stack.enter_context(self.ledger.lent())

@@ -21,6 +21,7 @@ from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
+from toolkit.host.kept_files import KeptFiles
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import EMPTY, CpuSet
@@ -45,6 +46,8 @@ class State:
         self.sampled = CpuSet()
         self.watched = CpuSet()
         self.blindness = Blindness()
+        self.kept = KeptFiles()
+        """Reads control files; who follows a node may use the same."""
         self.environment: Environment | None = None
         """The machine as who observes it knows it; a window keeps what it is when it opens. ``None``: the least."""
 

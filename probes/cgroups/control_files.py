@@ -11,7 +11,6 @@ Source: Documentation/filesystems/sysfs.rst (kernfs files have no modification t
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -49,6 +48,7 @@ class ControlFiles:
     def read(self, cgroups: Iterable[str]) -> None:
         """Read all of them once."""
         began = time.monotonic_ns()
+        self._known.renew()
         for cgroup in cgroups:
             self.look(cgroup)
         with self._lock:
@@ -81,8 +81,8 @@ class ControlFiles:
                 self._raw[cgroup] = raw
                 self.note(found)
                 return
-            files = zip(known.paths(cgroup), before, raw, strict=True)
-            changing.update(os.path.basename(path) for path, one, other in files if one != other)  # noqa: PTH119
+            files = zip(known.names(cgroup), before, raw, strict=True)
+            changing.update(name for name, one, other in files if one != other)
         if len(changing) == 1 or any(changing <= files for files in TOGETHER):
             self.note(found)  # all else stood still: this was so at a moment
         with self._lock:

@@ -1,7 +1,7 @@
 """What a thread reads: control files and counters, and whether a claim's cgroup is the known one.
 
 Control files: all of them once a second where that costs less than :data:`SHARE` of a CPU. On a node with hundreds of
-claims it would be a tenth of one, so the sweep comes as often as the share allows, every :data:`LONGEST_S` at least,
+claims it would be a thirtieth of one, so the sweep comes as often as the share allows, each :data:`LONGEST_S` at least,
 but only while every write to these files is reported (:mod:`probes.writes`): a cgroup that was written to is then read
 at once. What is changed by nobody's write to it comes from above (a hotplug, a partition beside it), so the
 topmost and those above several claims are read once a second, and where their sets differ all below are; a cgroup that
@@ -30,7 +30,7 @@ from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
 LOOK_S = 0.1
-SHARE, LONGEST_S = 0.01, 10.0
+SHARE, LONGEST_S = 0.003, 10.0
 """Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100
 """Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So

@@ -107,7 +107,7 @@ class Files(Witness[FileEdge]):
     def known(self) -> KnownFiles:
         """What is known of them."""
         if self._known is None:
-            self._known = KnownFiles(self._windows.hierarchy)
+            self._known = KnownFiles(self._windows.hierarchy, self._windows.kept)
         return self._known
 
     def begin(self, window: OpenWindow, first: FileEdge) -> FileWatch:

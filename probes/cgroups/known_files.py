@@ -1,8 +1,7 @@
 """Control files byte for byte, and what they meant when they last stood still: most readings find the same bytes.
 
 Of an observer, for all its windows; threads may share it. A cgroup that is gone, or made anew, has other bytes or none,
-and is read anew. Files are opened each time: a descriptor that is kept has a page of the kernel's memory, and a node
-has ten thousand files.
+and is read anew. Their descriptors stay open (:mod:`toolkit.host.kept_files`).
 """
 
 from __future__ import annotations
@@ -14,35 +13,47 @@ from dataclasses import replace
 
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
-from toolkit.host.kernel_file import read_once
+from toolkit.host.kept_files import KeptFiles
 from toolkit.model.cpuset import EMPTY
 from toolkit.model.evidence import CgroupFiles
 
 ATTEMPTS = 5
 """Who writes once has done so after two of them."""
 Raw = tuple[bytes | None, ...]
+Places = tuple[tuple[str, tuple[str, ...]], ...]
+"""Directories of a cgroup, and the files that are read in each."""
 
 
 class KnownFiles:
-    """What is known of each cgroup's files."""
+    """What is known of each cgroup's files. :param kept: reads them."""
 
-    def __init__(self, hierarchy: Hierarchy) -> None:
-        self.hierarchy = hierarchy
-        self._paths: dict[str, tuple[str, ...]] = {}
+    def __init__(self, hierarchy: Hierarchy, kept: KeptFiles) -> None:
+        self.hierarchy, self._kept = hierarchy, kept
+        self._places: dict[str, Places] = {}
         self._known: dict[str, tuple[Raw, CgroupFiles]] = {}
         self._lock = threading.Lock()
         """For what changes or goes through ``_known``: windows end in one thread while another reads files."""
 
-    def paths(self, cgroup: str) -> tuple[str, ...]:
-        """Return the paths of a cgroup's files."""
-        found = self._paths.get(cgroup)
-        if found is None:
-            found = self._paths[cgroup] = cgroupfs.control_paths(self.hierarchy, cgroup)
-        return found
+    def names(self, cgroup: str) -> list[str]:
+        """Return the names of a cgroup's files."""
+        return [name for _, names in self._places_of(cgroup) for name in names]
 
     def bytes(self, cgroup: str) -> Raw:
         """Read a cgroup's files, one after the other; ``None`` for one that cannot be read."""
-        return tuple([read_once(path, 1 << 16) for path in self.paths(cgroup)])
+        found: list[bytes | None] = []
+        for folder, names in self._places_of(cgroup):
+            found += self._kept.read(folder, names)
+        return tuple(found)
+
+    def renew(self) -> None:
+        """Make sure that what is open is what has its name."""
+        self._kept.renew()
+
+    def _places_of(self, cgroup: str) -> Places:
+        found = self._places.get(cgroup)
+        if found is None:
+            found = self._places[cgroup] = cgroupfs.control_files(self.hierarchy, cgroup)
+        return found
 
     def whole(self, cgroup: str) -> CgroupFiles:
         """Read what a cgroup's files say."""
@@ -72,6 +83,7 @@ class KnownFiles:
     def forget(self, cgroups: Iterable[str]) -> None:
         """Read these anew: they may be other cgroups now."""
         others = tuple(cgroups)
+        self._kept.forget(folder for cgroup in others for folder, _ in self._places_of(cgroup))
         with self._lock:
             for cgroup in others:
                 self._known.pop(cgroup, None)
@@ -79,7 +91,8 @@ class KnownFiles:
     def keep(self, cgroups: Iterable[str]) -> None:
         """Forget all others. Which files a cgroup has is looked up again: a controller may have come."""
         wanted = frozenset(cgroups)
-        self._paths = {}
+        self._places = {}
+        self._kept.keep(folder for cgroup in wanted for folder, _ in self._places_of(cgroup))
         with self._lock:
             for cgroup in [cgroup for cgroup in self._known if cgroup not in wanted]:
                 del self._known[cgroup]

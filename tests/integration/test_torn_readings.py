@@ -12,6 +12,7 @@ from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.known_files import KnownFiles
 from tests.integration.apply_support import traces
 from toolkit.apply.sandbox import sandbox
+from toolkit.host.kept_files import KeptFiles
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest
 
@@ -28,9 +29,9 @@ def test_request_and_grant_are_of_one_moment() -> None:
     one, two = ONLINE, CpuSet.of([max(ONLINE)])
     request = SandboxRequest(containers=(ContainerRequest(claim="a", cgroup=CgroupRequest(path="a", cpus=one)),))
     run_id = f"torn-{os.getpid()}"
-    with sandbox(request, run_id=run_id) as live:
+    with sandbox(request, run_id=run_id) as live, KeptFiles() as kept:
         path = live.value.containers[0].cgroup
-        files = ControlFiles(KnownFiles(live.hierarchy), {}, time.monotonic_ns())
+        files = ControlFiles(KnownFiles(live.hierarchy, kept), {}, time.monotonic_ns())
 
         file = live.hierarchy.controller_dir("cpuset") / path[1:] / "cpuset.cpus"
         # Not a thread of this process: it would wait for the reader. Not without a rest: between two looks at the

@@ -21,11 +21,13 @@ from toolkit.cli.node_options import node_options
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, window_option
 from toolkit.host.allocator import give_memory_back
+from toolkit.host.kept_files import KeptFiles
 from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.verdict import Outcome
 from toolkit.session import observe
+from toolkit.session.checked import check_claims
 from toolkit.session.counters import SessionState
 from toolkit.session.engine import session
 from toolkit.session.following import Follower
@@ -132,7 +134,8 @@ def command(
     """
     if kubelet + (claims_path is not None) + len(chosen) != 1:
         raise click.UsageError("give one of --claims, --kubelet, --podman, --docker, --systemd and --slurm")
-    follower = _follower(kubelet, chosen, places, read_every_s)
+    kept = KeptFiles()
+    follower = _follower(kubelet, chosen, places, read_every_s, kept)
     claims = _claims_of_file(claims_path) if claims_path is not None else None
     require_run()
     give_memory_back()
@@ -140,8 +143,9 @@ def command(
     warn_of(runs)
     path = runs / new_run_id("watch")
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
-    with stop_on_signals() as stopped:
+    with stop_on_signals() as stopped, kept:
         window = observe.Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
+        window = replace(window, kept=kept)
         if follower is not None:
             window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
             window = replace(window, lenient=True, room=ROOM * len(claims.claims))
@@ -208,14 +212,16 @@ def _watch(
     return windows.outcome, codes
 
 
-def _follower(kubelet: bool, chosen: tuple[Chosen, ...], places: Places, every_s: float) -> Follower | None:
+def _follower(
+    kubelet: bool, chosen: tuple[Chosen, ...], places: Places, every_s: float, kept: KeptFiles
+) -> Follower | None:
     if places.pods is not None:
         raise click.UsageError("--kubelet-pods is for claims and capture: watch follows what the kubelet allocates")
     if kubelet:
         # Not at the top: everybody else does without what a kubelet's node is read with, a fifth of the start.
         from toolkit.sources.kubelet.follow import KubeletSource
 
-        return Follower(KubeletSource(places, every_s), show_line)
+        return Follower(KubeletSource(places, every_s, kept), show_line)
     if not chosen:
         return None
     return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, show_line, every_s), show_line)
@@ -233,7 +239,7 @@ def _claims_at_first(follower: Follower | None, claims: ClaimSet | None, path: P
     if claims is None:
         assert follower is not None
         return follower.first()
-    observe.check_claims(claims, str(path))
+    check_claims(claims, str(path))
     return claims
 
 

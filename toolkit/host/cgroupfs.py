@@ -44,6 +44,7 @@ __all__ = [
     "Hierarchy",
     "Mode",
     "cgroup_id",
+    "control_files",
     "control_paths",
     "counter_ids",
     "cpuset_id",
@@ -100,20 +101,25 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
 
 def control_paths(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
     """Return the paths of the files that :func:`read_files` reads, so that a caller can see whether one changed."""
+    return tuple(f"{folder}/{name}" for folder, files in control_files(hierarchy, cgroup) for name in files)
+
+
+def control_files(hierarchy: Hierarchy, cgroup: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the same by directory: of a v2 cgroup there is one, of a v1 cgroup one for each hierarchy."""
     path = relative(cgroup)
-    names: list[tuple[str, tuple[str, ...]]] = [
+    names = [
         ("cpuset", tuple(f"cpuset.{what}" for what in ("cpus", "mems"))),
         ("cpuset", tuple(_effective(hierarchy, what) for what in ("cpus", "mems"))),
         ("cpu", _BANDWIDTH_V2 if hierarchy.is_v2("cpu") else _BANDWIDTH_V1),
         ("memory", ("memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes",)),
     ]
-    found = []
+    found: dict[str, tuple[str, ...]] = {}
     for controller, files in names:
         mount = hierarchy.find_controller(controller)
         if mount is not None:
             place = f"{mount}/{path}" if path else str(mount)
-            found += [f"{place}/{name}" for name in files]
-    return tuple(found)
+            found[place] = found.get(place, ()) + files
+    return tuple(found.items())
 
 
 def read_effective_cpus(hierarchy: Hierarchy, cgroup: str) -> CpuSet | None:

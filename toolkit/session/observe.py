@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probes.observer import ObserveOptions, Observer, Violation
-from probes.options import MAX_LEVEL
 from probes.readings import Frame, Readings
 from probes.subjects import Subject
 from toolkit.errors import InputError, PinproofError
-from toolkit.host import cgroupfs
 from toolkit.host.environment import read_environment
+from toolkit.host.kept_files import KeptFiles
 from toolkit.model.blind_spots import EVERY_WITNESS
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim, ClaimSet
@@ -25,10 +24,9 @@ from toolkit.model.evidence import Environment, Evidence
 from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.session import canary
 from toolkit.session.affinity import keep_off
+from toolkit.session.checked import check_claims
 from toolkit.session.composing import Observed, compose
 from toolkit.session.prepared import Prepared
-from toolkit.sources.claims_file import MAX_CLAIMS
-from toolkit.sources.claims_here import check_cgroups, check_limits
 
 TICK_S = 0.05
 """How often user space looks for reports while it waits: well below the 100 ms in which a hog must be reported."""
@@ -52,6 +50,7 @@ class Window:
     :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
     :param room: for how many claims at one time, where more may come.
     :param trace_syscalls: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
+    :param kept: as in :class:`probes.observer.Observer`.
     """
 
     run_id: str
@@ -66,6 +65,7 @@ class Window:
     lenient: bool = False
     room: int = 0
     trace_syscalls: bool = False
+    kept: KeptFiles | None = None
 
 
 class Observation:
@@ -233,17 +233,6 @@ class Observation:
         )
 
 
-def check_claims(claims: ClaimSet, where: str, root: Path = Path("/"), max_claims: int | None = None) -> None:
-    """Refuse claims that cannot be watched here: their number, their depth, cgroups that do not exist.
-
-    :param max_claims: what the programs are loaded for, our own controls included, where they are loaded already.
-    :raises InputError: one line that names the claim.
-    """
-    room = MAX_CLAIMS if max_claims is None else max_claims - len(canary.NAMES)
-    check_limits(claims, where, max_claims=room, max_level=MAX_LEVEL)
-    check_cgroups(claims, cgroupfs.detect(root), where)
-
-
 @contextmanager
 def observation(
     claims: ClaimSet, window: Window, report: Callable[[Violation], None] = lambda _violation: None
@@ -276,6 +265,7 @@ def observation(
             root=window.root,
             options=None if ledger else options_for(window, len(claims.claims), len(pair.claims)),
             ledger=ledger,
+            kept=window.kept,
         ) as observer:
             watched = observer.subjects
             for claim in claims.claims if window.lenient else ():

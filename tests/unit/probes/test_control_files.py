@@ -20,6 +20,7 @@ from probes.cgroups.known_files import ATTEMPTS, KnownFiles
 from probes.readings import Readings
 from tests.unit.probes.readings import FILES, FRAME, but
 from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.host.kept_files import NONE_KEPT
 from toolkit.model.blind_spots import Witness
 from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.cpuset import CpuSet
@@ -57,7 +58,7 @@ class Tree:
             return found
 
         monkeypatch.setattr(known_files, "read_whole", read)
-        self.known = KnownFiles(self.hierarchy)
+        self.known = KnownFiles(self.hierarchy, NONE_KEPT)
         self.files = ControlFiles(self.known, {"/a": self.first}, 0)
 
     def write(self, name: str, text: str) -> None:

@@ -23,6 +23,7 @@ from probes.switches.ledger import Ledger
 from probes.window import Window
 from probes.windows import Windows
 from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.host.kept_files import NONE_KEPT
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 
@@ -83,7 +84,7 @@ class _Node:
         self.windows.window = cast("Window", self)
         for slot, cgroup in enumerate(CLAIMS):
             self.claim(cgroup, slot)
-        known = KnownFiles(self.windows.hierarchy)
+        known = KnownFiles(self.windows.hierarchy, NONE_KEPT)
         self.files = ControlFiles(known, {one: known.read(one) for one in ALL}, time.monotonic_ns())
         self.written: frozenset[str] | None = frozenset()
         self.reader = FileReader(

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from toolkit.host.cgroup_paths import directories
+from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.memory_units import MAX_BYTES, NO_LIMIT, limit_in_force, whole_pages
@@ -20,6 +21,7 @@ from toolkit.sources.kubelet.json_parts import number
 
 PERIOD_US = 100_000
 _QUOTAS = ("cpu", "cpu,cpuacct", UNIFIED, "")
+_CFS = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
 _MEMORY = ("memory.max", "memory.limit_in_bytes"), ("memory.limit_in_bytes", "memory.max")
 """Files of a limit in the order in which they are looked for: on v2, on v1."""
 _DEPTH = 8
@@ -27,14 +29,16 @@ _DEPTH = 8
 
 
 class ControlWords:
-    """:param root: where the cgroup hierarchies are; they are mounted when this begins."""
+    """:param root: where the cgroup hierarchies are; they are mounted when this begins. :param kept: reads files."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, kept: KeptFiles = NONE_KEPT) -> None:
+        self._kept = kept
         tops = dict(live_files.hierarchies(root))
         self._members = [str(tops[name]) for name in ("cpuset", UNIFIED, "") if name in tops]
-        self._memory = [(str(tops[name]), _MEMORY[name in V1]) for name in ("memory", UNIFIED, "") if name in tops]
+        # A controller is in one hierarchy: what is not there is nowhere.
+        self._memory = [(str(tops[name]), _MEMORY[name in V1]) for name in ("memory", UNIFIED, "") if name in tops][:1]
         self._huge = [str(tops[name]) for name in ("hugetlb", UNIFIED, "") if name in tops]
-        self._quotas = [(str(tops[name]), name in V1) for name in _QUOTAS if name in tops]
+        self._quotas = [(str(tops[name]), name in V1) for name in _QUOTAS if name in tops][:1]
 
     def has_tasks(self, cgroup: str) -> bool:
         """Whether any process is in a cgroup or below it. ``False``, too: it cannot be read, as one that is gone."""
@@ -50,7 +54,7 @@ class ControlWords:
 
     def _memory_as_asked(self, cgroup: str, wanted: int | None) -> bool:
         """The kernel rounds a limit down to whole pages."""
-        read = (_memory(f"{top}{cgroup}", names) for top, names in self._memory)
+        read = (self._limit(f"{top}{cgroup}", names) for top, names in self._memory)
         found = next((said for said in read if said is not None), None)
         return found is None or found in whole_pages(wanted if wanted and wanted > 0 else NO_LIMIT)
 
@@ -62,7 +66,7 @@ class ControlWords:
         wanted = asked.quota_us
         if wanted is None:
             return True
-        read = (_quota(f"{top}{cgroup}", old) for top, old in self._quotas)
+        read = (self._quota(f"{top}{cgroup}", old) for top, old in self._quotas)
         found = next((said for said in read if said is not None), None)
         if found is None:
             return True
@@ -72,38 +76,38 @@ class ControlWords:
         asked_period_us = asked.period_us or PERIOD_US
         return quota_us in (wanted, systemd_quota(wanted, asked_period_us)) and period_us == asked_period_us
 
+    def _limit(self, folder: str, names: tuple[str, ...]) -> int | None:
+        """Return the limit of memory in bytes, :data:`NO_LIMIT` where there is none; ``None``: no file."""
+        for name in names:
+            words = (self._read(folder, name)[0] or b"").strip()
+            if words:
+                return _limit(words)
+        return None
+
+    def _quota(self, folder: str, old: bool) -> tuple[int, int] | None:
+        """Return quota and period in microseconds; ``None``: no such file. :param old: v1's files come first."""
+        for one in (old, not old):
+            if one:
+                words = tuple((data or b"").strip() for data in self._read(folder, *_CFS))
+            else:
+                words = tuple((self._read(folder, "cpu.max")[0] or b"").split())
+            if len(words) == 2 and any(words):
+                return _bandwidth(words[0], words[1])
+        return None
+
+    def _read(self, folder: str, *names: str) -> list[bytes | None]:
+        return self._kept.read(folder, names, None, live_files.small_file)
+
 
 def _has_tasks(folder: str, depth: int) -> bool:
     found = directories(folder, depth)
     return any((live_files.small_file(f"{path}/cgroup.procs") or b"").strip() for path, _ in found)
 
 
-def _memory(folder: str, names: tuple[str, ...]) -> int | None:
-    """Return the limit of memory in bytes, :data:`NO_LIMIT` where there is none; ``None``: no file."""
-    for name in names:
-        words = (live_files.small_file(f"{folder}/{name}") or b"").strip()
-        if words:
-            return _limit(words)
-    return None
-
-
 @lru_cache(4096)
 def _limit(words: bytes) -> int | None:
     limit = MAX_BYTES if words == b"max" else number(words.decode("ascii", "replace"))
     return None if limit is None else limit_in_force(limit)
-
-
-def _quota(folder: str, old: bool) -> tuple[int, int] | None:
-    """Return quota and period in microseconds; ``None``: there is no such file. :param old: v1's files come first."""
-    for one in (old, not old):
-        if one:
-            read = [live_files.small_file(f"{folder}/cpu.cfs_{what}_us") for what in ("quota", "period")]
-            words = tuple((data or b"").strip() for data in read)
-        else:
-            words = tuple((live_files.small_file(f"{folder}/cpu.max") or b"").split())
-        if len(words) == 2 and any(words):
-            return _bandwidth(words[0], words[1])
-    return None
 
 
 @lru_cache(4096)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading
@@ -60,15 +61,15 @@ GAUGES_EVERY_NS = 10_000_000_000
 
 
 class KubeletSource:
-    """A :class:`toolkit.sources.live_source.LiveSource`. :param every_s: what was asked for."""
+    """A :class:`LiveSource`. :param every_s: what was asked for. :param kept: reads control files."""
 
     name = "kubelet"
 
-    def __init__(self, places: Places, every_s: float = EVERY_S) -> None:
+    def __init__(self, places: Places, every_s: float = EVERY_S, kept: KeptFiles = NONE_KEPT) -> None:
         self._every_s = every_s
         self._places = places
         self._begun = False
-        self._memory = Memory()
+        self._memory = Memory(kept)
         self._lost: dict[str, int] = {}
         """Containers whose cgroup was not found at the last reading: since when, by id."""
         self._had: frozenset[str] = frozenset()
@@ -111,7 +112,7 @@ class KubeletSource:
     def _read(self) -> SourceReading:
         now_ns = time.monotonic_ns()
         due = now_ns >= self._gauges_due_ns
-        words = ControlWords(self._places.cgroup_root or self._places.below(CGROUP_ROOT))
+        words = ControlWords(self._places.cgroup_root or self._places.below(CGROUP_ROOT), self._memory.kept)
         self._ask_again(words)
         node = LiveNode(self._places, memory=self._memory, metrics=due)
         files = node.files_of_all(DEADLINE_S)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.host.procfs import ticks_of
 from toolkit.model.runtimes import whole_of
 from toolkit.sources.kubelet.answers import Answers
@@ -63,11 +64,12 @@ def may_have_begun(proc: Path, since_ns: int) -> bool:
 
 
 class Memory:
-    """Of one node."""
+    """Of one node. :param kept: reads control files."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptFiles = NONE_KEPT) -> None:
+        self.kept = kept
         self.kubelet = KubeletProcess()
-        self.tree = PodTree()
+        self.tree = PodTree(kept)
         self.answers = Answers()
         self._about: tuple[dict[str, Any], bytes] = {}, b"{}"
         self._cpusets: dict[str, bytes] = {}

@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from operator import is_
 from pathlib import Path
 
+from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED
 from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources.kubelet.live_files import FILES, MAX_DEPTH, hierarchies, inside, is_of_pods, small_file
 
 _CPUS = FILES[0]
+_ALONE = (_CPUS,)
 _WHOSE = ("cpu.max", "cgroup.procs")
 """Files that say, beside that of the CPUs, which of a scope and crun's cgroup in it has a container's limits."""
 
@@ -39,9 +41,10 @@ class _Folder:
 
 
 class PodTree:
-    """Of one node."""
+    """Of one node. :param kept: reads its files."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptFiles = NONE_KEPT) -> None:
+        self._kept = kept
         self._tops: dict[str, _Folder] = {}
         """What was found at the last look, by mount."""
 
@@ -60,7 +63,7 @@ class PodTree:
             top = self._seen(str(mount), name)
             if top is not None:
                 tops[str(mount)] = top
-                found |= _files(top)
+                found |= _files(top, self._kept)
             if name == "cpuset/" and found:
                 break
         self._tops = tops
@@ -133,7 +136,7 @@ def _directory(path: str) -> os.stat_result | None:
     return found if stat.S_ISDIR(found.st_mode) else None
 
 
-def _files(folder: _Folder) -> dict[str, bytes]:
+def _files(folder: _Folder, kept: KeptFiles) -> dict[str, bytes]:
     """Read one file of each: `cpuset.cpus` where it is, and one at least. By them a cgroup is known to exist."""
     found: dict[str, bytes] = {}
     waiting = [folder]
@@ -142,12 +145,11 @@ def _files(folder: _Folder) -> dict[str, bytes]:
         waiting += one.below
         if not one.prefix:
             continue
-        for name in (_CPUS, None):
-            name = name or next(iter(inside(one.path)), "")
-            data = small_file(f"{one.path}/{name}") if name else None
-            if data is not None:
-                found[f"{one.prefix}{name}"] = data
-                break
+        name, (data,) = _CPUS, kept.read(one.path, _ALONE, one.inode, small_file)
+        if data is None and (name := next(iter(inside(one.path)), "")):
+            data = small_file(f"{one.path}/{name}")
+        if data is not None:
+            found[f"{one.prefix}{name}"] = data
         inner = next((each for each in one.below if each.path.endswith(f".scope/{CRUN_INNER}")), None)
         for each in (one, inner) if inner is not None else ():
             files = ((name, small_file(f"{each.path}/{name}")) for name in _WHOSE)

@@ -1,0 +1,170 @@
+"""Descriptors that stay open: how often a file is opened, and when it must be opened anew."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from probes.cgroups.control_files import ControlFiles
+from probes.cgroups.known_files import KnownFiles
+from toolkit.host import kept_files
+from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.host.kept_files import MOST, SHARE, KeptFiles
+from toolkit.sources.kubelet.control_words import ControlWords
+from toolkit.sources.kubelet.memory import Memory
+
+NAMES = ("cpuset.cpus", "cpu.max")
+TEXTS: list[bytes | None] = [b"0-1\n", b"max 100000\n"]
+
+
+class Opened:
+    """A cgroup's folder in a tree that passes for a cgroup file system, and what was opened."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = root / "kubepods/pod1/a"
+        self.make()
+        (root / "cgroup.controllers").write_text("cpuset cpu\n")
+        self.paths = list[str]()
+        real = os.open
+
+        def opened(path: str, *others: int) -> int:
+            self.paths.append(str(path))
+            return real(path, *others)
+
+        monkeypatch.setattr(os, "open", opened)
+        monkeypatch.setattr(kept_files, "_is_cgroup", lambda _folder: True)
+
+    def make(self) -> None:
+        self.folder.mkdir(parents=True)
+        for name, text in zip(NAMES, TEXTS, strict=True):
+            (self.folder / name).write_bytes(text or b"")
+
+    def opens(self) -> int:
+        """Return how many were opened since this was asked last."""
+        count = len(self.paths)
+        self.paths.clear()
+        return count
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
+    return Opened(tmp_path, monkeypatch)
+
+
+def test_a_file_is_opened_once(opened: Opened) -> None:
+    """What is written to it later is read."""
+    with KeptFiles() as kept:
+        assert kept.read(str(opened.folder), NAMES) == TEXTS
+        assert (opened.opens(), kept.count) == (2, 2)
+        (opened.folder / "cpu.max").write_text("50000 100000\n")
+        assert kept.read(str(opened.folder), NAMES) == [TEXTS[0], b"50000 100000\n"]
+        assert opened.opens() == 0
+    assert kept.count == 0
+    assert kept.read(str(opened.folder), NAMES[:1]) == TEXTS[:1]
+    assert kept.count == 0
+
+
+def test_a_round_opens_nothing_that_a_round_before_opened(opened: Opened, tmp_path: Path) -> None:
+    """Neither the witness of control files nor who follows the node, which share them."""
+    hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
+    with KeptFiles() as kept:
+        known = KnownFiles(hierarchy, kept)
+        files = ControlFiles(known, {"/kubepods/pod1/a": known.read("/kubepods/pod1/a")}, 0)
+        files.read(["/kubepods/pod1/a"])
+        opened.opens()
+        files.read(["/kubepods/pod1/a"])
+        absent = [path for path in opened.paths if not Path(path).exists()]
+        assert opened.opens() == len(absent), "only what is not there is looked for again"
+        assert Memory(kept).cpusets(tmp_path)["cgroup/kubepods/pod1/a/cpuset.cpus"] == TEXTS[0]
+        assert ControlWords(tmp_path, kept)._quota(str(opened.folder), old=False) == (-1, 100_000)
+        assert [path for path in opened.paths if path.startswith(str(opened.folder))] == []
+
+
+def test_what_is_gone_is_opened_anew(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel says so of a descriptor; what has the name by then is another file."""
+    real, dead = os.pread, set[int]()
+
+    def read(descriptor: int, size: int, at: int) -> bytes:
+        if os.fstat(descriptor).st_ino in dead:
+            raise OSError(errno.ENODEV, "No such device")
+        return real(descriptor, size, at)
+
+    monkeypatch.setattr(os, "pread", read)
+    with KeptFiles() as kept:
+        kept.read(str(opened.folder), NAMES)
+        dead.update((opened.folder / name).stat().st_ino for name in NAMES)
+        (opened.folder).rename(opened.folder.with_name("before"))
+        assert kept.read(str(opened.folder), NAMES) == [None, None]
+        assert kept.count == 0
+        opened.make()
+        (opened.folder / "cpuset.cpus").write_text("3\n")
+        assert kept.read(str(opened.folder), NAMES) == [b"3\n", TEXTS[1]]
+
+
+@pytest.mark.parametrize("how", ["renew", "inode", "forget"])
+def test_a_name_that_is_another_folder_s_now(opened: Opened, how: str) -> None:
+    """Of a v1 cgroup that is renamed the kernel reports nothing to who has its files open."""
+    with KeptFiles() as kept:
+        kept.read(str(opened.folder), NAMES)
+        opened.folder.rename(opened.folder.with_name("before"))
+        opened.make()
+        (opened.folder / "cpuset.cpus").write_text("3\n")
+        inode = opened.folder.stat().st_ino if how == "inode" else None
+        if how == "renew":
+            kept.renew()
+        elif how == "forget":
+            kept.forget([str(opened.folder)])
+        assert kept.read(str(opened.folder), NAMES, inode) == [b"3\n", TEXTS[1]]
+        opened.opens()
+        kept.renew()
+        assert kept.read(str(opened.folder), NAMES) == [b"3\n", TEXTS[1]]
+        assert opened.opens() == 0
+
+
+@pytest.mark.parametrize(("most", "limit", "count"), [(1, 1024, 1), (0, 1024, 0), (MOST, SHARE, 1), (MOST, 1, 0)])
+def test_others_are_opened_each_time(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, most: int, limit: int, count: int
+) -> None:
+    """There is a bound, and this process needs descriptors for other things, too."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (limit, limit))
+    with KeptFiles(most) as kept:
+        for _ in range(2):
+            assert kept.read(str(opened.folder), NAMES) == TEXTS
+        assert kept.count == count
+        assert opened.opens() == 4 - count
+
+
+def test_nobody_asks_for_others_any_more(opened: Opened) -> None:
+    """They are closed."""
+    with KeptFiles() as kept:
+        kept.read(str(opened.folder), NAMES)
+        kept.keep([str(opened.folder)])
+        assert kept.count == 2
+        kept.keep([])
+        assert kept.count == 0
+        assert kept.read(str(opened.folder), NAMES) == TEXTS
+
+
+def test_elsewhere_nothing_stays_open(tmp_path: Path) -> None:
+    """A file of a disk that is replaced under its name is another one, and nobody says so."""
+    (tmp_path / "cpu.max").write_text("1 2\n")
+    with KeptFiles() as kept:
+        assert kept.read(str(tmp_path), ["cpu.max"]) == [b"1 2\n"]
+        (tmp_path / "new").write_text("3 4\n")
+        (tmp_path / "new").rename(tmp_path / "cpu.max")
+        assert kept.read(str(tmp_path), ["cpu.max", "none"]) == [b"3 4\n", None]
+        assert kept.count == 0
+        assert kept.read(str(tmp_path), ["cpu.max"], None, lambda path: path.encode()) == [
+            str(tmp_path / "cpu.max").encode()
+        ]
+
+
+def test_a_folder_that_is_not_there_is_one_look(opened: Opened, tmp_path: Path) -> None:
+    """A container is not in every v1 hierarchy."""
+    with KeptFiles() as kept:
+        assert kept.read(str(tmp_path / "none"), NAMES) == [None, None]
+        assert opened.opens() == 0
