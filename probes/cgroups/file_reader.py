@@ -99,7 +99,7 @@ class FileReader:
         if window is None or window.closed:
             return LOOK_S
         self._know(subjects, now_s)
-        self._owe_again(window)
+        self._begun(window, now_s)
         if self._sweep.due(now_s, at_once=written is None):
             self._read_all(self._files_of(window), now_s)
         elif written is not None and self._sweep.slow:
@@ -122,13 +122,16 @@ class FileReader:
         if self._fresh:
             self._fresh = {ident: until for ident, until in self._fresh.items() if until > now_s and ident in ids}
 
-    def _owe_again(self, window: Window) -> None:
+    def _begun(self, window: Window, now_s: float) -> None:
         """Owe a window that has just begun what was read for the one before after the edge between them had been read.
 
         A window turns over while others go on reading: the files at its edge are read early, the moment comes later.
+        All of them were read there: where sweeps are rare the next one is due that much later.
         """
         if window is self._window:
             return
+        if self._sweep.slow:
+            self._sweep.last_s = now_s
         if self._read_ns:
             files = self._files_of(window)
             at_edge = {cgroup: files.last(cgroup) for cgroup in self._read_ns}

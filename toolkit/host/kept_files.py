@@ -113,7 +113,7 @@ class KeptFiles:
                 self._drop(folder)
 
     def _anew(self, folder: str, names: Sequence[str], read: Read) -> list[bytes | None]:
-        inode = _inode(folder)
+        inode = _inode(folder) if self._count < self._most else 1
         if not inode:  # one look for all: a container is not in every v1 hierarchy
             return [None] * len(names)
         if self._count >= self._most or not _is_cgroup(folder):

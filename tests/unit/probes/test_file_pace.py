@@ -142,6 +142,18 @@ def test_what_was_written_to_is_read_at_once(node: _Node) -> None:
     assert node.files.readings == 2, "the sweep is slow"
 
 
+def test_the_edge_of_a_window_is_a_sweep(node: _Node) -> None:
+    """All files were read there: the next sweep comes a pause later, not at once because the last one is long ago."""
+    node.quiet()
+    node.reader._sweep.last_s -= 2 * file_reader.LONGEST_S
+    node.windows.window = cast("Window", SimpleNamespace(closed=False, again=node.again))
+    node.reader.round(lambda: False)
+    assert node.files.readings == 2
+    node.reader._sweep.last_s -= 2 * file_reader.LONGEST_S
+    node.reader.round(lambda: False)
+    assert node.files.readings == 3
+
+
 def test_a_set_that_changes_above_is_looked_for_below(node: _Node) -> None:
     """Nobody wrote to the two below: the kernel narrowed what is granted to them."""
     node.quiet()
