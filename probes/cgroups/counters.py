@@ -37,6 +37,9 @@ class BandwidthWatch(Watch[StatEdge]):
         self._base_ns: dict[str, int] = {}
         self._read_ns: dict[str, int] = {}
         """When a cgroup above a claim was read last in turn."""
+        self._used: Mapping[int, int] = {}
+        self._asked_ns = 0
+        """CPU time of all claims by the ledger, by ident, and when it was asked for."""
         own = {subject.claim.cgroup for subject in state.subjects.values()}
         for cgroup, reading in first.stats.items():
             self._lives.start(cgroup, reading, 0 if cgroup in own else None)
@@ -67,11 +70,13 @@ class BandwidthWatch(Watch[StatEdge]):
         """Read a claim's counters at all levels, if it has run since: else they say what they said. Levels that it
         shares with others are read once for all whose turn it is.
         """
-        used, cgroup = self._usage_ns(subject), subject.claim.cgroup
+        cgroup, now_ns = subject.claim.cgroup, time.monotonic_ns()
+        if now_ns - self._asked_ns >= TURN_NS:  # once for all whose turn it is
+            self._used, self._asked_ns = self._window.watch(SwitchWatch).usage_ns(), now_ns
         account = self._lives.accounts.get(cgroup)
-        if account is not None and account.last is not None and account.ledger_ns == used:
+        if account is not None and account.last is not None and account.ledger_ns == self._used.get(subject.ident):
             return
-        now_ns = time.monotonic_ns()
+        used = self._usage_ns(subject)
         for level in lineage(cgroup)[1:]:
             if now_ns - self._read_ns.get(level, 0) >= TURN_NS:
                 self._lives.read(level, read_one(self._state.hierarchy, level), None)
