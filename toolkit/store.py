@@ -254,7 +254,7 @@ def _schema(stage: str) -> str:
 
 
 def _text(stage: str, value: object) -> str:
-    return to_json(value, indent=INDENT, schema=_schema(stage)) + "\n"
+    return to_json(value, indent=INDENT, schema=_schema(stage), end="\n")
 
 
 def _save(run: Path, stage: str, value: object) -> Path:

@@ -24,7 +24,8 @@ T = TypeVar("T")
 CpuId = Annotated[int, Field(ge=0, le=MAX_ID)]
 """A CPU's id in a file: one that fits in a :class:`~toolkit.model.cpuset.CpuSet`."""
 _NOT_ASCII = re.compile(r"[^\n -~]+")
-_PLAIN = bytes([ord("\n"), *range(ord(" "), ord("~") + 1)])
+_DELETE = b"\x7f"
+"""Of the characters that cannot be printed JSON escapes all below a blank; this one is ASCII, too."""
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
 stage_value = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -77,8 +78,11 @@ def _shown(found: object) -> str:
     return f" (found {str(found)[:60]!r})"
 
 
-def to_json(value: object, indent: int | None = None, *, schema: str = "") -> str:
-    """Write a stage value as JSON text of printable characters. :param schema: the first key, where there is one."""
+def to_json(value: object, indent: int | None = None, *, schema: str = "", end: str = "") -> str:
+    """Write a stage value as JSON text of printable characters.
+
+    :param schema: the first key, where there is one. :param end: what stands behind the text.
+    """
     adapter = _adapter(type(value))
     try:
         text = adapter.dump_json(value, indent=indent)
@@ -86,16 +90,16 @@ def to_json(value: object, indent: int | None = None, *, schema: str = "") -> st
         # A text that is no UTF-8, which no reader should have let in: rather spelt late than evidence lost.
         data = _spelt(adapter.dump_python(value, mode="json"))
         text = pydantic_core.to_json(data, indent=indent, inf_nan_mode="null")
-    if schema:
-        text = _headed(text, schema, indent)
-    # The evidence of a node of hundreds of claims is megabytes, and hardly ever has one that cannot be printed.
-    return printable_json(text.decode()) if text.translate(None, _PLAIN) else text.decode("ascii")
+    # The evidence of a node of hundreds of claims is megabytes: each copy costs milliseconds.
+    text = b"".join((*_headed(text, schema, indent), end.encode()))
+    # It hardly ever has one that cannot be printed.
+    return text.decode("ascii") if text.isascii() and _DELETE not in text else printable_json(text.decode())
 
 
-def _headed(text: bytes, schema: str, indent: int | None) -> bytes:
+def _headed(text: bytes, schema: str, indent: int | None) -> tuple[bytes | memoryview, ...]:
     """Put the schema before all other keys of an object, unless it is there: a result has it among its fields."""
     head = pydantic_core.to_json({"schema": schema}, indent=indent)[:-1].rstrip(b"\n")
-    return text if text.startswith(head) else head + b"," + text[1:]
+    return (head, b",", memoryview(text)[1:]) if schema and not text.startswith(head) else (text,)
 
 
 def printable_json(text: str) -> str:

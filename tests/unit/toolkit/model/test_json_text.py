@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pydantic_core
 import pytest
@@ -76,3 +77,24 @@ def test_what_was_written_says_itself() -> None:
 
     assert json_text.says_itself(text + b"\n", value, 1)
     assert not json_text.says_itself(json.dumps(value).encode(), value, 1)
+    assert not json_text.says_itself(text + b"x", value, 1)
+
+
+@pytest.mark.parametrize("place", [0, 1, 77, 78, 1 << 17, (1 << 17) - 1, (1 << 17) - 40, (1 << 17) - 78, 1 << 18])
+def test_many_digits_are_found_wherever_they_are(place: int) -> None:
+    """A text is looked through piece by piece."""
+    digits = json_text.MAX_DIGITS
+    around = b"x" * place, b"x" * (1 << 17)
+    assert json_text.has_long(b"1234567890".join([b""] * 9)[: digits + 1].join(around))
+    assert not json_text.has_long(b"1234567890".join([b""] * 9)[:digits].join(around))
+
+
+def test_a_large_text_is_not_copied() -> None:
+    """The evidence of hundreds of claims is looked through in each window."""
+    text = b'{"x":"' + b"1x" * (4 << 20) + b'"}'
+    tracemalloc.start()
+    try:
+        assert not json_text.has_long(text)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
