@@ -3,7 +3,7 @@
 Run as root: ``python tests/benchmarks/bench_scale.py [--containers 500] [--threads 20] [--window 30] [--windows 3]
 [--follow]``. Makes one cgroup a container below one of its own, with threads that sleep and one in ten containers that
 wakes up every 100 ms. Each is claimed in a file, or with ``--follow`` by a kubelet (``watch --kubelet``) whose state
-file, log links and runtime's socket are made for it. Prints one JSON document; asserts nothing about absolute time.
+file, log links, runtime's socket and process are made for it. Prints one JSON document; asserts no absolute time.
 What counts is CPU time, not wall time: the machine may be shared. Canaries are in all sums. The programs' own time is
 in ``bench_probe_cost.py`` (nanoseconds per switch).
 """
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from probes.masks.threads import ThreadMasks
 from probes.subjects import Subject
-from tests.benchmarks.kubelet_tree import kubelet_node, set_cpus
+from tests.benchmarks.kubelet_tree import kubelet_node, kubelet_process, set_cpus
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
@@ -213,7 +213,9 @@ def main() -> None:
         folder = Path(name)
         swept = sweep(cgroups, online())
         source = kubelet_node if options.follow else claims_file
-        with source(folder, cgroups, online()) as words:
+        process = kubelet_process(folder / "bin") if options.follow else contextlib.nullcontext()
+        (folder / "bin").mkdir()
+        with process, source(folder, cgroups, online()) as words:
             result = watch(words, folder, options.window, options.windows)
     about = {**vars(options), "possible_cpus": os.sysconf("SC_NPROCESSORS_CONF"), "mask_sweep": swept}
     print(json.dumps({**about, **result}, indent=2))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -45,6 +47,20 @@ def set_cpus(hierarchy: cgroupfs.Hierarchy, cgroup: str, cpus: CpuSet) -> Path:
 def shuffled(entries: Sequence[bytes]) -> bytes:
     """Join entries in an order that is another one each time: a runtime lists what it holds in a map of Go's."""
     return b"".join(random.sample(entries, len(entries)))
+
+
+@contextlib.contextmanager
+def kubelet_process(folder: Path) -> Iterator[None]:
+    """Run a process that is called as a kubelet is, without arguments: where none runs all processes are looked at each
+    time, which no node in service needs.
+    """
+    program = folder / "kubelet"
+    program.symlink_to(shutil.which("cat") or "/bin/cat")
+    with subprocess.Popen([str(program)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager
