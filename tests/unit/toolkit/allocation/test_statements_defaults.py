@@ -24,7 +24,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.feature_gates import CPU_ALPHA_OPTIONS, CPU_BETA_OPTIONS, FeatureGates
-from toolkit.model.node_config import read_settings
+from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.plan import QosClass
 from toolkit.sources.kubelet.configuration import read_configuration
 
@@ -51,7 +51,10 @@ def test_without_options_a_node_is_filled_before_the_next() -> None:
     assert str(own.cpus) == "1,4-7,9,12-15"
 
 
-@pytest.mark.parametrize(("gates", "alpha", "beta"), [({}, False, True), ({CPU_ALPHA_OPTIONS: True}, True, True)])
+@pytest.mark.parametrize(
+    ("gates", "alpha", "beta"),
+    [({}, False, True), ({CPU_ALPHA_OPTIONS: True}, True, True), ({CPU_BETA_OPTIONS: False}, False, False)],
+)
 def test_beta_options_may_be_named_from_the_start_and_alpha_ones_not(
     gates: dict[str, bool], *, alpha: bool, beta: bool
 ) -> None:
@@ -60,6 +63,17 @@ def test_beta_options_may_be_named_from_the_start_and_alpha_ones_not(
     both_on = config(featureGates={**gates, CPU_ALPHA_OPTIONS: True})
     wanted = [pod("a", both("1")), pod("b", both("1"))]
     assert plan(wanted, both_on, machine()).default_cpus == plan(wanted, config(), machine()).default_cpus
+    for option, open_ in (("distribute-cpus-across-cores", alpha), ("distribute-cpus-across-numa", beta)):
+        named = config(featureGates=gates, cpuManagerPolicyOptions={option: "true"})
+        assert _starts(named) is open_
+
+
+def _starts(settings: NodeConfig) -> bool:
+    try:
+        start_node(settings, machine())
+    except InputError:
+        return False
+    return True
 
 
 def test_a_pods_pool_is_apart_from_slices_and_from_the_nodes_pool() -> None:
@@ -85,7 +99,7 @@ def test_memory_nodes_go_to_the_containers_cpuset() -> None:
     assert [one.containers[0].mems for one in made.pods] == [CpuSet.parse("0"), None]
 
 
-@pytest.mark.parametrize(("reserved", "complaint"), [("", "memory"), ("100Mi", "")])
+@pytest.mark.parametrize(("reserved", "complaint"), [("", "memory"), ("100Mi", ""), ("200Mi", "memory")])
 def test_policy_static_needs_reserved_memory(reserved: str, complaint: str) -> None:
     """MEM-11: of a file that says nothing else, the hard eviction threshold of 100 MiB must be on some node."""
     lines = [
@@ -125,7 +139,7 @@ def test_a_guaranteed_pod_names_cpu_and_memory(resources: dict[str, Any], qos: Q
 @pytest.mark.parametrize("scope", [POD_SCOPE, CONTAINER_SCOPE])
 def test_a_pod_without_a_budget_is_managed_as_before(scope: dict[str, Any]) -> None:
     """KPL-19: the gate changes nothing for it."""
-    wanted = [pod("db", both("2"), both("1")), pod("web", both("500m"))]
+    wanted = [pod("db", both("2"), both("1")), pod("mixed", both("1"), both("500m")), pod("web", both("500m"))]
     off = {**scope, "featureGates": {**scope["featureGates"], "PodLevelResourceManagers": False}}
     on, without = (plan(wanted, config(**fields), machine()) for fields in (scope, off))
     assert [one.containers for one in on.pods] == [one.containers for one in without.pods]
@@ -176,8 +190,10 @@ def test_the_quota_comes_back_with_its_gate_off() -> None:
 def test_whole_cores_and_caches_go_with_strict_reservation(cpus: str, reason: str) -> None:
     """STR-8: what is not a multiple of a core is refused; the rest is of one cache, off the reserved CPUs."""
     options = {**STRICT, "full-pcpus-only": "true", "prefer-align-cpus-by-uncorecache": "true"}
-    (made,) = plan([pod("db", both(cpus))], config(cpuManagerPolicyOptions=options), machine()).pods
+    whole = plan([pod("db", both(cpus))], config(cpuManagerPolicyOptions=options), machine())
+    (made,) = whole.pods
     assert made.reason == reason
+    assert whole.default_cpus.isdisjoint(CpuSet.parse("0,8"))
     for own in made.containers:
         assert own.cpus.isdisjoint(CpuSet.parse("0,8"))
         assert len({cpu % 8 // 4 for cpu in own.cpus}) == 1

@@ -11,6 +11,7 @@ from toolkit.allocation.device.manager import read_devices
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Isolation
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import NodeConfig, read_settings
 
 NIC = "example.com/nic"
@@ -67,6 +68,28 @@ def test_a_budget_lies_where_the_pods_hint_says() -> None:
 
     assert made.cpus is not None
     assert made.cpus <= machine().cpus_in_numa((1,))
+
+
+@pytest.mark.parametrize("scope", ["pod", "container"])
+@pytest.mark.parametrize(("policy", "reason"), [("restricted", ""), ("single-numa-node", "TopologyAffinityError")])
+def test_a_budget_of_two_nodes_is_none_of_one(policy: str, reason: str, scope: str) -> None:
+    """KPL-27: ten CPUs lie on two nodes at least; only single-numa-node minds."""
+    settings = config(**PLR | {"topologyManagerPolicy": policy, "topologyManagerScope": scope})
+    (made,) = plan([pod("a", both("10"), resources=both("10"))], settings, machine()).pods
+
+    assert made.reason == reason
+
+
+def test_a_budgets_memory_is_of_its_cpus_node() -> None:
+    """KPL-27: the first pod leaves too few CPUs on one node, so CPUs and memory are of the other."""
+    settings = config(**PLR | STATIC_MEMORY | {"topologyManagerPolicy": "single-numa-node"})
+    wanted = pod("b", both("2", "2Gi"), {}, resources=both("6", "6Gi"))
+    made = plan([pod("a", both("2")), wanted], settings, machine()).pods[1]
+
+    assert made.cpus is not None
+    (node,) = (one for one in (0, 1) if made.cpus <= machine().cpus_in_numa((one,)))
+    assert [one.mems for one in made.containers] == [CpuSet.of([node])] * 2
+    assert node == 1
 
 
 @pytest.mark.parametrize(
