@@ -74,7 +74,8 @@ class Shares:
             "ns": stay.to_ns - stay.from_ns,
             "idle_wakes": int(ended and bool(piece.flags & PIECE_FROM_IDLE)),
             "samples": int(tick),
-            "standstill_ns": piece.standstill_ns if last else 0,
+            # A CPU stands still for the whole of a piece: each of those that were charged for it ran on such a one.
+            "standstill_ns": min(piece.standstill_ns, stay.to_ns - stay.from_ns),
         }
         if bound is None or piece.cpu in bound.cpus:
             self._add_row(piece, stay, counts)

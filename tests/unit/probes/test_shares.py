@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from probes.switches import tally
 from probes.switches.published import Bound, Published
 from probes.switches.records import (
@@ -59,6 +61,15 @@ def test_a_stay_inside_the_set_is_no_offence() -> None:
 
     row = sums.rows[CLAIM, 1]
     assert (row.ns, row.switches, row.samples, row.idle_wakes, row.standstill_ns, row.out_ns) == (70, 1, 1, 1, 9, 0)
+
+
+def test_each_stays_part_of_a_standstill_is_its_own() -> None:
+    """Nobody ran on a CPU that stood still for longer than it ran; who came last does not pay for all of them."""
+    sums = shares(cpus=1)
+    whole = replace(piece(PIECE_ENDED), standstill_ns=100)
+    sums.add(whole, [Stay(CLAIM + 1, 5, 100, 170), Stay(CLAIM, 7, 170, 200)])
+
+    assert [(row.ns, row.standstill_ns) for row in sums.rows.values()] == [(70, 70), (30, 30)]
 
 
 def test_a_stay_is_counted_once() -> None:
