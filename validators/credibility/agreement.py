@@ -45,9 +45,9 @@ UNMASKED_SCANS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Two witnesses that differ about one claim, or one of two that is missing."""
+    """Two witnesses that differ about one claim, or one of two that is missing. ``claim`` ``None``: about all."""
 
-    claim: str
+    claim: str | None
     text: str
     witnesses: tuple[Witness, ...]
 

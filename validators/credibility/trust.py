@@ -16,6 +16,7 @@ from toolkit.model.evidence.following import LIMITS
 from toolkit.model.verdict import Outcome, Verdict
 from validators.credibility.agreement import disagreements
 from validators.credibility.contradictions import contradictions
+from validators.credibility.uncounted import uncounted
 from validators.queries import file_history, view
 from validators.queries.memo import memoised
 from validators.witness import Witness
@@ -84,7 +85,7 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     found += [Doubt(witnesses=ALL, text=text) for text in _followed(evidence)]
     found += [
         Doubt(witnesses=frozenset(split.witnesses), text=split.text, claim=split.claim)
-        for split in disagreements(claims, evidence)
+        for split in (*disagreements(claims, evidence), *uncounted(claims, evidence))
     ]
     return tuple(found)
 

@@ -19,6 +19,7 @@ from toolkit.model.evidence import (
     Intruder,
     OwnerClass,
     ThreadMask,
+    UsageBin,
 )
 
 SECOND = 1_000_000_000
@@ -210,8 +211,19 @@ def coverage(**changes: object) -> Coverage:
     return replace(value, **changes)  # type: ignore[arg-type]
 
 
+def in_slots(rows: tuple[CpuUse, ...], window_ns: int = WINDOW_NS) -> tuple[UsageBin, ...]:
+    """What was used, evenly in a hundred slots of the window."""
+    ran = {claim: sum(row.run_ns for row in rows if row.claim == claim) for claim in {row.claim: 0 for row in rows}}
+    length_ns = max(1, window_ns // 100)
+    return tuple(
+        UsageBin(claim=claim, start_at_ns=slot * length_ns, length_ns=length_ns, usage_ns=ns // 100)
+        for claim, ns in ran.items()
+        for slot in range(100)
+    )
+
+
 def evidence(**changes: object) -> Evidence:
-    """Healthy evidence for ``claim_db()`` and ``claim_web()``."""
+    """Healthy evidence for ``claim_db()`` and ``claim_web()``; slots are those of what ran, unless they are given."""
     value = Evidence(
         started_at="2026-11-22T01:00:00+00:00",
         start_monotonic_ns=0,
@@ -239,4 +251,7 @@ def evidence(**changes: object) -> Evidence:
         ),
         canaries=(POSITIVE, CLEAN),
     )
-    return replace(value, **changes)  # type: ignore[arg-type]
+    value = replace(value, **changes)  # type: ignore[arg-type]
+    if "usage_bins" in changes:
+        return value
+    return replace(value, usage_bins=in_slots(value.cpu_use, value.duration_ns))

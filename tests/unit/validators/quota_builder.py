@@ -23,8 +23,9 @@ ROOT = bandwidth("web", "/kubepods", 2, bpf_usage_ns=None)
 
 
 def levels(own: BandwidthUse, pod: BandwidthUse = POD, root: BandwidthUse = ROOT, **changes: Any) -> Evidence:
-    rows = (use("web", 0, run_ns=own.usage_ns or 1), use("web", 1, run_ns=1))
-    return evidence(bandwidth=(own, pod, root), cpu_use=rows, **changes)
+    ledger_ns = own.usage_ns if own.bpf_usage_ns is None else own.bpf_usage_ns
+    rows = (use("web", 0, run_ns=ledger_ns or 1, samples=20), use("web", 1, run_ns=1, samples=0))
+    return evidence(**{"bandwidth": (own, pod, root), "cpu_use": rows, **changes})
 
 
 def web(found: Evidence, **claim: Any) -> Verdict:

@@ -24,7 +24,10 @@ DISTANCES = {
 
 def four(granted: str, **changes: Any) -> Evidence:
     """Evidence of a machine with four nodes, two of them near each other."""
-    return with_topology(machine(granted), numa_nodes=FOUR, core_cpus=CORES, numa_distances=DISTANCES, **changes)
+    found = with_topology(machine(granted), numa_nodes=FOUR, core_cpus=CORES, numa_distances=DISTANCES, **changes)
+    every = cpus("0-15")
+    coverage = replace(found.coverage, cpus_online=every, cpus_seen=every)
+    return replace(found, environment=replace(found.environment, cpus_online=every), coverage=coverage)
 
 
 def judged(claim: Claim, found: Evidence) -> Verdict:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.unit.validators.evidence_builder import claim_set, claim_web
+from tests.unit.validators.evidence_builder import claim_set, claim_web, use
 from tests.unit.validators.quota_builder import FREE, MS, levels, used
 from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.evidence import UsageBin
@@ -61,7 +61,8 @@ def test_what_runs_below_a_container_is_in_its_slots_already() -> None:
 def test_a_burst_of_a_pod_fails(usage_ms: list[int], outcome: Outcome) -> None:
     """Its quota was lifted for a second, between two readings: the window's sum and the file say nothing of it."""
     rows = [(index * 100, 100, usage) for index, usage in enumerate(usage_ms)]
-    found = levels(used(4_990), FREE, usage_bins=(*slots("a", *rows), *slots("b", *rows)))
+    ran = tuple(use(name, cpu, run_ns=sum(usage_ms) * MS) for cpu, name in enumerate("ab"))
+    found = levels(used(4_990), FREE, cpu_use=ran, usage_bins=(*slots("a", *rows), *slots("b", *rows)))
     verdicts = {one.subject: one for one in quota_throttling.RULE(claim_set(POD, A, B), found)}
 
     assert verdicts[POD.name].outcome is outcome, verdicts[POD.name].reason

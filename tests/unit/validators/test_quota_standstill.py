@@ -16,7 +16,8 @@ from validators.rules import evidence_health
 def stood_still(found: Evidence, standstill_ms: dict[int, int]) -> Evidence:
     """Let ``web`` have run on CPUs that stood still."""
     by_cpu = {cpu: length * MS for cpu, length in standstill_ms.items()}
-    rows = tuple(replace(row, standstill_ns=by_cpu.get(row.cpu, 0)) for row in found.cpu_use)
+    stood = ((row, by_cpu.get(row.cpu, 0)) for row in found.cpu_use)
+    rows = tuple(replace(row, run_ns=max(row.run_ns, ns), standstill_ns=ns) for row, ns in stood)
     return replace(found, cpu_use=rows, standstill_by_cpu_ns=by_cpu)
 
 

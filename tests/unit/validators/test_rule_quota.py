@@ -16,7 +16,7 @@ from tests.unit.validators.evidence_builder import (
     use,
     web_bandwidth,
 )
-from tests.unit.validators.quota_builder import FREE, MS, POD, levels, used, web
+from tests.unit.validators.quota_builder import FREE, MS, POD, ROOT, levels, used, web
 from toolkit.model.evidence import Transition, UsageBin
 from toolkit.model.verdict import Outcome
 from validators.rules import quota_throttling
@@ -106,7 +106,8 @@ def test_a_short_window_cannot_tell(window_s: float, outcome: str) -> None:
     periods = int(window_s * 10)
     own = used(500 * window_s, window_ns=int(window_s * SECOND), nr_periods=periods, nr_throttled=periods)
 
-    assert web(levels(own, FREE)).outcome.value == outcome
+    above = [replace(row, window_ns=own.window_ns, usage_ns=own.usage_ns) for row in (FREE, ROOT)]
+    assert web(levels(own, *above, duration_ns=own.window_ns)).outcome.value == outcome
 
 
 def test_steal_widens_the_floor() -> None:

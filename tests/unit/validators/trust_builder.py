@@ -13,6 +13,7 @@ from tests.unit.validators.evidence_builder import (
     coverage,
     cpus,
     evidence,
+    in_slots,
     mask,
     use,
 )
@@ -31,12 +32,14 @@ def healthy(**changes: Any) -> Evidence:
     base = evidence()
     web = [replace(entry, cpus=cpus("0"), cpus_effective=cpus("0")) for entry in base.files_before[1:]]
     values: dict[str, Any] = {
+        "coverage": coverage(positive_control_latency_ms=None),  # that is what the canaries say
         "cpu_use": (use("db", 2), use("db", 3), use("web", 0, run_ns=5_000_000_000, samples=500)),
         "thread_masks": (mask("db", "2-3"), mask("web", "0", tid=200)),
         "files_before": (base.files_before[0], *web),
         "files_after": (base.files_after[0], *web),
     }
-    return replace(base, **{**values, **changes})
+    values |= changes
+    return replace(base, **{"usage_bins": in_slots(values["cpu_use"]), **values})
 
 
 def by_key(verdicts: tuple[Verdict, ...]) -> dict[tuple[str, str], Outcome]:

@@ -1,0 +1,95 @@
+"""Parts that are missing from a whole although no blind spot says so: nothing that rests on them passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.validators.evidence_builder import SECOND, WINDOW_NS, coverage
+from tests.unit.validators.trust_builder import CLAIMS, by_key, healthy
+from toolkit.model.blind_spots import BlindSpot, ScanGap, Witness
+from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.interrupts import IrqKind, IrqUse
+from toolkit.model.verdict import Outcome
+from validators.credibility.trust import doubts
+from validators.credibility.uncounted import uncounted
+from validators.registry import judge
+
+GAP = ScanGap(claim="db", scans=3, longest_ns=2 * SECOND, at_ns=0, allowed_ns=SECOND)
+SOFT = IrqUse(cpu=2, kind=IrqKind.SOFT, name="TIMER", vector=1, count=90, ns=900, longest_ns=300)
+
+
+def undecided(**found: Any) -> set[tuple[str, str]]:
+    """Which verdicts of healthy evidence are undecided by this change; nothing fails by it."""
+    before, after = (by_key(judge(CLAIMS, one)) for one in (healthy(), healthy(**found)))
+    assert Outcome.FAILED not in after.values()
+    return {key for key, outcome in after.items() if outcome is Outcome.UNDECIDED and before[key] is Outcome.PASSED}
+
+
+def short(evidence: Evidence, claim: str) -> dict[str, Any]:
+    """The counters of one claim's cgroup are of the first half of the window."""
+    rows = tuple(
+        replace(row, window_ns=WINDOW_NS // 2) if (row.claim, row.level) == (claim, 0) else row
+        for row in evidence.bandwidth
+    )
+    return {"bandwidth": rows}
+
+
+def test_threads_that_were_not_read_for_longer_than_stated() -> None:
+    """Of one claim; a blind spot that says it is enough, and one of another claim is not."""
+    about = {("affinity-mask", "db"), ("layers-agree", "db"), ("evidence-health", "node")}
+    assert undecided(coverage=coverage(scan_gaps=(GAP,))) == about
+    spots = [BlindSpot(text="masks", witnesses=(Witness.MASKS,), claim=claim) for claim in ("db", "web", None)]
+    told = [uncounted(CLAIMS, healthy(coverage=coverage(scan_gaps=(GAP,), blindness=(spot,)))) for spot in spots]
+
+    assert [len(one) for one in told] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(("kernel", "skew", "missing"), [(90, 0, False), (92, 2, False), (92, 1, True), (88, 1, True)])
+def test_softirqs_that_passed_no_tracepoint(kernel: int, skew: int, *, missing: bool) -> None:
+    """The two counts differ by no more than the reads are apart."""
+    counts = coverage(softirqs_judged=90, softirqs_kernel=kernel, softirqs_skew=skew)
+    found = doubts(CLAIMS, healthy(irq_use=(SOFT,), coverage=counts))
+
+    assert [one.witnesses for one in found] == ([frozenset({Witness.INTERRUPTS})] if missing else [])
+
+
+def test_more_steal_than_there_is() -> None:
+    """What is allowed for it would be anything; as much as there is may be."""
+    assert undecided(steal_ns=4 * WINDOW_NS) == set()
+    assert ("cpuset-containment", "db") in undecided(steal_ns=5 * WINDOW_NS)
+    assert ("exclusive-cpus", "db") in undecided(steal_by_cpu_ns={2: 2 * WINDOW_NS})
+
+
+def test_counters_of_half_the_window() -> None:
+    """Throttling in the other half would not show; of a container that came or went it is so."""
+    found = short(healthy(), "db")
+    assert undecided(**found) == {("quota-free", "db"), ("evidence-health", "node")}
+
+    came = Transition(claim="db", what="claim-added", start_at_ns=5, end_at_ns=6)
+    assert uncounted(CLAIMS, healthy(**found, transitions=(came,))) == ()
+
+
+@pytest.mark.parametrize(
+    ("part", "outcome"), [(0, Outcome.UNDECIDED), (0.9, Outcome.UNDECIDED), (0.97, Outcome.PASSED), (1.5, None)]
+)
+def test_time_that_is_in_no_slot(part: float, outcome: Outcome | None) -> None:
+    """Of a claim with a quota, in whose slots bursts are looked for: too much is as wrong as too little."""
+    slots = tuple(
+        replace(entry, usage_ns=int(entry.usage_ns * part)) if entry.claim == "web" else entry
+        for entry in healthy().usage_bins
+    )
+    found = healthy(usage_bins=slots)
+    verdict = by_key(judge(CLAIMS, found))["quota-throttling", "web"]
+
+    assert verdict is outcome or (outcome is None and verdict is not Outcome.PASSED)
+    assert bool(uncounted(CLAIMS, found)) is (outcome is not Outcome.PASSED)
+
+
+def test_slots_of_a_claim_without_a_quota_are_asked_by_nobody() -> None:
+    """None of them: nothing rests on them."""
+    only = tuple(entry for entry in healthy().usage_bins if entry.claim == "web")
+
+    assert undecided(usage_bins=only) == set()

@@ -1,0 +1,86 @@
+"""Sums that must come out, whoever counted: what ran on one CPU, and details beside the row that they are details of.
+
+Source: docs/principles.md; one CPU runs one task at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
+from toolkit.model.interrupts import IrqKind
+from toolkit.model.wording import cpus_text
+from validators.credibility.bounds import beyond, longest_ns
+from validators.queries import view
+
+
+def problems(evidence: Evidence) -> Iterator[str]:
+    """Yield which sums cannot be, in a fixed order."""
+    yield from _per_cpu(evidence)
+    yield from _seen(evidence)
+    yield from _switches(evidence)
+    yield from _details(evidence)
+    yield from _slots(evidence)
+    yield from _softirqs(evidence)
+
+
+def _per_cpu(evidence: Evidence) -> Iterator[str]:
+    """Each interval is in one row: of the claim nearest above its task, or of the task that has none."""
+    spent: Counter[int] = Counter()
+    for row in evidence.cpu_use:
+        spent[row.cpu] += row.run_ns
+    for task in evidence.intruders:
+        spent[task.cpu] += task.total_ns
+    handled: Counter[int] = Counter()
+    for irq in evidence.irq_use or ():
+        handled[irq.cpu] += irq.ns
+    for what, times in (("tasks ran", spent), ("interrupts took", handled)):
+        for cpu, ns in sorted(times.items()):
+            if ns > longest_ns(evidence):
+                yield f"{what} {ns} ns on CPU {cpu} in a window of {evidence.duration_ns} ns"
+
+
+def _seen(evidence: Evidence) -> Iterator[str]:
+    """Nothing runs on a CPU that was never online. (One that was, and was never seen, is a doubt.)"""
+    ran = {row.cpu for row in evidence.cpu_use if row.switches or row.run_ns or row.samples}
+    somewhere = CpuSet.of(ran | {task.cpu for task in evidence.intruders}) | evidence.coverage.cpus_seen
+    absent = somewhere - view.online(evidence) - CpuSet.of(event.cpu for event in evidence.hotplug)
+    if absent and view.online(evidence):
+        yield f"tasks ran on {cpus_text(absent)}, which the machine does not have"
+
+
+def _switches(evidence: Evidence) -> Iterator[str]:
+    """A switch ends one interval."""
+    counted = sum(row.switches for row in evidence.cpu_use) + sum(task.switches for task in evidence.intruders)
+    judged = evidence.coverage.switches_judged
+    if counted > judged + max(0, evidence.coverage.switches_skew) and judged > 0:
+        yield f"{counted} switches of tasks in {judged} that were judged"
+
+
+def _details(evidence: Evidence) -> Iterator[str]:
+    """Offenders are named of what the ledger counted outside."""
+    rows = {(row.claim, row.cpu): row for row in evidence.cpu_use}
+    named: Counter[tuple[str, int]] = Counter()
+    for one in evidence.offenders:
+        named[one.claim, one.cpu] += one.total_ns
+    for (claim, cpu), ns in sorted(named.items()):
+        row = rows.get((claim, cpu))
+        if beyond(ns, 0 if row is None else row.out_of_set_ns):
+            yield f"{claim} on CPU {cpu}: named tasks were outside for {ns} ns, more than were counted"
+
+
+def _slots(evidence: Evidence) -> Iterator[str]:
+    """Slots are parts of the time that a claim ran."""
+    cpus = max(1, len(view.online(evidence)))
+    full = (entry for entry in evidence.usage_bins if beyond(entry.usage_ns / cpus, entry.length_ns))
+    for entry in sorted(full, key=lambda entry: (entry.claim, entry.start_at_ns)):
+        yield f"{entry.claim}: {entry.usage_ns} ns of CPU time in a slot of {entry.length_ns} ns on {cpus} CPUs"
+
+
+def _softirqs(evidence: Evidence) -> Iterator[str]:
+    """The rows are what was judged; of CPUs that came or went, rows are there and no sum."""
+    counted = sum(irq.count for irq in evidence.irq_use or () if irq.kind is IrqKind.SOFT)
+    if evidence.irq_use is not None and evidence.coverage.softirqs_judged > counted:
+        yield f"{evidence.coverage.softirqs_judged} softirqs judged, {counted} by source"
