@@ -14,9 +14,11 @@ from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.topology import Topology
+from toolkit.sources.kubelet.json_parts import parsed
 
 _LINE = re.compile(r"(/sys/devices/system/(?:cpu|node)(?:/[A-Za-z0-9_-]{1,64}){1,8}): ?(.*)", re.ASCII)
 _MEMBERS = re.compile(r"/sys/devices/system/node/node\d{1,4}/cpulist", re.ASCII)
+_CPUS = "/sys/devices/system/cpu"
 _CPU_FOLDER = re.compile(r"/sys/devices/system/cpu/cpu\d{1,5}(?=/)", re.ASCII)
 _CPU = re.compile(r"/sys/devices/system/cpu/cpu(\d{1,5})/topology/core_id", re.ASCII)
 _LINE_END = " | "
@@ -42,10 +44,19 @@ def capture_topology(reading: NodeReading, where: str) -> Topology:
     return read_topology(_tree(files, where))
 
 
+def _bare(files: Mapping[str, str]) -> set[str]:
+    """Return the folders of CPUs that are there and offline: a kernel keeps the folder, without a topology in it, and a
+    capture of ``topology`` and lists alone has no line of it.
+    """
+    present, online = (parsed(files.get(f"{_CPUS}/{name}", "").strip()) for name in ("present", "online"))
+    return {f"{_CPUS}/cpu{cpu}" for cpu in present - online} if present and online else set()
+
+
 def _tree(files: Mapping[str, str], where: str) -> TextTree:
     """Put the lines back as files, with the links between a node and its CPUs, which no line holds."""
     texts = {path.lstrip("/"): text.replace(_LINE_END, "\n") + "\n" for path, text in files.items()}
     folders = {match[0] for path in files if (match := _CPU_FOLDER.match(path))}
+    texts |= {f"{folder}/online".lstrip("/"): "0\n" for folder in _bare(files) - folders}
     links = {}
     for path, text in files.items():
         node = path.removesuffix("/cpulist")

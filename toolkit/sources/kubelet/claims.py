@@ -23,6 +23,7 @@ from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet import allocated, huge_pages
 from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, not_known, taken
 from toolkit.sources.kubelet.costs import with_cost
+from toolkit.sources.kubelet.gauges import unread
 from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, driver_in_use, leftovers, root_in_use
@@ -102,6 +103,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
         ("names", maker.owners.unknown(found)),
         ("cpu_state", _problem(cpu)),
         ("memory_state", _problem(memory)),
+        ("metrics", "" if reading.metrics is None else unread(reading.metrics)),
         *allocated.problems(reading),
     ):
         if problem:

@@ -93,7 +93,7 @@ def read_configuration(
     fields = {} if base is None else _document(base[1], base[0])
     fields["evictionHard"] = _thresholds(fields)
     for where, text in drop_ins:
-        fields = merge(fields, _document(text, where))
+        fields = merge(fields, _patch(text, where))
     flags = Flags() if flags is None else flags
     _check(flags.fields, WHERE)
     gates = {**(fields.get("featureGates") or {}), **flags.fields.get("featureGates", {})}
@@ -170,10 +170,21 @@ def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _document(text: str, where: str) -> dict[str, Any]:
-    """Read one file, and refuse it under its own name rather than after the merge."""
+    """Read the main file, and refuse it under its own name rather than after the merge."""
+    return _checked(parse_document(text, where), where)
+
+
+def _patch(text: str, where: str) -> dict[str, Any]:
+    """Read a drop-in in the same way. A ``null`` in it takes back a field or one key of a mapping: it is no value."""
     data = parse_document(text, where)
+    _checked(merge({}, data) if isinstance(data, dict) else data, where)
+    return dict(data)
+
+
+def _checked(data: object, where: str) -> dict[str, Any]:
     read_kubelet_configuration(data, where)
     read_document(_Places, data, where, EXPECTED)
+    assert isinstance(data, dict)
     return dict(data)
 
 

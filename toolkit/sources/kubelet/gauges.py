@@ -5,30 +5,58 @@ Source: kubelet metrics documentation; docs/facts.md K-kubelet-9.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import KUBELET_START, Gauges
 from toolkit.model.state_files import CpuStateFile
+from toolkit.sources.kubelet.metrics_text import FILE
 from toolkit.sources.kubelet.settings import Settings
 
 PREFIXES = ("kubelet_cpu_manager_", "resource_manager_", KUBELET_START)
 
 
+_SAMPLE = re.compile(r"^[A-Za-z_:][A-Za-z0-9_:]*(?:\{.*\})?[ \t]+[-+]?(?:[0-9.]|Inf|NaN)", re.MULTILINE)
+
+
 def manager_gauges(text: str | None) -> dict[str, float]:
     """Return the samples of the CPU manager, the counters of all managers, and when the kubelet started; nothing of a
-    text that is no metrics.
+    text that is no metrics (:func:`unread` says why).
     """
-    lines = [f"{line}\n" for line in (text or "").splitlines() if line.startswith(PREFIXES)]
+    try:
+        found = _samples(text or "")
+    except InputError:
+        return {}
+    return {name: value for name, value in found.items() if value >= 0}
+
+
+@lru_cache(4)
+def unread(text: str) -> str:
+    """Say why nothing of a text can be compared; empty: it is a kubelet's metrics, whichever these are.
+
+    Asked with each reading of a node that is followed, while it says the same.
+    """
+    if not _SAMPLE.search(text):
+        return f"{FILE}: no sample in it; expected a kubelet's metrics in Prometheus's text format"
+    try:
+        _samples(text)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def _samples(text: str) -> Mapping[str, float]:
+    """:raises InputError: a line of them is no sample."""
+    lines = [f"{line}\n" for line in text.splitlines() if line.startswith(PREFIXES)]
     if not lines:
         return {}
     # Not at the top: see `live.py`.
     from toolkit.sources.kubelet.metrics import gauges
 
-    try:
-        found = gauges("".join(lines))
-    except InputError:
-        return {}
-    return {name: value for name, value in found.items() if value >= 0}
+    return gauges("".join(lines))
 
 
 def gauges_beside(

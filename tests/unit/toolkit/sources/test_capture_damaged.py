@@ -109,6 +109,31 @@ def test_a_part_of_another_form_is_missing(name: str, missing: str, text: str) -
 
 
 @pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "no sample in it"),
+        (b"\n", "no sample in it"),
+        (b"curl: (7) Failed to connect\n", "no sample in it"),
+        (b"kubelet_cpu_manager_exclusive_cpu_allocation_count 0\nkubelet_cpu_manager_shared_pool_si", "no sample ("),
+    ],
+)
+def test_metrics_that_are_none_are_named(text: bytes, reason: str) -> None:
+    """The kubelet's wrong gauge is not reported then: that must not look as if its metrics had been compared."""
+    files = capture("A-5")
+    assert "metrics" not in reasons(files)
+    assert ("layers-agree", "kubelet metrics") in failed(files)
+    files["metrics_managers.txt"] = text
+    assert reason in reasons(files)["metrics"]
+    assert failed(files) == {}
+
+
+def test_metrics_of_a_kubelet_without_these_gauges_are_not_missing() -> None:
+    files = capture("A-5")
+    files["metrics_managers.txt"] = b'# HELP x y\nkubelet_running_pods{a="b {c}"} 2\n'
+    assert "metrics" not in reasons(files)
+
+
+@pytest.mark.parametrize(
     ("start", "name", "missing"),
     [
         ("A-3", "metrics_managers.txt", "metrics"),

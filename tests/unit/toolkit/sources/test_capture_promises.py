@@ -113,6 +113,17 @@ def test_limits_of_containers_and_of_what_is_above_pods(
     assert words in failed(files)["applied", subject]
 
 
+def test_a_cpu_that_is_present_and_offline_leaves_the_weight_of_all_pods_open() -> None:
+    """With how many CPUs the kubelet started is not known. Of such a CPU a capture has no line but those of lists."""
+    files = capture("B1-1")
+    assert rows(files)["kubepods/(qos)"]["shares"] == 6 * 1024
+    gone = re.compile(rb"/sys/devices/system/cpu/cpu7/.*\n")
+    text = gone.sub(b"", files["sysfs.txt"]).replace(b"cpu/online: 0-7", b"cpu/online: 0-6")
+    files["sysfs.txt"] = text.replace(b"node1/cpulist: 4-7", b"node1/cpulist: 4-6")
+    assert rows(files)["kubepods/(qos)"]["shares"] is None
+    assert "kubepods/(qos)" not in {subject for _, subject in failed(files)}
+
+
 def test_the_printed_claims_keep_every_promise() -> None:
     """What `claims` prints is a claims file, alignments included."""
     claims = node_claims(reading_of(capture("B1-4"))).claims

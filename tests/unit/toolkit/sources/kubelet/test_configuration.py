@@ -81,6 +81,20 @@ def test_drop_ins_by_name(tmp_path: Path) -> None:
     assert found.reconcile_period_s == 90.0
 
 
+def test_a_drop_in_takes_back_one_key_of_a_mapping() -> None:
+    """``null`` there is no value, at any depth; one in the main file is a value that the kubelet would refuse."""
+    base = HEAD + "cpuManagerPolicyOptions: {full-pcpus-only: 'true', strict-cpu-reservation: 'true'}\n"
+    took = HEAD + "cpuManagerPolicyOptions: {strict-cpu-reservation: null, align-by-socket: null}\n"
+
+    found = read_configuration(("main", base), [("20.conf", took)])
+
+    assert found.node.cpu_manager_policy_options == {"full-pcpus-only": "true"}
+    with pytest.raises(InputError, match="strict-cpu-reservation"):
+        read_configuration(("main", took))
+    with pytest.raises(InputError, match=r"20\.conf"):
+        read_configuration(("main", base), [("20.conf", "- 1\n")])
+
+
 def test_flags_over_files() -> None:
     """A flag replaces what the files say, a mapping as a whole; feature gates alone are merged."""
     text = HEAD + (
