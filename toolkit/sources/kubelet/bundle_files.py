@@ -10,16 +10,21 @@ import os
 import stat
 import tarfile
 import zlib
+from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import IO, cast
 
 from toolkit.errors import InputError
 from toolkit.model.names import printable
 from toolkit.regular_file import open_regular
+from toolkit.sources.kubelet.tar_stream import MAX_READ, BoundedStream, uncompressed
 
 MAX_FILE = 64 * 1024 * 1024
 MAX_TOTAL = 512 * 1024 * 1024
 MAX_FILES = 500_000
 """A node with 500 containers has some 25,000 control files on cgroup v2."""
+MAX_STREAM = MAX_TOTAL + MAX_FILES * 2 * tarfile.BLOCKSIZE
+"""Of an archive, uncompressed: each file has a header, and is filled up to a whole block."""
 EXPECTED = "a capture: a folder or a .tar.gz of one"
 
 
@@ -33,22 +38,26 @@ def read_bundle_files(path: Path) -> dict[str, bytes]:
     try:
         files = _folder(path) if path.is_dir() else _archive(path)
     except OSError as error:
-        raise InputError(str(path), error.strerror or str(error), EXPECTED) from None
+        raise InputError(str(path), error.strerror or _unreadable(error), EXPECTED) from None
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError) as error:
-        raise InputError(str(path), _why(error), EXPECTED) from None
+        raise InputError(str(path), _unreadable(error), EXPECTED) from None
+    except RecursionError:
+        raise InputError(str(path), "folders nested too deeply", EXPECTED) from None
     return _without_top(files)
 
 
-def _why(error: Exception) -> str:
-    text = str(error)
-    # tarfile lists what each compression had against the file, one a line.
-    return "not a tar archive" if "\n" in text else f"no readable archive: {printable(text)[:120]}"
+def _unreadable(error: Exception) -> str:
+    return f"no readable archive: {printable(str(error))[:120]}"
 
 
 def _folder(root: Path) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     total = 0
-    for folder, _, names in os.walk(root):
+
+    def refuse(error: OSError) -> None:
+        raise error  # What is in a folder that cannot be read is not known: half a capture is no smaller node.
+
+    for folder, _, names in os.walk(root, onerror=refuse):
         for name in sorted(names):
             file = Path(folder) / name
             if not stat.S_ISREG(file.lstat().st_mode):
@@ -67,28 +76,33 @@ def _bounded(file: Path) -> bytes:
 
 
 def _archive(path: Path) -> dict[str, bytes]:
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise InputError(str(path), "not a regular file", EXPECTED)
     files: dict[str, bytes] = {}
     total = seen = 0
-    # Not as a stream ("r|*"), which takes the end of a cut file for the archive's.
-    with tarfile.open(path, "r:*") as archive:
+    with uncompressed(path, MAX_STREAM) as stream, _opened(path, stream) as archive:
         for member in archive:
             seen += 1
             total += max(0, member.size)
             _check(str(path), member.name, member.size, total, seen)
-            stream = archive.extractfile(member) if member.isreg() else None
-            if stream is not None:
-                _put(files, str(PurePosixPath(member.name)), stream.read(MAX_FILE + 1), str(path))
+            content = archive.extractfile(member) if member.isreg() else None
+            if content is not None:
+                _put(files, str(PurePosixPath(member.name)), b"".join(iter(partial(content.read, MAX_READ), b"")), path)
         _check_end(str(path), archive)
     return files
 
 
-def _put(files: dict[str, bytes], name: str, data: bytes, where: str) -> None:
+def _opened(path: Path, stream: BoundedStream) -> tarfile.TarFile:
+    # Not as a stream ("r|"), which takes the end of a cut file for the archive's.
+    try:
+        return tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r:")
+    except tarfile.ReadError:
+        raise InputError(str(path), "not a tar archive", EXPECTED) from None
+
+
+def _put(files: dict[str, bytes], name: str, data: bytes, where: Path) -> None:
     """Take a member. Two of one name that say two things are no evidence: which of them was there, nobody knows."""
     if files.setdefault(name, data) != data:
         shown = printable(name.encode("utf-8", "replace").decode())[:120]
-        raise InputError(where, f"two members named {shown}, which differ", "one of each name")
+        raise InputError(str(where), f"two members named {shown}, which differ", "one of each name")
 
 
 def _check_end(where: str, archive: tarfile.TarFile) -> None:
