@@ -99,7 +99,7 @@ def remove_directory(path: Path) -> None:
         raise InputError(str(path), found, "a directory of this run, which --keep may remove") from None
 
 
-def write_output(path: Path, text: str) -> Path:
+def write_output(path: Path, text: str | bytes) -> Path:
     """Write a file that the user named: through links, and into devices and pipes instead of over them.
 
     :raises InputError: it cannot be written there.
@@ -111,8 +111,8 @@ def write_output(path: Path, text: str) -> Path:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             return write_atomically(target, text)
         # By its own name: what /dev/stdout leads to has no path where it is a pipe.
-        with path.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with path.open("wb") as file:
+            file.write(text.encode() if isinstance(text, str) else text)
     except (OSError, RuntimeError) as error:
         found = getattr(error, "strerror", None) or str(error)
         raise InputError(str(path), found, PLACE) from None

@@ -10,7 +10,7 @@ import click
 
 from toolkit.cli.common import json_option, print_json, say
 from toolkit.cli.node_options import node_options, say_missing
-from toolkit.disk import why_not_writable, write_atomically
+from toolkit.disk import why_not_writable, write_atomically, write_output
 from toolkit.errors import InputError
 from toolkit.model.names import from_path, printable
 from toolkit.sources.kubelet.archive import packed
@@ -36,6 +36,9 @@ def command(output: Path, force: bool, places: Places, as_json: bool) -> None:
     """
     if os.path.lexists(output) and not force:
         raise InputError(str(output), "it exists", "a new file, or --force")
+    if os.path.exists(output) and not os.path.isfile(output):  # noqa: PTH110, PTH113 a name too long is none
+        # A file in the place of a pipe or of /dev/null is no capture that anybody asked for.
+        raise InputError(str(output), "not a regular file", "a new file, or one that --force may replace")
     problem = why_not_writable(output.parent, exists=True)
     if problem is not None:
         raise problem
@@ -45,7 +48,10 @@ def command(output: Path, force: bool, places: Places, as_json: bool) -> None:
         raise InputError(str(places.root), NOTHING, "a kubelet's node")
     node = node_claims(reading)
     data = packed(files, int(time.time()))
-    write_atomically(output, data, replace=force)
+    if force:
+        write_output(output, data)
+    else:
+        write_atomically(output, data, replace=False)
     say_missing(node.missing)
     if as_json:
         missing = [{"part": part.part, "reason": part.reason} for part in node.missing]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -64,6 +65,29 @@ def test_a_capture_says_what_its_node_says(root: Path, tmp_path: Path) -> None:
     assert set(missing) == {"limits", "memory_state", "pods", "parents", "static_pods", "version"}
     assert "/etc/manifests/broken.yaml" in missing["static_pods"]
     assert str(tmp_path) not in json.dumps(live), "a node's paths are its own, wherever its root is mounted"
+
+
+def test_only_a_file_is_replaced(root: Path, tmp_path: Path) -> None:
+    """``--force`` follows a link, and puts no file in the place of a pipe, a socket or a device: of /dev/null, say."""
+    kept, link, dangling = tmp_path / "kept.tar.gz", tmp_path / "link", tmp_path / "dangling"
+    kept.write_text("old")
+    link.symlink_to("kept.tar.gz")
+    dangling.symlink_to("new.tar.gz")
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    with node(root, tmp_path) as endpoint:
+        for out in (link, dangling):
+            assert capture(out, root, endpoint, "--force").exit_code == 0
+            assert out.is_symlink()
+        for out in (pipe, folder, tmp_path / "c.sock"):
+            before = out.lstat()
+            refused = capture(out, root, endpoint, "--force").exception
+            assert isinstance(refused, InputError)
+            assert "not a regular file" in str(refused)
+            assert out.lstat() == before
+    for written in (kept, tmp_path / "new.tar.gz"):
+        assert claims("--capture", str(written))["reserved_cpus"] == "0"
 
 
 def test_no_secret_of_a_pod_is_in_it(root: Path, tmp_path: Path) -> None:
