@@ -76,6 +76,7 @@ def test_every_metric_has_a_query() -> None:
         "pinproof_switches_total",
         "pinproof_out_of_set_switches_total",
         "pinproof_summed_series",
+        "pinproof_summed_verdicts",
     }
     assert {name for name in exported() if not re.search(rf"\b{name}\b", text)} == beside
 

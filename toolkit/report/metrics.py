@@ -1,8 +1,8 @@
 """Prometheus metrics of a session that goes on: computed at scrape time from one reading of its state, nothing global.
 
 Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the first window opened, verdicts as
-state sets. Labels are rules, subjects, claims, witnesses and CPUs only, no thread ids. Of claims and CPUs together so
-many pairs have series of their own, and the rest is a sum by claim (:mod:`toolkit.session.series`).
+state sets. Labels are rules, subjects, claims, witnesses and CPUs only, no thread ids. So many pairs of claim and CPU,
+and of rule and subject, have series of their own; the rest is a sum by claim, by rule (:mod:`toolkit.session.series`).
 What the exporter cannot see is a metric, too (:mod:`toolkit.report.metrics_sight`).
 Source: prometheus.io "Writing exporters" and "Metric and label naming".
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry
@@ -19,11 +20,11 @@ from prometheus_client.registry import Collector
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.verdict import Outcome, Verdict
+from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.report.metrics_sight import PREFIX, sight
 from toolkit.report.text import printable
 from toolkit.session.counters import Counters, SessionState
-from toolkit.session.series import OTHER
+from toolkit.session.series import OTHER, Series
 
 FRESH_S = 0.5
 """Scrapes closer together than this get the same state: a scrape must never become a load of its own."""
@@ -95,17 +96,28 @@ def families(state: SessionState, verdicts: tuple[Verdict, ...]) -> Iterator[Met
     yield from _windows(state.counters)
     if state.open is not None:
         yield from _open(state.open)
+    yield from _verdicts(verdicts, state.counters.series)
+
+
+def _verdicts(verdicts: tuple[Verdict, ...], series: Series) -> Iterator[Metric]:
     states = StateSetMetricFamily(
         PREFIX + "verdict",
-        "Outcome of each rule for each subject: of the last window that has ended, of the first one so far.",
+        "Outcome of each rule for each subject: of the last window that has ended, of the first one so far. "
+        f'Of those that are summed up (subject="{OTHER}") the worst.',
         labels=["rule", "subject"],
     )
+    found = defaultdict[tuple[str, str], list[Outcome]](list)
     for verdict in verdicts:
-        states.add_metric(
-            [verdict.rule, _label(verdict.subject)],
-            {str(outcome): verdict.outcome is outcome for outcome in Outcome},
-        )
+        found[series.of_verdict(verdict.rule, verdict.subject)].append(verdict.outcome)
+    for (rule, subject), outcomes in found.items():
+        worst_one = worst(outcomes)
+        states.add_metric([rule, _label(subject)], {str(outcome): outcome is worst_one for outcome in Outcome})
     yield states
+    yield GaugeMetricFamily(
+        PREFIX + "summed_verdicts",
+        f'Pairs of rule and subject that began without own series: subject="{OTHER}" of the rule is their sum.',
+        value=series.summed_verdicts(),
+    )
 
 
 def _windows(counters: Counters) -> Iterator[Metric]:

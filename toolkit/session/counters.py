@@ -1,8 +1,8 @@
 """What counts on from window to window, for metrics: sums of the evidence, outcomes of windows and verdicts.
 
 Their size depends on the number of claims, CPUs and rules: what is about a subject of which no window says anything any
-more is forgotten, so that containers that come and go do not add up. Pairs of claim and CPU are bounded
-(:mod:`toolkit.session.series`). Source: prometheus.io "Writing exporters".
+more is forgotten, so that containers that come and go do not add up. Pairs of claim and CPU, and of rule and subject,
+are bounded (:mod:`toolkit.session.series`). Source: prometheus.io "Writing exporters".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, Intruder
 from toolkit.model.granted import with_grants
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
-from toolkit.session.series import Series
+from toolkit.session.series import OTHER, Series
 
 Key = tuple[str, ...]
 COVERAGE = ("switches_judged", "switches_kernel", "lost_events", "map_full", "missed_runs", "proc_scans")
@@ -80,7 +80,10 @@ class Counters:
         """Count the outcome of a window that has ended, and of its verdicts."""
         self.windows[result.outcome] += 1
         for verdict in result.verdicts:
-            self.verdicts[verdict.rule, verdict.subject, verdict.outcome] += 1
+            self.verdicts[*self.series.of_verdict(verdict.rule, verdict.subject), verdict.outcome] += 1
+            if verdict.outcome is Outcome.FAILED:
+                # There from now on: what it counts next is a rise.
+                self.verdicts[*self.series.of_failed(verdict.rule, verdict.subject), verdict.outcome] += 0
             self.named[verdict.subject] = self.windows.total()
         self.blind.update({witness for spot in result.coverage.blindness for witness in spot.witnesses})
         self.controls_missed += result.coverage.positive_control_latency_ms is None
@@ -94,7 +97,10 @@ class Counters:
             return
         self.named = {subject: window for subject, window in self.named.items() if subject not in gone}
         self.series.forget(gone)
-        self.verdicts = Counter({key: count for key, count in self.verdicts.items() if key[1] not in gone})
+        # The sum of a rule is of whoever there was: it stays, also where a subject has its name.
+        self.verdicts = Counter(
+            {key: count for key, count in self.verdicts.items() if key[1] == OTHER or key[1] not in gone}
+        )
         self.sums = Counter(
             {
                 (name, key): value

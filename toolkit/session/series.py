@@ -1,7 +1,8 @@
-"""Which pairs of claim and CPU metrics show by themselves, and which in one sum of the claim's other CPUs.
+"""Which pairs of labels metrics show by themselves, and which in a sum: claim and CPU, rule and subject.
 
-A node of 500 containers on 128 CPUs has 64,000 such pairs, five series each: more than a scrape should have. What is
-shown alone, or summed up, stays so until its claim is forgotten, whoever goes meanwhile: no counter goes back.
+A node of 500 containers on 128 CPUs has 64,000 pairs of claim and CPU, five series each, and 4,000 pairs of rule and
+subject, eight series each: more than a scrape should have. What is shown alone, or summed up, stays so until its claim
+(its subject) is forgotten, whoever goes meanwhile: no counter goes back.
 Source: prometheus.io "Metric and label naming" (every combination of labels is a series), "Instrumentation".
 """
 
@@ -11,17 +12,24 @@ import threading
 from collections.abc import Container
 
 OTHER = "other"
-"""The label ``cpu`` of a claim's sum of all CPUs that are not shown alone."""
+"""The second label of a sum: of a claim's CPUs, of a rule's subjects, that are not shown alone."""
 MAX_PAIRS = 2000
+"""Pairs of claim and CPU."""
+MAX_VERDICTS = 2000
+"""Pairs of rule and subject."""
 MAX_BROKEN = 200
-"""More pairs for time outside the claim, of those that are summed up otherwise."""
+"""More pairs of each kind for what is broken (time outside the claim, a rule that failed), of those that are summed up
+otherwise."""
 
 
 class _Pairs:
-    """Those that were asked for, and whether each is shown alone: the first ones are."""
+    """Those that were asked for, and whether each is shown alone: the first ones are.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    :param most: how many are. :param forgotten_by: which of the two labels a pair is forgotten by.
+    """
+
+    def __init__(self, most: int, forgotten_by: int = 0) -> None:
+        self._most, self._by = most, forgotten_by
         self._alone: set[tuple[str, str]] = set()
         self._summed: set[tuple[str, str]] = set()
 
@@ -33,9 +41,12 @@ class _Pairs:
             (self._alone if len(self._alone) < self._most else self._summed).add(pair)
         return pair if pair in self._alone else (pair[0], OTHER)
 
-    def forget(self, claims: Container[str]) -> None:
-        self._alone = {pair for pair in self._alone if pair[0] not in claims}
-        self._summed = {pair for pair in self._summed if pair[0] not in claims}
+    def alone(self, pair: tuple[str, str]) -> bool:
+        return pair in self._alone
+
+    def forget(self, names: Container[str]) -> None:
+        self._alone = {pair for pair in self._alone if pair[self._by] not in names}
+        self._summed = {pair for pair in self._summed if pair[self._by] not in names}
 
 
 class Series:
@@ -44,6 +55,7 @@ class Series:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pairs, self._broken = _Pairs(MAX_PAIRS), _Pairs(MAX_BROKEN)
+        self._verdicts, self._failed = _Pairs(MAX_VERDICTS, forgotten_by=1), _Pairs(MAX_BROKEN, forgotten_by=1)
 
     def of(self, claim: str, cpu: int) -> tuple[str, str]:
         """Return the labels under which a claim's time on a CPU counts."""
@@ -61,13 +73,34 @@ class Series:
             shown = self._pairs.labels(pair)
             return self._broken.labels(pair) if counts and shown != pair else shown
 
+    def of_verdict(self, rule: str, subject: str) -> tuple[str, str]:
+        """Return the labels under which the verdicts of a rule about a subject count now."""
+        pair = (rule, subject)
+        with self._lock:
+            return pair if self._failed.alone(pair) else self._verdicts.labels(pair)
+
+    def of_failed(self, rule: str, subject: str) -> tuple[str, str]:
+        """Return the labels under which a rule that has failed for a subject counts from its next verdict on.
+
+        Its first failure is in the sum: who asks whether a counter rises does not see one that begins with 1.
+        """
+        pair = (rule, subject)
+        with self._lock:
+            shown = self._verdicts.labels(pair)
+            return shown if shown == pair else self._failed.labels(pair)
+
     def summed(self) -> int:
-        """Return how many pairs have no series of their own for all that is counted."""
+        """Return how many pairs of claim and CPU have no series of their own for all that is counted."""
         with self._lock:
             return len(self._pairs)
 
-    def forget(self, claims: Container[str]) -> None:
-        """Forget claims that no window names any more."""
+    def summed_verdicts(self) -> int:
+        """Return how many pairs of rule and subject had none from their first verdict on."""
         with self._lock:
-            self._pairs.forget(claims)
-            self._broken.forget(claims)
+            return len(self._verdicts)
+
+    def forget(self, subjects: Container[str]) -> None:
+        """Forget claims, and other subjects of rules, that no window names any more."""
+        with self._lock:
+            for pairs in (self._pairs, self._broken, self._verdicts, self._failed):
+                pairs.forget(subjects)
