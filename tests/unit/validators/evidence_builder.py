@@ -21,6 +21,7 @@ from toolkit.model.evidence import (
     ThreadMask,
     UsageBin,
 )
+from toolkit.model.state_files import CpuEntry, CpuStateFile, StateReading
 
 SECOND = 1_000_000_000
 WINDOW_NS = 10 * SECOND
@@ -55,6 +56,13 @@ def claim_web(**changes: object) -> Claim:
 def claim_set(*claims: Claim, **changes: object) -> ClaimSet:
     value = ClaimSet(claims=claims or (claim_db(), claim_web()), policy=ExclusivePolicy.K8S, pods_root="/kubepods")
     return replace(value, **changes)  # type: ignore[arg-type]
+
+
+def one_owner() -> StateReading:
+    """The kubelet's CPU state: container ``db`` owns CPUs 2-3, the pool has the rest of a machine with four."""
+    entry = CpuEntry(pod_uid="u", container="db", cpus="2-3")
+    file = CpuStateFile(text="", version=3, policy="static", default="0-1", checksum_ok=True, entries=(entry,))
+    return StateReading(at_ns=0, cpus_online=cpus("0-3"), cpu=file, cpu_policy="static")
 
 
 def use(claim: str, cpu: int, **changes: object) -> CpuUse:

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.toolkit.sources.edited import DATA
-from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
+from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence, one_owner
 from toolkit.model.evidence.following import ALLOCATION_ERRORS, ASSIGNMENTS, KUBELET_START, Following, Gauges
 from toolkit.model.picture import Picture
-from toolkit.model.state_files import CpuEntry, CpuStateFile, StateReading
+from toolkit.model.state_files import CpuEntry, CpuStateFile
 from toolkit.sources.kubelet.entered import Entered
 from toolkit.sources.kubelet.gauges import manager_gauges
 from validators.layers import metrics
@@ -171,16 +171,7 @@ def test_a_file_that_says_nothing_counts_nothing() -> None:
 
 def test_a_capture_counts_what_failed_since_the_kubelet_started() -> None:
     """It hides nothing, and one that failed before the reading is no fault of the state."""
-    file = CpuStateFile(
-        text="",
-        version=3,
-        policy="static",
-        default="0-1",
-        checksum_ok=True,
-        entries=(CpuEntry(pod_uid="u", container="db", cpus="2-3"),),
-    )
-    state = StateReading(at_ns=0, cpus_online=cpus("0-3"), cpu=file, cpu_policy="static")
     values = {COUNT: 2.0, f'{ALLOCATION_ERRORS}{{resource_name="cpu",source="pod"}}': 2.0}
-    (verdict,) = metrics.check("layers-agree", evidence(picture=Picture(metrics=values), state_files=(state,)))
+    (verdict,) = metrics.check("layers-agree", evidence(picture=Picture(metrics=values), state_files=(one_owner(),)))
     assert (verdict.outcome.value, verdict.measures["allocation_errors"]) == ("passed", 2)
     assert verdict.reason.endswith("2 allocations of the resource managers have failed since the kubelet started")

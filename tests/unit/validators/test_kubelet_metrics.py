@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
+from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence, one_owner
 from toolkit.model.evidence.following import ALLOCATION_ERRORS, Following, Gauges
 from toolkit.model.picture import Picture
-from toolkit.model.state_files import CpuEntry, CpuStateFile, StateReading
 from validators.layers import metrics
 from validators.rules import layers_agree
 
@@ -113,14 +112,5 @@ def test_what_lasts_is_a_finding(gauges: list[Gauges], outcome: str, words: str)
 )
 def test_a_capture_without_the_gauges_proves_nothing(values: dict[str, float], outcome: str, reason: str) -> None:
     """Other metrics of the manager are no gauge of its CPUs; without reserved CPUs the pool's size is not known."""
-    file = CpuStateFile(
-        text="",
-        version=3,
-        policy="static",
-        default="0-1",
-        checksum_ok=True,
-        entries=(CpuEntry(pod_uid="u", container="db", cpus="2-3"),),
-    )
-    state = StateReading(at_ns=0, cpus_online=cpus("0-3"), cpu=file, cpu_policy="static")
-    (verdict,) = metrics.check("layers-agree", evidence(picture=Picture(metrics=values), state_files=(state,)))
+    (verdict,) = metrics.check("layers-agree", evidence(picture=Picture(metrics=values), state_files=(one_owner(),)))
     assert (verdict.outcome.value, verdict.reason) == (outcome, reason)
