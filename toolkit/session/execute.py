@@ -15,22 +15,21 @@ from toolkit import store
 from toolkit.apply import sandbox as apply
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import InputError
-from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl
 from toolkit.session import acts, from_plan, long_stage, observe
 from toolkit.session.breach import Broken, Honest
-from toolkit.session.engine import Act, session
+from toolkit.session.engine import session
 from toolkit.session.from_plan import Stage
 from toolkit.session.kernel_bounds import check_bounds
 from toolkit.session.kubelet_state import node_evidence
 from toolkit.session.load import await_load
-from toolkit.session.long_stage import USUAL, Cut
+from toolkit.session.long_stage import USUAL, Cut, Watched
 from toolkit.session.planning import Planned
 from toolkit.session.prepared import Prepared
-from toolkit.session.record import Origin, Record, Run, whole
+from toolkit.session.record import Origin, Run, whole
 from toolkit.session.stopping import go_on
 
 
@@ -172,51 +171,23 @@ def _run_stage(
             node_evidence=partial(node_evidence, work, stage, live.value.runtime, rewrite=way.rewrite),
         )
         origin = Origin(scenario=work.scenario, plan=stage.plan, sandbox=live.value)
-        if entered.last and escaper is None and (window.duration_s or 0) > settings.cut.window_s:
-            return _judged_in_windows(claims, window, settings.cut, path, action, progress, origin)
-        act = partial(acts.watch, window, action, progress if entered.last else lambda _seconds: None, escaper=escaper)
-        made = _judged(claims, window, path, act, origin)
+        cut, length_s = settings.cut, window.duration_s or 0.0
+        shown = progress if entered.last else lambda _seconds: None
+        # What runs is watched from here on, unless somebody has asked to stop.
+        go_on(settings.stopped)
+        with session(claims, window) as one:
+            if entered.last and escaper is None and length_s > cut.window_s:
+                made = long_stage.watch(one, claims, path, cut, length_s, action=action, progress=shown, origin=origin)
+            else:
+                act = partial(acts.watch, window, action, shown, escaper=escaper)
+                made = Watched(record=one.window(path, act, origin=origin))
     return Run(
         scenario=work.scenario,
         directory=path,
         path=path,
-        record=made,
+        record=made.record,
         stage=stage.name,
         hidden=escaper.hidden if escaper else "",
-    )
-
-
-def _judged(claims: ClaimSet, window: observe.Window, path: Path, act: Act, origin: Origin) -> Record:
-    """Observe one window over what runs now and judge it.
-
-    :raises StoppedError: somebody asked to stop before it.
-    """
-    go_on(window.stopped)
-    with session(claims, window) as one:
-        return one.window(path, act, origin=origin)
-
-
-def _judged_in_windows(
-    claims: ClaimSet,
-    window: observe.Window,
-    cut: Cut,
-    path: Path,
-    action: Act | None,
-    progress: Callable[[float], None],
-    origin: Origin,
-) -> Run:
-    """Observe what runs now window after window. :raises StoppedError: as :func:`_judged`."""
-    go_on(window.stopped)
-    assert origin.scenario is not None
-    with session(claims, window) as one:
-        made = long_stage.watch(
-            one, claims, path, cut, window.duration_s or 0.0, action=action, progress=progress, origin=origin
-        )
-    return Run(
-        scenario=origin.scenario,
-        directory=path,
-        path=path,
-        record=made.record,
         sums=made.sums,
         unsaved=made.unsaved,
         error=made.error,

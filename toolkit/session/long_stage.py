@@ -42,7 +42,7 @@ USUAL = Cut()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What came of a long stage.
+    """What came of watching a stage.
 
     :param record: of the last window. :param sums: of all windows; ``None``: there was one.
     :param unsaved: the first error of a window that could not be saved.
@@ -50,9 +50,9 @@ class Watched:
     """
 
     record: Record
-    sums: Result | None
-    unsaved: InputError | None
-    error: Exception | None
+    sums: Result | None = None
+    unsaved: InputError | None = None
+    error: Exception | None = None
 
 
 def watch(
