@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-@contextmanager
-def open_regular(path: Path | str) -> Iterator[BinaryIO]:
-    """Open a regular file to read its bytes.
+def regular_descriptor(path: Path | str) -> int:
+    """Open a regular file to read, and return its descriptor, which the caller closes.
+
+    For thousands of small files: a file object costs three times as much as reading one.
 
     :raises OSError: it cannot be opened; its ``strerror`` says so of a symbolic link, and of what is no regular file.
     """
@@ -23,9 +24,19 @@ def open_regular(path: Path | str) -> Iterator[BinaryIO]:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "a symbolic link", str(path)) from None
         raise
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor
+
+
+@contextmanager
+def open_regular(path: Path | str) -> Iterator[BinaryIO]:
+    """Open a regular file to read its bytes.
+
+    :raises OSError: as :func:`regular_descriptor`.
+    """
+    with os.fdopen(regular_descriptor(path), "rb") as file:
         yield file
 
 

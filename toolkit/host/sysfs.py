@@ -19,6 +19,7 @@ from pathlib import Path
 from toolkit.errors import InputError
 from toolkit.model import names
 from toolkit.model.cpuset import MAX_ID, CpuSet
+from toolkit.regular_file import regular_descriptor
 
 ATTRIBUTE_BYTES = 64 * 1024
 """Longest attribute read: a page, or the CPU map of the largest kernel (NR_CPUS 8192: 20 kB as a list)."""
@@ -70,10 +71,10 @@ class SysTree:
         if place is None:
             return None
         try:
-            # Opening a device or a pipe can have effects or block: look before.
+            # Opening a device can have effects: look before.
             if not stat.S_ISREG(os.lstat(place).st_mode):
                 return None
-            with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            with os.fdopen(regular_descriptor(place), "rb") as file:
                 data = file.read(limit_bytes + 1)
         except OSError:
             return None
