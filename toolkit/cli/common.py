@@ -57,6 +57,7 @@ runs_option = click.option(
     "--output",
     "runs",
     type=click.Path(path_type=Path),
+    metavar="DIR",
     default=Path("runs"),
     show_default=True,
     help="Directory that receives one run directory per run.",

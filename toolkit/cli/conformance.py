@@ -90,7 +90,9 @@ def command(
     an idle machine with two CPUs. --select runs the scenarios that it names, whether they are in the core or not.
 
     Where somebody's work begins on this machine meanwhile, no more scenarios are started: what was judged is printed
-    and saved, and the exit code is 4, if nothing failed.
+    and saved.
+
+    Exit code: that of the worst scenario; 4 where somebody's work has begun here and nothing failed.
     """
     scenarios = choose(load_catalogue(), selected)
     if only_list:

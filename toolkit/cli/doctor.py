@@ -51,9 +51,10 @@ def command(
 ) -> None:
     """Test what each verb needs; where something is missing, print the reason and the remedy.
 
-    Changes nothing. Exit code: 0 if `run` can work here, 4 if it cannot.
+    Changes nothing.
 
-    With --isolation: 0 nothing was found, 1 something breaks a promise, 3 possible noise; use run to measure it.
+    Exit code: 0 if `run` can work here, 4 if it cannot. With --isolation: 0 nothing was found, 1 something breaks a
+    promise, 3 possible noise, which `run` can measure.
     """
     check_config_dir(kubelet_config, config_dir)
     if isolation:

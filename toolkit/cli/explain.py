@@ -26,7 +26,10 @@ TITLES = {
 @click.argument("rule")
 @json_option
 def command(rule: str, as_json: bool) -> None:
-    """Print what RULE checks, how, with what tolerance and why, its sources, and how to break it on purpose."""
+    """Print what RULE checks, how, with what tolerance and why, its sources, and how to break it on purpose.
+
+    `pinproof rules` lists the rules.
+    """
     doc = PAGE if rule == PAGE.id else rule_named(rule).doc
     if as_json:
         data = to_data(doc)

@@ -84,10 +84,12 @@ def command(
     """Plant FAULT, then restore exactly what it changed.
 
     Without --target and --state-file the fault is planted in a sandbox of its own and observed. The verdicts that
-    report it are printed and the run is saved. Exit code: 0 if every rule that must report it did, else 1.
+    report it are printed and the run is saved.
 
     With a target the fault stays until --duration has passed or pinproof is interrupted. Each change is written to a
     journal first, so that `pinproof cleanup` can undo it after a crash.
+
+    Exit code: in a sandbox 0 if every rule that must report the fault did, else 1; with a target 0 once it is undone.
     """
     if only_list:
         print_faults(as_json)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from toolkit.model.evidence import Evidence
-from toolkit.model.result import Result
-from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.model.result import Result, with_verdicts
+from toolkit.model.verdict import Outcome, Verdict
 from toolkit.session.gone import GONE
 from toolkit.store import StoredRun
 from validators.rules import applied, cpuset_containment, evidence_health
@@ -51,8 +50,7 @@ def with_lost(result: Result, names: tuple[str, ...]) -> Result:
         reason=f"claims.json lacks claims that evidence.json or result.json name: {named}",
         measures={"claims_missing_count": len(names)},
     )
-    verdicts = (*result.verdicts, verdict)
-    return replace(result, verdicts=verdicts, outcome=worst(one.outcome for one in verdicts))
+    return with_verdicts(result, (*result.verdicts, verdict))
 
 
 def _named(evidence: Evidence) -> Iterable[str]:

@@ -38,7 +38,8 @@ _OPTIONS = (
         "--kubelet-pods",
         "pods",
         metavar="URL|FILE",
-        help="The kubelet's list of pods, e.g. https://127.0.0.1:10250/pods. Default: its read-only port, if any.",
+        help="The kubelet's list of pods, e.g. https://127.0.0.1:10250/pods; not with watch. Default: its read-only "
+        "port, if any.",
     ),
     click.option(
         "--kubelet-token",

@@ -114,8 +114,8 @@ def command(
 ) -> None:
     """Compute the allocation of SCENARIO files, or of a kubelet's own files, and explain each decision.
 
-    With --kubelet-config and --pods, or --capture: what will my kubelet decide? With --diff: what changes if I switch
-    this on? The model is kubelet v1.36.2; for another version a warning is printed on standard error.
+    --kubelet-config and --pods, or --capture, show what that kubelet decides; --diff shows what an option would
+    change. The model is kubelet v1.36.2; for another version a warning is printed on standard error.
 
     Exit code: 0 planned (a refused pod is a result too), 2 bad input, or a configuration with which no kubelet starts.
     """

@@ -36,7 +36,7 @@ FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
 def command(run: Path, kind: str, output: Path | None, verbose: bool, as_json: bool) -> None:
     """Render the run directory RUN. It is judged again first, and the exit code is that of judge.
 
-    Where the output file cannot be written the report is printed instead, and the exit code is at least 2.
+    Where the output file cannot be written the report is printed instead; the exit code is 2 unless something failed.
     """
     result, _ = run_result(run)
     kind = "json" if as_json else kind

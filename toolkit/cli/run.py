@@ -28,7 +28,7 @@ from toolkit.model.verdict import Outcome, worst
 from toolkit.report.table import render_table
 from toolkit.scenario_file import load_scenario
 from toolkit.session import execute
-from toolkit.session.conformance import unexpected_admission
+from toolkit.session.admissions import unexpected_admission
 from toolkit.session.consecutive import Judged
 from toolkit.session.fitting import unmet
 from toolkit.session.guard import free_machine, still_free

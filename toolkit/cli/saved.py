@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from toolkit.cli.common import say_line
 from toolkit.cli.lost_claims import lost, lost_of_run, promised_names, subjects, with_lost
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
-from toolkit.model.result import Result, make_result, with_stages
+from toolkit.model.result import Result, make_result, with_stages, with_verdicts
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.session.sums import Sums
 from toolkit.store import StoredRun, load_result, load_run, reread, stage_paths, window_paths
@@ -86,8 +85,7 @@ def _incomplete(result: Result, missing: list[int], count: int) -> Result:
         reason=f"{count} of the watched windows are missing{named if missing else ''}",
         measures={"windows_missing_count": count},
     )
-    verdicts = (*result.verdicts, verdict)
-    return replace(result, verdicts=verdicts, outcome=worst(one.outcome for one in verdicts))
+    return with_verdicts(result, (*result.verdicts, verdict))
 
 
 def disagreements(saved: Result, now: Result) -> list[str]:

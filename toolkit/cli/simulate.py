@@ -28,7 +28,7 @@ SHOWN_CHARACTERS = 300
 
 @click.command("simulate", short_help=VERBS["simulate"].does)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--check", is_flag=True, help="Compare with each scenario's 'expect'; exit code 1 if one differs.")
+@click.option("--check", is_flag=True, help="Compare each outcome with the scenario's 'expect'.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"results": {"<scenario id>": <as "expect">}}.')
 @click.option("--quirks", is_flag=True, help="Reproduce the defects of kubelet v1.36.2 instead of correcting them.")
 def command(files: tuple[Path, ...], check: bool, as_json: bool, quirks: bool) -> None:
@@ -36,6 +36,8 @@ def command(files: tuple[Path, ...], check: bool, as_json: bool, quirks: bool) -
 
     Without an option it reports what happened, event by event. With --check and --json together the JSON goes to
     standard output and the report of the check to standard error.
+
+    Exit code: 0; with --check 1 if an outcome differs; 2 bad input.
     """
     results: dict[str, Any] = {}
     tally = _Tally(quirks=quirks, to_stderr=as_json)

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from toolkit.cli.common import say_line
+from toolkit.cli.node_options import say_missing
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
@@ -46,8 +46,7 @@ class Chosen:
     def read(self, places: Places) -> SourceReading:
         """Read it, and print a line for each part that is missing, on standard error."""
         reading = self.source.read(self.where, places)
-        for part in reading.missing:
-            say_line(f"pinproof: not read: {printable(part.part)}: {printable(part.reason)}", err=True)
+        say_missing(reading.missing)
         return reading
 
 

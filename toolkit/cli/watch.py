@@ -216,7 +216,10 @@ def _follower(
     kubelet: bool, chosen: tuple[Chosen, ...], places: Places, every_s: float, kept: KeptFiles
 ) -> Follower | None:
     if places.pods is not None:
-        raise click.UsageError("--kubelet-pods is for claims and capture: watch follows what the kubelet allocates")
+        raise click.UsageError(
+            "--kubelet-pods: such a list is of one moment, and watch follows the kubelet's own files and the runtime; "
+            "leave it out (claims and capture take it)"
+        )
     if kubelet:
         # Not at the top: everybody else does without what a kubelet's node is read with, a fifth of the start.
         from toolkit.sources.kubelet.follow import KubeletSource

@@ -68,7 +68,12 @@ def with_stages(result: Result, stages: Iterable[tuple[str, Result]]) -> Result:
             known = Outcome.PASSED if own is None else own.outcome
             if verdict.outcome in (Outcome.FAILED, Outcome.UNDECIDED) and rank(verdict.outcome) < rank(known):
                 found[verdict.rule, verdict.subject] = replace(verdict, reason=f"stage {name}: {verdict.reason}")
-    verdicts = tuple(found.values())
+    return with_verdicts(result, found.values())
+
+
+def with_verdicts(result: Result, verdicts: Iterable[Verdict]) -> Result:
+    """Return it with these verdicts instead, and the worst of them as its outcome."""
+    verdicts = tuple(verdicts)
     return replace(result, verdicts=verdicts, outcome=worst(verdict.outcome for verdict in verdicts))
 
 

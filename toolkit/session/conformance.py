@@ -16,10 +16,7 @@ from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.model.wording import count
 from toolkit.session import execute
-from toolkit.session.admissions import ADMISSION as ADMISSION
-from toolkit.session.admissions import NODE
-from toolkit.session.admissions import admissions as admissions
-from toolkit.session.admissions import unexpected_admission as unexpected_admission
+from toolkit.session.admissions import ADMISSION, NODE, admissions
 from toolkit.session.execute import Settings
 from toolkit.session.fitting import unmet
 from toolkit.session.planning import Planned, plan_all

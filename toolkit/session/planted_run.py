@@ -1,8 +1,7 @@
 """One fault in a sandbox of our own, under observation: which rules report it, and is everything as before afterwards.
 
-The sandbox has the kubelet's shape: a pod with an exclusive container on the last CPUs, a pod with a shared one that
-has a quota on the rest. The fault is planted while the window is open. Where the machine has one CPU only, there is
-nothing exclusive.
+The sandbox has the kubelet's shape: a pod with an exclusive container on the last CPU, a pod with a shared one that
+has a quota on the rest. The fault is planted while the window is open. A machine with one CPU is refused.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from toolkit.model.layers import Layer
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import ResizeBehaviour
 from toolkit.model.verdict import Outcome
-from toolkit.session import conformance, kubelet_state
+from toolkit.session import kubelet_state
+from toolkit.session.admissions import admissions
 from toolkit.session.from_plan import claim_set, stages
 from toolkit.session.planning import Planned, plan_all, plan_scenario
 from toolkit.session.resizing import BEFORE, parted, resized_claims
@@ -59,7 +60,7 @@ def test_the_answer_is_compared(fields: dict[str, Any], rejected: dict[str, str]
     """Done or not, and the words: anything else than stated fails, about the resize."""
     work = plan_all(resizing(rejected_resizes=rejected, **fields), machine(4))
 
-    verdicts = conformance.admissions(work.scenario, work)
+    verdicts = admissions(work.scenario, work)
 
     assert [v.outcome for v in verdicts if v.subject == "db (resize)"] == [outcome]
 

@@ -10,7 +10,7 @@ from tests.lab.harness.catalogue import machine as lab
 from tests.unit.toolkit.scenario_builder import container, machine, pod, scenario
 from toolkit.errors import InputError
 from toolkit.model.verdict import Outcome
-from toolkit.session import conformance
+from toolkit.session.admissions import admissions
 from toolkit.session.planning import plan_all, plan_scenario
 
 
@@ -49,7 +49,7 @@ def test_a_restart_is_compared(settings: dict[str, Any], refused: str, outcome: 
         scenario(pod("db", container("c", "1")), kubelet_restart=settings, refused_restart=refused), machine(2)
     )
 
-    verdicts = conformance.admissions(work.scenario, work)
+    verdicts = admissions(work.scenario, work)
 
     assert [v.outcome for v in verdicts if v.subject == "kubelet (restart)"] == [outcome]
     assert str(work.plan.pods[0].containers[0].cpus) == "1"
@@ -60,5 +60,5 @@ def test_a_pod_that_is_not_admitted_again_fails_the_restart() -> None:
     wide = scenario(pod("db", container("c", "=numa+1")), kubelet_restart={"topologyManagerPolicy": "single-numa-node"})
     work = plan_all(wide, lab("small"))
 
-    verdict = next(v for v in conformance.admissions(wide, work) if v.subject == "kubelet (restart)")
+    verdict = next(v for v in admissions(wide, work) if v.subject == "kubelet (restart)")
     assert (verdict.outcome, "TopologyAffinityError" in verdict.reason) == (Outcome.FAILED, True)

@@ -12,6 +12,7 @@ from toolkit.faults.registry import word_of
 from toolkit.model.scenario import NegativeControl, Requirements
 from toolkit.model.verdict import Outcome
 from toolkit.session import conformance, fitting
+from toolkit.session.admissions import admissions
 from toolkit.session.from_plan import sandbox_request, stages
 from toolkit.session.machine_amounts import amount
 from toolkit.session.planning import plan_all
@@ -123,7 +124,7 @@ def test_admission_is_judged_with_its_reason() -> None:
     stated = {"right": {"huge": "UnexpectedAdmissionError"}, "any": {"huge": ""}, "wrong": {"huge": "X"}, "none": {}}
 
     outcomes = {
-        name: conformance.admissions(replace(work.scenario, rejected_pods=rejected), work)[0].outcome
+        name: admissions(replace(work.scenario, rejected_pods=rejected), work)[0].outcome
         for name, rejected in stated.items()
     }
 
@@ -145,8 +146,8 @@ def test_an_empty_shared_pool_is_told_by_the_plan() -> None:
         pods=(pod("filler", container("main", "=free")),),
     )
 
-    honest = conformance.admissions(one, plan_all(one, machine(2)))
-    broken = conformance.admissions(one, plan_all(word_of(control).vary(control, one), machine(2)))
+    honest = admissions(one, plan_all(one, machine(2)))
+    broken = admissions(one, plan_all(word_of(control).vary(control, one), machine(2)))
 
     assert [verdict.outcome for verdict in honest] == [Outcome.PASSED, Outcome.PASSED]
     assert {verdict.subject: verdict.outcome for verdict in broken} == {"web": Outcome.PASSED, "node": Outcome.FAILED}
@@ -223,4 +224,4 @@ def test_a_pod_that_the_api_refuses_is_refused_and_the_others_are_planned() -> N
     assert (refused.admitted, refused.reason) == (False, "Invalid")
     assert refused.message.startswith("API validation: pod over: spec.resources: containers request 2 cpu, the pod 1")
     assert str(admitted.containers[0].cpus) == "1"
-    assert {v.outcome for v in conformance.admissions(work.scenario, work)} == {Outcome.PASSED}
+    assert {v.outcome for v in admissions(work.scenario, work)} == {Outcome.PASSED}

@@ -16,7 +16,8 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import conformance, fitting
+from toolkit.session import fitting
+from toolkit.session.admissions import ADMISSION, admissions
 from toolkit.session.planning import machine_of, plan_all
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "topologies"
@@ -82,15 +83,15 @@ def test_scenarios_say_what_they_are(scenario: Scenario) -> None:
 def problems(scenario: Scenario, topology: Topology) -> list[str]:
     """Plan the scenario and what its controls change; return what is not as the scenario says."""
     work = plan_all(scenario, topology)
-    found = [verdict for verdict in conformance.admissions(scenario, work) if verdict.outcome is not Outcome.PASSED]
+    found = [verdict for verdict in admissions(scenario, work) if verdict.outcome is not Outcome.PASSED]
     texts = [f"{verdict.subject}: {verdict.reason}" for verdict in found]
     for control in scenario.negative_controls:
         word = word_of(control)
         if word.when not in (When.PROMISE, When.NODE):
             continue
         varied = plan_all(word.vary(control, scenario), topology)
-        noticed = {v.subject for v in conformance.admissions(scenario, varied) if v.outcome is Outcome.FAILED}
-        if control.rule == conformance.ADMISSION and control.subject not in noticed:
+        noticed = {v.subject for v in admissions(scenario, varied) if v.outcome is Outcome.FAILED}
+        if control.rule == ADMISSION and control.subject not in noticed:
             texts.append(f"control {control.subject}: nothing is noticed")
     return texts
 
