@@ -112,11 +112,11 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
         return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
     if scenario.kubelet_restart is not None:
         made, restarted = plan_restart(
-            scenario, pods, machine, lambda fields: read_settings(fields, f"{where}: kubeletRestart")
+            scenario, pods, start(), lambda fields: read_settings(fields, f"{where}: kubeletRestart")
         )
         return Planned(scenario=scenario, topology=topology, plan=made, restarted=restarted)
     if scenario.leaves:
-        without, visited = plan_visit(scenario, pods, config, machine)
+        without, visited = plan_visit(scenario, pods, start())
         return Planned(scenario=scenario, topology=topology, plan=without, visited=visited)
     if not scenario.departures:
         devices = devices_of(scenario, topology, where)

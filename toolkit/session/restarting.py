@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolkit.allocation.admission import StartupError
-from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import start_node
+from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of
 from toolkit.errors import InputError
 from toolkit.model.node_config import NodeConfig
@@ -45,17 +44,17 @@ def settings_after(scenario: Scenario) -> dict[str, Any]:
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def plan_restart(scenario: Scenario, pods: list[Pod], machine: Machine, read: Read) -> tuple[Plan, Restarted]:
+def plan_restart(scenario: Scenario, pods: list[Pod], node: Node, read: Read) -> tuple[Plan, Restarted]:
     """Admit the pods, then start another kubelet over the state; return what holds afterwards.
 
     The plan is that of the old kubelet where the new one does not start: nobody touches what runs.
 
-    :raises InputError: something else changes, too; no kubelet starts in the first place.
+    :param node: freshly started: the old kubelet. :param read: of the new one's settings.
+    :raises InputError: something else changes, too.
     """
     for key in ("departures", "resizes", "leaves"):
         if getattr(scenario, key):
             raise InputError(f"scenario {scenario.name}", f"kubeletRestart and {key}", "one of them")
-    node = start_node(read(scenario.kubelet), machine, predicate=scenario.predicate)
     results = []
     for pod in pods:
         answer = node.admit(pod)

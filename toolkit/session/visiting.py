@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toolkit.allocation.machine import Machine
-from toolkit.allocation.node import start_node
+from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
-from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import Plan, QosClass
 from toolkit.model.pod import Pod
 from toolkit.model.scenario import Scenario
@@ -26,16 +24,16 @@ STAY_S = 1.0
 """How long visitors stay, beside what starting and ending them takes."""
 
 
-def plan_visit(scenario: Scenario, pods: list[Pod], config: NodeConfig, machine: Machine) -> tuple[Plan, Plan]:
+def plan_visit(scenario: Scenario, pods: list[Pod], node: Node) -> tuple[Plan, Plan]:
     """Admit those who stay, then the visitors; return the plan without them (before and afterwards), and with them.
 
-    :raises InputError: something else changes, too; a visitor whose coming changes weights; no kubelet starts.
+    :param node: freshly started.
+    :raises InputError: something else changes, too; a visitor whose coming changes weights.
     """
     where = f"scenario {scenario.name}"
     for key in ("departures", "resizes", "arrivals", "restarts", "weights"):
         if getattr(scenario, key):
             raise InputError(where, f"leaves and {key}", "one of them")
-    node = start_node(config, machine, predicate=scenario.predicate)
     stay = [(pod, node.admit(pod), node.cpu_state.default) for pod in pods if pod.name not in scenario.leaves]
     before = plan_of(node, stay)
     visitors = [node.seen(pod) for pod in pods if pod.name in scenario.leaves]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,24 @@ def test_what_the_kubelet_does_instead_is_named_with_both_sets() -> None:
     assert "without its defect it would decide CPUs 1-2" in defect.breaks
     assert "outside its pod's 1-2,5" in by_place["cpu-outside-its-pod", "budget/main"].breaks
     assert "As kubelet v1.36.2 decides: CPUs 2,6 belong to pod budget" in by_place["cpu-with-two-owners", "own"].breaks
+
+
+GUEST = pod("guest", container("main", "1"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "does"),
+    [
+        ({"pods": (*BUDGET.pods, GUEST), "leaves": ("guest",)}, "budget/main", "CPUs 2,6"),
+        ({"kubelet_restart": {}}, "budget", "refused, UnexpectedAdmissionError"),
+    ],
+    ids=["leaves", "restart"],
+)
+def test_it_is_named_where_the_scenario_changes_the_node_too(changes: dict[str, Any], where: str, does: str) -> None:
+    """A node that has a guest for a while has the same kubelet, and so has one whose kubelet is started again."""
+    one = replace(BUDGET, **changes)
+    values = {f.path: f.value for f in found(one, smt_machine(4, offline="4")) if f.id == "kubelet-defect"}
+    assert values[where].startswith(does)
 
 
 @pytest.mark.parametrize("offline", ["", "4-7"], ids=["all online", "all siblings offline"])
