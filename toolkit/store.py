@@ -74,11 +74,6 @@ def new_run_id(name: str) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{secrets.token_hex(3)}"
 
 
-def save_result(run: Path, verdicts: tuple[Verdict, ...], evidence: Evidence) -> Path:
-    """Save the verdicts with what they rest on."""
-    return _save(run, "result", make_result(evidence, verdicts))
-
-
 def run_texts(
     *,
     claims: ClaimSet,
@@ -150,32 +145,6 @@ def write_run(path: Path, texts: Mapping[str, Mapping[str, str]]) -> Path:
     return write_directory(path, files)
 
 
-def save_run(
-    run: Path,
-    *,
-    claims: ClaimSet,
-    evidence: Evidence,
-    canaries: Evidence | None = None,
-    scenario: Scenario | None = None,
-    plan: Plan | None = None,
-    sandbox: Sandbox | None = None,
-) -> Path:
-    """Save everything up to the evidence; the directory is made if it does not exist.
-
-    :raises InputError: it cannot be written there.
-    """
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(str(run), error.strerror or str(error), "a directory that can be written") from None
-    texts = run_texts(
-        claims=claims, evidence=evidence, canaries=canaries, scenario=scenario, plan=plan, sandbox=sandbox
-    )
-    for stage, text in texts.items():
-        write_atomically(run / f"{stage}.json", text)
-    return run
-
-
 def load_run(path: Path) -> StoredRun:
     """Read a run directory.
 
@@ -231,7 +200,7 @@ def save_windows_result(path: Path, result: Result) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), "a directory that can be written") from None
-    return _save(path, "result", result)
+    return write_atomically(path / "result.json", _text("result", result))
 
 
 def reread(result: Result) -> Result:
@@ -255,10 +224,6 @@ def _schema(stage: str) -> str:
 
 def _text(stage: str, value: object) -> str:
     return to_json(value, indent=INDENT, schema=_schema(stage), end="\n")
-
-
-def _save(run: Path, stage: str, value: object) -> Path:
-    return write_atomically(run / f"{stage}.json", _text(stage, value))
 
 
 def _need(run: Path, stage: str, kind: type[T]) -> T:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit import store
 from toolkit.errors import InputError
@@ -22,7 +23,7 @@ from validators.registry import judge
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    path = store.save_run(
+    path = save_run(
         tmp_path / "runs" / "one",
         claims=claim_set(),
         evidence=evidence(),
@@ -36,7 +37,7 @@ def run(tmp_path: Path) -> Path:
         ),
         sandbox=Sandbox(run_id="one", root="/pinproof-one", runtime="cgroupfs"),
     )
-    store.save_result(path, judge(claim_set(), evidence()), evidence())
+    save_result(path, judge(claim_set(), evidence()), evidence())
     return path
 
 
@@ -72,7 +73,7 @@ def test_each_file_names_its_schema(run: Path) -> None:
 
 def test_claims_and_evidence_are_enough(tmp_path: Path) -> None:
     """A run of ``watch`` has no plan, one without verdicts no result, one of before no evidence of the canaries."""
-    saved = store.load_run(store.save_run(tmp_path / "w", claims=claim_set(), evidence=evidence()))
+    saved = store.load_run(save_run(tmp_path / "w", claims=claim_set(), evidence=evidence()))
 
     assert (saved.plan, saved.sandbox, saved.scenario, saved.result) == (None, None, None, None)
     assert saved.canaries is None
@@ -171,8 +172,8 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     """A run below a file is an input error, not a traceback."""
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(InputError, match="Not a directory"):
-        store.save_run(tmp_path / "file" / "run", claims=claim_set(), evidence=evidence())
+    with pytest.raises(InputError, match="is not a directory"):
+        store.write_run(tmp_path / "file" / "run", {"": store.run_texts(claims=claim_set(), evidence=evidence())})
     with pytest.raises(InputError):
         store.write_atomically(tmp_path / "none" / "x", "text")
 

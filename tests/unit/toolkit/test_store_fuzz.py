@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.toolkit.input_mutation import NASTY, expect_input_error_or_nothing, mutate, places
+from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit import store
 from toolkit.cli.saved import disagreements
@@ -35,8 +36,8 @@ def stages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Return the stage files of a valid run: one made here, one from a machine."""
     folder = RECORDED
     if request.param == "made":
-        folder = store.save_run(tmp_path_factory.mktemp("made"), claims=claim_set(), evidence=evidence())
-        store.save_result(folder, judge(claim_set(), evidence()), evidence())
+        folder = save_run(tmp_path_factory.mktemp("made"), claims=claim_set(), evidence=evidence())
+        save_result(folder, judge(claim_set(), evidence()), evidence())
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.unit.toolkit.saved_runs import save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
-from toolkit import store
 from toolkit.cli import report
 from toolkit.cli.common import say
 from toolkit.cli.ending import attempt, complain, show_and_save, worse
@@ -59,7 +59,7 @@ def test_what_cannot_be_printed_is_saved(tmp_path: Path) -> None:
 
 def test_a_report_that_cannot_be_written_is_printed(tmp_path: Path) -> None:
     """The file's place changes nothing about the report; the exit code says that the file is not there."""
-    run = store.save_run(tmp_path / "run", claims=claim_set(), evidence=evidence())
+    run = save_run(tmp_path / "run", claims=claim_set(), evidence=evidence())
     done = CliRunner().invoke(report.command, [str(run), "--format", "json", "--output", str(tmp_path / "no" / "file")])
 
     assert done.exit_code == 2

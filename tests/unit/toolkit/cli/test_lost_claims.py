@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.unit.toolkit.cli.taken_out import take_out
+from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, claim_web, evidence, use
-from toolkit import store
 from toolkit.cli.main import cli
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence import Evidence
@@ -28,8 +28,8 @@ def call(*arguments: Any) -> Result:
 
 def saved(path: Path, found: Evidence, claims: Any = None) -> Path:
     claims = claims or claim_set()
-    run = store.save_run(path, claims=claims, evidence=found)
-    store.save_result(run, judge(claims, found), found)
+    run = save_run(path, claims=claims, evidence=found)
+    save_result(run, judge(claims, found), found)
     return run
 
 

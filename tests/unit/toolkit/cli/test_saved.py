@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, coverage, evidence
-from toolkit import store
 from toolkit.cli.compare import command as compare
 from toolkit.cli.judge import command as judge_verb
 from toolkit.cli.report import command as report
@@ -24,8 +24,8 @@ LOSSY = evidence(coverage=coverage(lost_events=1))
 
 def saved(path: Path, found: Evidence, scenario: str = "") -> Path:
     named = Scenario(name=scenario, title="") if scenario else None
-    run = store.save_run(path, claims=claim_set(), evidence=found, scenario=named)
-    store.save_result(run, judge(claim_set(), found), found)
+    run = save_run(path, claims=claim_set(), evidence=found, scenario=named)
+    save_result(run, judge(claim_set(), found), found)
     return run
 
 

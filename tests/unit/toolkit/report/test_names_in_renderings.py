@@ -20,6 +20,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.toolkit.report.pictured_machine import machine
+from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, coverage, cpus, evidence, use
 from toolkit import store
 from toolkit.cli.report import FORMATS
@@ -143,8 +144,8 @@ def test_values_come_back_through_their_files(name: bytes) -> None:
     found = named(names.shown(name))
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        store.save_run(run, claims=claim_set(), evidence=found)
-        store.save_result(run, (), found)
+        save_run(run, claims=claim_set(), evidence=found)
+        save_result(run, (), found)
         back = store.load_run(run)
         for file in run.iterdir():
             json.loads(file.read_bytes().decode("utf-8", "strict"))

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, coverage, evidence, use
 from toolkit import store
 from toolkit.model.evidence import Evidence
@@ -27,7 +28,7 @@ def pinproof(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def saved(path: Path, found: Evidence) -> Path:
-    return store.save_run(path, claims=claim_set(), evidence=found)
+    return save_run(path, claims=claim_set(), evidence=found)
 
 
 ESCAPE = replace(use("db", 0, switches=1, run_ns=9, samples=0), out_of_set_switches=1, out_of_set_ns=9)
@@ -91,7 +92,7 @@ def test_report_formats(tmp_path: Path) -> None:
 def test_compare_is_the_gate(tmp_path: Path) -> None:
     """A run that became worse exits with 1, better or equal with 0; run directories and result files mix."""
     good, bad = saved(tmp_path / "good", STORIES[0]), saved(tmp_path / "bad", STORIES[1])
-    store.save_result(good, judge(claim_set(), STORIES[0]), STORIES[0])
+    save_result(good, judge(claim_set(), STORIES[0]), STORIES[0])
 
     worse = pinproof("compare", good / "result.json", bad)
     assert worse.returncode == 1

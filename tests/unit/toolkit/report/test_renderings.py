@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy, result_of
-from toolkit import store
+from tests.unit.toolkit.saved_runs import save_result, save_run
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome
 from toolkit.report import schemas
@@ -44,8 +44,8 @@ def test_the_sentence_never_says_more_than_passed() -> None:
 
 def test_result_json_is_the_contract(tmp_path: Path) -> None:
     """The JSON has the fields of the design under their names, and is valid by the shipped schema."""
-    store.save_run(tmp_path, claims=CLAIMS, evidence=healthy())
-    store.save_result(tmp_path, judge(CLAIMS, healthy()), healthy())
+    save_run(tmp_path, claims=CLAIMS, evidence=healthy())
+    save_result(tmp_path, judge(CLAIMS, healthy()), healthy())
     data = json.loads((tmp_path / "result.json").read_text())
 
     assert data == load_result_data(tmp_path)
@@ -74,8 +74,8 @@ def test_schemas_are_current(name: str) -> None:
 
 def test_saved_files_are_valid_by_the_shipped_schemas(tmp_path: Path) -> None:
     """Claims, evidence, result and comparison validate; with a field of the wrong type they do not."""
-    store.save_run(tmp_path, claims=CLAIMS, evidence=healthy())
-    store.save_result(tmp_path, judge(CLAIMS, healthy()), healthy())
+    save_run(tmp_path, claims=CLAIMS, evidence=healthy())
+    save_result(tmp_path, judge(CLAIMS, healthy()), healthy())
     for name in ("claims", "evidence", "result"):
         validator = jsonschema.Draft202012Validator(schemas.shipped(name))
         data = json.loads((tmp_path / f"{name}.json").read_text())

@@ -21,7 +21,6 @@ from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
 CAPTURES = sorted(DATA.glob("*.tar.gz"))
 CONTAINER = re.compile("[0-9a-f]{64}")
-OUTCOMES = ("layers-agree", "applied", "checkpoint", "affinity-mask", "numa-alignment")
 
 
 def without_paths(files: Files) -> dict[str, dict[str, Any]]:

@@ -14,8 +14,6 @@ from toolkit.model.node_config import MemoryReservation
 from toolkit.model.pod_reader import read_vector_pod
 from toolkit.model.quantity import Quantity
 
-BY_NODE_ALLOCATABLE = "determined by Node Allocatable feature"
-
 
 def test_fills_one_node_then_the_next() -> None:
     """A request goes to the lowest node that has enough; node 0 has 7 of 8 GiB."""

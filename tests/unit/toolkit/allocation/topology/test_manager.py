@@ -16,7 +16,6 @@ from toolkit.allocation.topology.manager import TopologyManager
 from toolkit.allocation.topology.merge import _all_ands, collect, merge
 
 GIB = 1 << 30
-NOT_A_NUMBER = 'strconv.Atoi: parsing "many": invalid syntax'
 
 
 def machine(ids: Sequence[int] = (0, 1), distances: Sequence[Sequence[int]] | None = None) -> Machine:
