@@ -84,7 +84,7 @@ def _load_kept(kept: unit.Unit, request: Request) -> LoadedPrograms:
 def compile_and_load(request: Request) -> LoadedPrograms:
     """Compile and load in a process of its own.
 
-    :raises HostUnsupportedError: what the helper says, or that it died and while doing what.
+    :raises HostUnsupportedError: what the helper says, that it died and while doing what, or that it cannot be started.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     log = os.memfd_create("pinproof-compiler")
@@ -102,16 +102,19 @@ def compile_and_load(request: Request) -> LoadedPrograms:
 def _start(socket_fd: int, log: int) -> subprocess.Popen[bytes]:
     # Isolated from PYTHON* and from the folder that we are in, but with our own path: what we can import it can.
     path = [str(Path(entry).absolute()) for entry in sys.path]
-    return subprocess.Popen(
-        [sys.executable, "-I", "-c", _START, json.dumps(path), str(socket_fd), str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        cwd="/",
-        env={name: os.environ[name] for name in _KEPT if name in os.environ},
-        pass_fds=(socket_fd,),
-        start_new_session=True,  # a Ctrl-C is ours: we end it if we end
-    )
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-c", _START, json.dumps(path), str(socket_fd), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            pass_fds=(socket_fd,),
+            start_new_session=True,  # a Ctrl-C is ours: we end it if we end
+        )
+    except OSError as error:  # too many processes for a limit, too little memory
+        raise HostUnsupportedError(f"the probes' compiler cannot be started: {error.strerror or error}") from None
 
 
 def _converse(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -182,14 +182,5 @@ class Window:
         """Take a transition whose start is CLOCK_MONOTONIC and whose end is now, or the window's."""
         now_ns = time.monotonic_ns()
         end_ns = now_ns if self.last is None else min(now_ns, self.last.moment.at_ns)
-        self.transitions.append(
-            Transition(
-                claim=transition.claim,
-                what=transition.what,
-                start_at_ns=transition.start_at_ns - self.start_ns,
-                end_at_ns=end_ns - self.start_ns,
-                cpus_before=transition.cpus_before,
-                cpus_after=transition.cpus_after,
-                cause=transition.cause,
-            )
-        )
+        start_at_ns, end_at_ns = transition.start_at_ns - self.start_ns, end_ns - self.start_ns
+        self.transitions.append(replace(transition, start_at_ns=start_at_ns, end_at_ns=end_at_ns))

@@ -51,7 +51,7 @@ SCHEMA = "pinproof.conformance/1"
 @click.option(
     "--full",
     is_flag=True,
-    help="Run every scenario that fits, not only the core: about six minutes with two CPUs, longer with more.",
+    help="Run every scenario that fits, not only the core: about five minutes with two CPUs, longer with more.",
 )
 @click.option(
     "--list", "only_list", is_flag=True, help="List the scenarios: what each shows, needs and breaks on purpose."

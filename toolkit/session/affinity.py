@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from toolkit.model.cpuset import CpuSet
 
 
 @contextmanager
 def keep_off(cpus: CpuSet) -> Iterator[None]:
-    """Keep our own threads off the exclusive CPUs while we watch, where other CPUs are left."""
+    """Keep our own threads off the exclusive CPUs while we watch, where other CPUs are left.
+
+    The calling thread, and those that it starts meanwhile.
+    """
     before = os.sched_getaffinity(0)
     wanted = before - set(cpus)
     if wanted:
@@ -19,4 +22,6 @@ def keep_off(cpus: CpuSet) -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        # None of them may be there any more (a hotplug, a cpuset): what the block came to counts, not this.
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)

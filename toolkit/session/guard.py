@@ -1,8 +1,8 @@
 """Refuse to load a node that is at work: a kubelet, pods, batch jobs, pinned workloads. Reads; changes nothing.
 
-``run``, ``conformance`` and ``inject`` start loads on every CPU that they may use. Who runs several things looks again
-before each: in the minutes that they take somebody may come. A lab machine is for that; a node
+``run``, ``conformance`` and ``inject`` start loads on every CPU that they may use. A lab machine is for that; a node
 with somebody's work is not, unless its owner insists (``--on-live-node``), and then only the CPUs that nobody owns are.
+Who runs several things looks again before each: in the minutes that they take somebody may come.
 
 Source: docs/facts.md "Normal on a healthy node"; slurmd's cgroup plugins (``job_<id>``); systemd.resource-control(5),
 ``AllowedCPUs=``.
@@ -144,11 +144,7 @@ def occupied(uses: Iterable[CgroupUse], own: Collection[int], pods_own: CpuSet |
     :param pods_own: what pods own by the kubelet's state file; ``None``: what their cgroups are narrowed to.
     """
     known = {use.path: use for use in uses if not use.path.strip("/").startswith(OURS)}
-    busy = {
-        path
-        for path, use in known.items()
-        if not use.path.strip("/").startswith(OURS) and any(pid not in own for pid in use.pids)
-    }
+    busy = {path for path, use in known.items() if any(pid not in own for pid in use.pids)}
     every = next((use.cpus for use in known.values() if use.path == "/"), None)
     pods: dict[str, CpuSet] = {}
     others: dict[str, Occupant] = {}

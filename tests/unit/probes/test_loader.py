@@ -76,6 +76,15 @@ def test_what_happened_is_said_in_one_line(fake: Path, parts: dict[str, str], sa
     assert "\n" not in str(caught.value)
 
 
+def test_a_helper_that_cannot_be_started_is_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of processes, no memory, no interpreter: the host's word, exit code 4, and nothing about an output."""
+    monkeypatch.setattr(sys, "executable", "/nowhere/python3")
+    with pytest.raises(
+        HostUnsupportedError, match=r"^the probes' compiler cannot be started: No such file or directory$"
+    ):
+        loader.compile_and_load(REQUEST)
+
+
 def test_the_other_bcc_is_told_apart(fake: Path) -> None:
     """A package that merely has the name is refused with the right package's name, as it is in the observer's path."""
     fake.write_text("")
