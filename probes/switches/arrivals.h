@@ -98,6 +98,9 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
  * How long before the switch the scheduler let the task arrive that is switched out now. Where a wake-up has the next task
  * chosen, its clock is that of the wake-up: the task pays for the way out of idle, or for what is left of an interrupt, and
  * who ran until then does not. The ledger is right in both, and the cgroups' accounts differ from it by so much.
+ *
+ * A task that is preempted on its way to sleep, when its state is no longer TASK_RUNNING, comes back without another
+ * arrival (sched_info_depart(), sched_info_arrive()): what it has is older than the stay of the task before it.
  */
 #define LAG_NS          500             /* as far as the two clocks are apart at any switch, and a little more */
 
@@ -106,7 +109,7 @@ static __always_inline u64 lag_of(struct cpu_state *st, u64 arrival)
         u64 lag = st->start_ns - st->clock_difference - arrival;
 
         /* Where the task came later than the last switch that was reported, this is a very great number. */
-        return lag - LAG_NS < TOGETHER_NS && st->compared_ns ? lag : 0;
+        return lag - LAG_NS < TOGETHER_NS && lag <= st->start_ns - st->before_start_ns && st->compared_ns ? lag : 0;
 }
 
 /* Begin the interval when its task arrived, if switches were not reported before that. */

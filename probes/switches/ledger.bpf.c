@@ -72,6 +72,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                         add_lag(st, row, lag);
                 st->before = row ? mark->slot + 1 : 0;
                 st->from_idle = !tid;
+                st->before_start_ns = st->start_ns;
                 st->charged_ns = st->start_ns = now;
                 return 0;
         }
@@ -83,6 +84,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                 add_lag(st, row, lag);
         st->before = row ? slot + 1 : 0;
         st->from_idle = !tid;
+        st->before_start_ns = st->start_ns;
         st->charged_ns = st->start_ns = now;
         return 0;
 }

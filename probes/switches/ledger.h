@@ -158,6 +158,7 @@ struct cpu_state {
         u64 stay_ns;                    /* what runs now has been dealt with up to here by a piece */
         s64 clock_difference;           /* of our clock and the scheduler's (arrivals.h) */
         u64 compared_ns;                /* when that was found; 0: it is not known */
+        u64 before_start_ns;            /* the interval before the running one began */
         struct mark marks[MARKS];
         struct place_cache places;
 };

@@ -157,7 +157,7 @@ class Piece(Record):
 class CpuState(Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I9Q2I4Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I9Q2I5Q")
     start_ns: int
     charged_ns: int
     judged: int
@@ -183,6 +183,7 @@ class CpuState(Record):
     stay_ns: int
     clock_difference: int
     compared_ns: int
+    before_start_ns: int
 
 
 @dataclass(frozen=True, slots=True)
