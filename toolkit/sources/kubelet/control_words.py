@@ -22,8 +22,9 @@ from toolkit.sources.kubelet.json_parts import number
 PERIOD_US = 100_000
 _QUOTAS = ("cpu", "cpu,cpuacct", UNIFIED, "")
 _CFS = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-_MEMORY = ("memory.max", "memory.limit_in_bytes"), ("memory.limit_in_bytes", "memory.max")
-"""Files of a limit in the order in which they are looked for: on v2, on v1."""
+_QUOTA_FILES = (("cpu.max",), _CFS), (_CFS,)
+_MEMORY = ("memory.max", "memory.limit_in_bytes"), ("memory.limit_in_bytes",)
+"""Files of a limit in the order in which they are looked for: on v2, or where nothing says which it is; on v1."""
 _DEPTH = 8
 """An init system in a container makes cgroups of its own."""
 
@@ -38,7 +39,7 @@ class ControlWords:
         # A controller is in one hierarchy: what is not there is nowhere.
         self._memory = [(str(tops[name]), _MEMORY[name in V1]) for name in ("memory", UNIFIED, "") if name in tops][:1]
         self._huge = [str(tops[name]) for name in ("hugetlb", UNIFIED, "") if name in tops]
-        self._quotas = [(str(tops[name]), name in V1) for name in _QUOTAS if name in tops][:1]
+        self._quotas = [(str(tops[name]), _QUOTA_FILES[name in V1]) for name in _QUOTAS if name in tops][:1]
 
     def has_tasks(self, cgroup: str) -> bool:
         """Whether any process is in a cgroup or below it. ``False``, too: it cannot be read, as one that is gone."""
@@ -66,7 +67,7 @@ class ControlWords:
         wanted = asked.quota_us
         if wanted is None:
             return True
-        read = (self._quota(f"{top}{cgroup}", old) for top, old in self._quotas)
+        read = (self._quota(f"{top}{cgroup}", files) for top, files in self._quotas)
         found = next((said for said in read if said is not None), None)
         if found is None:
             return True
@@ -84,14 +85,11 @@ class ControlWords:
                 return _limit(words)
         return None
 
-    def _quota(self, folder: str, old: bool) -> tuple[int, int] | None:
-        """Return quota and period in microseconds; ``None``: no such file. :param old: v1's files come first."""
-        for one in (old, not old):
-            if one:
-                words = tuple((data or b"").strip() for data in self._read(folder, *_CFS))
-            else:
-                words = tuple((self._read(folder, "cpu.max")[0] or b"").split())
-            if len(words) == 2 and any(words):
+    def _quota(self, folder: str, files: tuple[tuple[str, ...], ...]) -> tuple[int, int] | None:
+        """Return quota and period in microseconds; ``None``: no such file."""
+        for names in files:
+            words = b" ".join(data or b"" for data in self._read(folder, *names)).split()
+            if len(words) == 2:
                 return _bandwidth(words[0], words[1])
         return None
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.toolkit.sources.kubelet.followed_node import WEB, Node, claim, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
+from toolkit.host.kept_files import KeptFiles
 from toolkit.model.node_reading import Asked
 from toolkit.sources.kubelet.control_words import ControlWords
 
@@ -75,3 +77,20 @@ def test_a_quota_is_compared_as_a_driver_writes_it(
     words = ControlWords(tmp_path)
 
     assert words.quota_as_asked("/kubepods/podu/c", Asked(quota_us=quota_us, period_us=100_000)) is same
+
+
+def test_a_controller_is_in_one_hierarchy(tmp_path: Path) -> None:
+    """On a hybrid host what its v1 hierarchy does not have is not looked for elsewhere: hundreds do so each reading."""
+    for top in ("cpu", "memory", "unified"):
+        (tmp_path / top).mkdir()
+    write(tmp_path, "unified/kubepods/podu/c/cpu.max", "50000 100000\n")
+    read = list[str]()
+
+    class Counted(KeptFiles):
+        def read(self, folder: str, names: Sequence[str], *others: Any) -> list[bytes | None]:
+            read.append(folder)
+            return super().read(folder, names, *others)
+
+    asked = Asked(quota_us=25_000, period_us=100_000, memory_bytes=1 << 20)
+    assert ControlWords(tmp_path, Counted(0)).as_asked("/kubepods/podu/c", asked)
+    assert read == [f"{tmp_path}/{top}/kubepods/podu/c" for top in ("cpu", "memory")]
