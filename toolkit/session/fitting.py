@@ -101,7 +101,7 @@ def misplanned(scenario: Scenario, topology: Topology) -> str | None:
     for one in expected(scenario, work):
         if one.wrong:
             return f"{average}: {one.wrong}"
-    broken = [found for plan in work.plans for found in plan_findings(plan, topology) if _judged(found, plan)]
+    broken = [found for plan in work.every_plan for found in plan_findings(plan, topology) if _judged(found, plan)]
     return f"{average}: {broken[0].id}, {broken[0].path}: {broken[0].breaks}" if broken else None
 
 

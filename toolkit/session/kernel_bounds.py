@@ -15,8 +15,7 @@ def check_bounds(work: Planned, where: str) -> None:
 
     :raises InputError: which container or pod, what it would be given, and the most that there is.
     """
-    visited = () if work.visited is None else (work.visited,)
-    for plan in (*work.plans, *visited):
+    for plan in work.every_plan:
         for name, quota_us, period_us in _quotas(plan):
             if quota_us > MAX_QUOTA_US:
                 found = f"a CPU limit of {quota_us // period_us} CPUs (a quota of {quota_us} us)"

@@ -51,13 +51,8 @@ class Planned:
         return self.topology.online
 
     @property
-    def plans(self) -> tuple[Plan, ...]:
-        """All plans that there are, in the order of time."""
-        return tuple(plan for plan in (self.before, self.plan, self.resized) if plan is not None)
-
-    @property
     def every_plan(self) -> tuple[Plan, ...]:
-        """All plans with that of a visit: of several that know a container the last has the say."""
+        """All plans that there are: of several that know a container the last has the say."""
         plans = (self.before, self.plan, self.visited, self.resized)
         return tuple(plan for plan in plans if plan is not None)
 

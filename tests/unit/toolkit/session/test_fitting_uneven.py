@@ -56,6 +56,8 @@ def test_a_plan_that_breaks_what_is_judged_is_not_run() -> None:
     assert fitting.why_not(one, smt_machine(4, offline="7")) is None
     why = fitting.why_not(replace(one, kubelet=one.kubelet | strict), smt_machine(4, offline="7"))
     assert "reserved-cpus-owned, own" in str(why)
+    guest = replace(one, kubelet=one.kubelet | strict, pods=(*one.pods, pod("web", container("main"))), leaves=("own",))
+    assert "reserved-cpus-owned, own" in str(fitting.why_not(guest, smt_machine(4, offline="7")))
 
 
 def test_a_core_is_that_with_the_most_threads() -> None:
