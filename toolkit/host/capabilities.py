@@ -251,7 +251,8 @@ def _program(name: str, version_option: str, needed_by: tuple[str, ...]) -> Capa
         return _fact(name, False, "not on PATH", f"apt install {name} (or dnf install {name})", needed_by)
     try:
         done = subprocess.run([path, version_option], capture_output=True, timeout=10, check=False)
-        version = names.shown((done.stdout or done.stderr).partition(b"\n")[0])[:60]
+        # Without how it was built, in brackets (stress-ng).
+        version = names.shown((done.stdout or done.stderr).partition(b"\n")[0].partition(b" (")[0])[:60]
     except (OSError, subprocess.SubprocessError) as error:
         return _fact(name, False, f"{path} does not run: {error}", f"install {name} anew", needed_by)
     works = done.returncode == 0
