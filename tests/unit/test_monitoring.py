@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.monitoring import DASHBOARD, RULES, alerts, dashboard_queries, panels
 from tests.programs import needed
-from tests.unit.validators.evidence_builder import claim_set, evidence
-from toolkit.model.evidence import Intruder, OwnerClass
+from tests.unit.validators.evidence_builder import claim_set, evidence, intruder
+from toolkit.model.evidence import OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report.metrics import registry_of
 from toolkit.session.counters import Counters, SessionState
@@ -28,10 +28,7 @@ SET_BY_PROMETHEUS = {"instance", "job"}
 
 def exported() -> dict[str, set[str]]:
     """Metric -> its labels, of a session that has everything that can be exported."""
-    intruder = Intruder(
-        cpu=2, tid=1, comm="x", owner=OwnerClass.SYSTEM, cgroup="/", switches=1, total_ns=9, longest_ns=1, first_at_ns=1
-    )
-    found = replace(evidence(), bpf_run_ns=1, intruders=(intruder,))
+    found = replace(evidence(), bpf_run_ns=1, intruders=(intruder(OwnerClass.SYSTEM),))
     result = make_result(found, judge(claim_set(), found))
     counters = Counters()
     counters.add(found)

@@ -7,6 +7,15 @@ left there, and nothing may come back.
 
 from __future__ import annotations
 
+GATES_OFF = (
+    "gates-off-four-and-two",
+    "gates-off-one",
+    "gates-off-one-and-two",
+    "gates-off-pods",
+    "gates-off-three",
+    "gates-off-three-and-two",
+    "gates-off-two",
+)
 CONTEXT: dict[str, tuple[str, ...]] = {
     # Pods that own nothing, whatever the node would give to others: gates, policies and scopes do not reach them.
     "PodLevelResourceManagers=True": (
@@ -57,24 +66,8 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "memory-pods",
     ),
     # The gates hide options; that pods get the same without them is what is shown.
-    "CPUManagerPolicyAlphaOptions=False": (
-        "gates-off-four-and-two",
-        "gates-off-one",
-        "gates-off-one-and-two",
-        "gates-off-pods",
-        "gates-off-three",
-        "gates-off-three-and-two",
-        "gates-off-two",
-    ),
-    "CPUManagerPolicyBetaOptions=False": (
-        "gates-off-four-and-two",
-        "gates-off-one",
-        "gates-off-one-and-two",
-        "gates-off-pods",
-        "gates-off-three",
-        "gates-off-three-and-two",
-        "gates-off-two",
-    ),
+    "CPUManagerPolicyAlphaOptions=False": GATES_OFF,
+    "CPUManagerPolicyBetaOptions=False": GATES_OFF,
     # Nobody owns a CPU there, and those that share have every CPU, the reserved ones too: a static policy needs some
     # reservation to start, and which is no matter. That is what non-strict-reservation and those by amount show.
     "reservedSystemCPUs=0": (

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.validators.alignment_builder import RULES, db
-from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, cpus, db_files, use
+from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, cpus, db_files, intruder, use
 from tests.unit.validators.machine_builder import machine, with_topology
 from toolkit.model.claims import Alignment, Claim
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass, Transition
@@ -118,17 +118,7 @@ def test_memory_lies_where_the_cpus_do(mems: str, outcome: str) -> None:
 
 
 def stranger(owner: OwnerClass, cpu: int = 6) -> Intruder:
-    return Intruder(
-        cpu=cpu,
-        tid=9,
-        comm="guest",
-        owner=owner,
-        cgroup="/kubepods/podx/c",
-        switches=1,
-        total_ns=5_000_000,
-        longest_ns=5_000_000,
-        first_at_ns=0,
-    )
+    return intruder(owner, cpu, total_ns=5_000_000, longest_ns=5_000_000, first_at_ns=0)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.validators.alignment_builder import db
-from tests.unit.validators.evidence_builder import WINDOW_NS, claim_set, claim_web
+from tests.unit.validators.evidence_builder import WINDOW_NS, claim_set, claim_web, intruder
 from tests.unit.validators.machine_builder import machine
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
@@ -17,9 +17,7 @@ SECONDS = WINDOW_NS // 1_000_000_000
 
 
 def task(owner: OwnerClass, ns: int, cpu: int = 2, tid: int = 9) -> Intruder:
-    return Intruder(
-        cpu=cpu, tid=tid, comm="noisy", owner=owner, cgroup="/", switches=3, total_ns=ns, longest_ns=ns, first_at_ns=0
-    )
+    return intruder(owner, cpu, tid=tid, comm="noisy", cgroup="/", switches=3, total_ns=ns, longest_ns=ns)
 
 
 def irq(ns: int, kind: IrqKind = IrqKind.HARD, cpu: int = 2) -> IrqUse:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.toolkit.faults.small_tree import write
 from toolkit.apply import changes
 from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.apply.journal import Journal, Record
@@ -29,13 +30,6 @@ INTERRUPTS = """           CPU0       CPU1
 NMI:          0          0   Non-maskable interrupts
 """
 TARGET = "/kubepods/pod1/db"
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    """Make files below a root."""
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.toolkit.faults.small_tree import write
 from toolkit.apply import changes
 from toolkit.errors import InputError
 from toolkit.faults.fault import Target, When
@@ -33,13 +34,6 @@ TARGET = Target(
     memory_nodes=CpuSet.parse("0-1"),
     nodes=(CpuSet.parse("0-1"), CpuSet.parse("2-3")),
 )
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    """Make files below a root."""
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
 
 
 @pytest.fixture

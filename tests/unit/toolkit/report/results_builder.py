@@ -13,9 +13,10 @@ from tests.unit.validators.evidence_builder import (
     coverage,
     cpus,
     evidence,
+    intruder,
     use,
 )
-from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Offender
 from validators.registry import judge
@@ -26,17 +27,7 @@ EVIL = "\x1b[31mred\x00\r\n\u202e</failure>\ud800"
 
 def healthy(**changes: Any) -> Evidence:
     rows = (use("db", 2), use("db", 3), use("web", 1, run_ns=5 * SECOND, samples=500))
-    noise = Intruder(
-        cpu=2,
-        tid=30,
-        comm="kworker/2:1",
-        owner=OwnerClass.KTHREAD,
-        cgroup="/",
-        switches=30,
-        total_ns=11_200_000,
-        longest_ns=1_000_000,
-        first_at_ns=5,
-    )
+    noise = intruder(OwnerClass.KTHREAD, tid=30, comm="kworker/2:1", cgroup="/", switches=30, total_ns=11_200_000)
     web = [replace(entry, cpus=cpus("1"), cpus_effective=cpus("1")) for entry in evidence().files_before[1:]]
     files = (evidence().files_before[0], *web)
     masks = tuple(

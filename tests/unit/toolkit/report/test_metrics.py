@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.validators.evidence_builder import claim_set, evidence, use
-from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from tests.unit.validators.evidence_builder import claim_set, evidence, intruder, use
+from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report.metrics import registry_of
 from toolkit.session.counters import Counters, SessionState
@@ -35,17 +35,7 @@ def values(registry: CollectorRegistry) -> dict[tuple[str, tuple[tuple[str, str]
 def test_values() -> None:
     """Counters have units and labels; each verdict is a state set with exactly one state."""
     bad = replace(use("db", 0, switches=3, run_ns=41_200, samples=0), out_of_set_switches=3, out_of_set_ns=41_200)
-    guest = Intruder(
-        cpu=2,
-        tid=1,
-        comm="x",
-        owner=OwnerClass.SYSTEM,
-        cgroup="/",
-        switches=1,
-        total_ns=2_000_000,
-        longest_ns=1,
-        first_at_ns=1,
-    )
+    guest = intruder(OwnerClass.SYSTEM, total_ns=2_000_000)
     found = evidence(cpu_use=(*evidence().cpu_use, bad), intruders=(guest, replace(guest, tid=2)))
     read = values(registry_of(claim_set, lambda: SessionState(open=found), judge))
 

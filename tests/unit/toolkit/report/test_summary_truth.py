@@ -20,6 +20,7 @@ from tests.unit.validators.evidence_builder import (
     coverage,
     cpus,
     evidence,
+    intruder,
     use,
 )
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
@@ -53,9 +54,7 @@ def said(found: Evidence, claims: ClaimSet = CLAIMS) -> str:
 
 
 def guest(owner: OwnerClass, ns: int, cpu: int = 2) -> Intruder:
-    return Intruder(
-        cpu=cpu, tid=9, comm="x", owner=owner, cgroup="/", switches=1, total_ns=ns, longest_ns=ns, first_at_ns=0
-    )
+    return intruder(owner, cpu, cgroup="/", total_ns=ns, longest_ns=ns)
 
 
 def test_containers_of_one_pod_share_its_cpus_and_both_are_named() -> None:
