@@ -16,7 +16,7 @@ from toolkit.model.evidence.following import Following, Forgotten, Gauges, Givin
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.model.state_files import StateReading
-from toolkit.session.stretches import Stretch, cut, of_window
+from toolkit.session.stretches import Stretch, cut, cut_lasting, ended, of_window
 from toolkit.sources.live_source import SourceReading
 
 KEPT_NS = 600_000_000_000
@@ -112,10 +112,7 @@ class LayerHistory:
     def gave_back(self, claim: str, at_ns: int) -> None:
         """Note that it has."""
         with self._lock:
-            self._back = [
-                replace(one, until_ns=at_ns) if one.claim == claim and one.until_ns is None else one
-                for one in self._back
-            ]
+            self._back = ended(self._back, claim, at_ns)
 
     def last_asked_without(self, claim: str, cpus: CpuSet) -> int | None:
         """Return when the runtime said last that a claim's container was not asked to have all of these CPUs."""
@@ -132,10 +129,7 @@ class LayerHistory:
         """Note that a claim has ended: what was said of it is said of the next life no more."""
         self.gave_back(claim, at_ns)
         with self._lock:
-            self._forgotten = [
-                replace(one, until_ns=at_ns) if one.claim == claim and one.until_ns is None else one
-                for one in self._forgotten
-            ]
+            self._forgotten = ended(self._forgotten, claim, at_ns)
             for key in [key for key in self._views if key[0] == claim]:
                 del self._views[key]
 
@@ -164,26 +158,11 @@ class LayerHistory:
                 layers=tuple(views),
                 following=self._following(start_ns, end_ns),
                 giving_back=tuple(
-                    replace(
-                        one,
-                        since_ns=one.since_ns - start_ns,
-                        limit_ns=one.limit_ns - start_ns,
-                        until_ns=None if one.until_ns is None or one.until_ns > end_ns else one.until_ns - start_ns,
-                    )
-                    for one in self._back
-                    if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
+                    replace(one, limit_ns=one.limit_ns - start_ns) for one in cut_lasting(self._back, start_ns, end_ns)
                 ),
                 gauges=cut(self._gauges, start_ns, end_ns),
                 granted=cut(self._granted, start_ns, end_ns, beyond=True),
-                forgotten=tuple(
-                    replace(
-                        one,
-                        since_ns=one.since_ns - start_ns,
-                        until_ns=None if one.until_ns is None or one.until_ns > end_ns else one.until_ns - start_ns,
-                    )
-                    for one in self._forgotten
-                    if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
-                ),
+                forgotten=cut_lasting(self._forgotten, start_ns, end_ns),
                 making=cut(self._making.values(), start_ns, end_ns),
             )
 
@@ -217,7 +196,7 @@ class LayerHistory:
             self._states.append(Stretch(state, at_ns, at_ns))
 
     def _note_forgotten(self, reading: SourceReading, at_ns: int) -> None:
-        """A reading in which the runtime did not answer says of nobody that he has what he asks for."""
+        """A reading in which the runtime did not answer says of no claim that it has what it must have."""
         said = {one.claim: one for one in reading.forgotten}
         found = []
         for one in self._forgotten:
