@@ -21,7 +21,7 @@ from validators.rule import Rule
 from validators.rules import applied, checkpoint, exclusive_cpus, hugepages, layers_agree
 
 OF_NODE = (layers_agree.RULE, applied.RULE, hugepages.RULE, checkpoint.RULE)
-"""Rules whose failures on a node that is followed are lines: nobody else tells them before the watch ends."""
+"""Rules whose failures on a node that is followed are lines: nothing else reports them before the watch ends."""
 SURE_S = 10.0
 """Longer than the longest pause between two readings of a node, and than what checkpoint and layers-agree wait for."""
 SURE_OF_OTHERS_S = PATIENCE_NS / 1e9
@@ -36,8 +36,8 @@ class OpenFaults:
     def __init__(self) -> None:
         self._since_s: dict[Key, float] = {}
         """Subject and rule -> when a look found it failed first, where all looks since then have."""
-        self._told: set[Key] = set()
-        """Told of this window, which stays failed although it may be over."""
+        self._reported: set[Key] = set()
+        """Reported of this window, which stays failed although it may be over."""
         self._window_ns = -1
 
     def look(self, claims: ClaimSet, evidence: Evidence, now_s: float) -> tuple[list[Verdict], set[str]]:
@@ -50,9 +50,9 @@ class OpenFaults:
         sure = self._sure(failed, evidence, now_s)
         broken = {one.subject for one in sure if one.rule == exclusive_cpus.ID}
         faults = [one for one in sure if one.rule != exclusive_cpus.ID]
-        again = [one for one in faults if _key(one) in self._told]
+        again = [one for one in faults if _key(one) in self._reported]
         over = _over(again, claims, evidence) if again else set()
-        self._told |= set(map(_key, faults))
+        self._reported |= set(map(_key, faults))
         return [one for one in faults if _key(one) not in over], broken
 
     def ended(self, verdicts: Iterable[Verdict]) -> None:
@@ -63,7 +63,7 @@ class OpenFaults:
     def _sure(self, failed: list[Verdict], evidence: Evidence, now_s: float) -> list[Verdict]:
         """Return those that have been failed for long enough."""
         if evidence.start_monotonic_ns != self._window_ns:
-            self._window_ns, self._told = evidence.start_monotonic_ns, set()
+            self._window_ns, self._reported = evidence.start_monotonic_ns, set()
         self._since_s = {key: self._since_s.get(key, now_s) for key in map(_key, failed)}
         patience = {exclusive_cpus.ID: SURE_OF_OTHERS_S}
         return [one for one in failed if now_s - self._since_s[_key(one)] >= patience.get(one.rule, SURE_S)]

@@ -33,11 +33,11 @@ def render_topology(topology: Topology) -> str:
     return "\n\n".join(text for section in sections if (text := section(topology)))
 
 
-def human_bytes(count: int | None) -> str:
+def human_bytes(size_bytes: int | None) -> str:
     """Write a size in the largest binary unit that leaves at most four digits."""
-    if count is None:
+    if size_bytes is None:
         return "?"
-    size, unit = float(count), "B"
+    size, unit = float(size_bytes), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if size < 1024 or unit == "PiB":
             break
@@ -171,9 +171,9 @@ def short_list(cpus: CpuSet) -> str:
 
     Still the kernel's format: cpuset(7), "List format".
     """
-    plain = str(cpus)
-    if len(plain) <= _LONG_LIST:
-        return plain
+    whole = str(cpus)
+    if len(whole) <= _LONG_LIST:
+        return whole
     ids = list(cpus)
     parts = []
     at = 0
@@ -189,7 +189,7 @@ def short_list(cpus: CpuSet) -> str:
         parts.append(f"{ids[at]}-{ids[end]}" + (f":1/{step}" if step > 1 else ""))
         at = end + 1
     strided = ",".join(parts)
-    return min(strided, plain, key=len)
+    return min(strided, whole, key=len)
 
 
 def _within(topology: Topology, cpus: CpuSet) -> tuple[int, int]:

@@ -28,7 +28,7 @@ _PROMISES = (
     *("hugepages", "alignments", "max_numa_nodes", "devices"),
 )
 MAX_PROMISES = 10
-"""Promises that are told one by one."""
+"""Promises that are named one by one."""
 GONE = "gone"
 NEW = "new"
 
@@ -204,7 +204,7 @@ def _environment(base: Result, new: Result) -> tuple[EnvironmentChange, ...]:
 def _promises(before: ClaimSet | None, after: ClaimSet | None) -> tuple[EnvironmentChange, ...]:
     """What was promised otherwise: a verdict that passes where less was promised is not better for that.
 
-    A pod that comes again has other CPUs, so that this is told, and is no regression.
+    A pod that comes again has other CPUs: this is reported, and is no regression.
     """
     if before is None or after is None:
         return ()
