@@ -39,9 +39,9 @@ class Picture:
     """One moment of a node.
 
     :param ended: claims whose pod the kubelet lists no more, or as ended.
-    :param being_made: claims of containers that the runtime is still making.
-    :param perhaps_made: claims of containers in which all threads have the names of a runtime's, and of which it is not
-        known whether they run.
+    :param being_made: claims of containers that the runtime is still making, or that ended while it made them.
+    :param perhaps_made: claims of containers in which all threads have the names of a runtime's, or which have neither
+        a thread nor a set yet, and of which it is not known whether they run.
     :param behind: claims of shared containers whose cgroup may be of before a reconcile that the runtime's word is of
         after: its threads have the new set, all cgroups have an old one, or the cgroup is as the state file says.
     :param overdue_s: claims of containers for which a reconcile must have come since the state file was written, with

@@ -85,10 +85,10 @@ def _union(sets: list[CpuSet]) -> CpuSet | None:
 
 def _judge(rule: str, claim: Claim, stated: _Stated, claims: ClaimSet, evidence: Evidence) -> Verdict:
     if evidence.picture is not None and claim.name in evidence.picture.being_made:
-        reason = "the runtime is still making it: its files are not written yet"
+        reason = "nothing of it runs yet, or any more: the runtime writes its files while it makes it"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})
     if evidence.picture is not None and claim.name in evidence.picture.perhaps_made:
-        reason = "its threads have a runtime's names, and nobody says whether it runs: it may still be made"
+        reason = "no thread but a runtime's is in it, and nobody says whether it runs: it may still be made"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.UNDECIDED, reason=reason, measures={})
     said = {
         "checkpoint_cpus": stated.state,

@@ -68,9 +68,10 @@ def from_cri(node: object) -> tuple[RuntimeContainer, ...]:
     data = mapping(node)
     status = mapping(data.get("status"))
     found = [_sandbox(mapping(item)) for item in items(mapping(data.get("sandboxes")).get("items"))]
-    for item in items(mapping(data.get("containers")).get("containers")):
-        entry = mapping(item)
-        found.append(_container(entry, mapping(status.get(text(entry.get("id"))))))
+    listed = [mapping(item) for item in items(mapping(data.get("containers")).get("containers"))]
+    # Protobuf's JSON leaves out the default; a list in which no entry has a state has none to say.
+    default = {"state": "CONTAINER_CREATED"} if any("state" in entry for entry in listed) else {}
+    found += [_container({**default, **entry}, mapping(status.get(text(entry.get("id"))))) for entry in listed]
     return tuple(found)
 
 

@@ -175,11 +175,16 @@ def _granted(subject: Subject) -> CpuSet | None:
 
 
 def in_the_making(reading: NodeReading, node: NodeClaims) -> Making:
-    """Return the claims in whose cgroup only the runtime's own process is: it writes the files while it is there."""
+    """Return the claims in whose cgroup only the runtime's own process is: it writes the files while it is there. Or no
+    process any more, and nothing was written: what was started ended at once.
+    """
+    tree = {from_text(path): files for path, files in merged_tree(reading).items()}
     alone = {
         p.claim.name: may_begin(p.subject, reading)
         for p in node.promises
-        if p.claim is not None and p.subject.threads and all(one.comm in INIT_NAMES for one in p.subject.threads)
+        if p.claim is not None
+        and all(one.comm in INIT_NAMES for one in p.subject.threads)
+        and (p.subject.threads or (reading.threads is not None and _unwritten(p, reading, tree)))
     }
     # A container is listed before its runtime enters its cgroup; a pod sandbox was promised nothing.
     strangers = {one.claim for one in _unlisted(reading, node)}
@@ -188,6 +193,22 @@ def in_the_making(reading: NodeReading, node: NodeClaims) -> Making:
         made=frozenset(name for name, begins in alone.items() if begins),
         perhaps=frozenset(name for name, begins in alone.items() if begins is None) - strangers,
     )
+
+
+def _unwritten(promise: Promise, reading: NodeReading, tree: dict[str, dict[str, str]]) -> bool:
+    """Whether a container's cgroup has not got the CPUs that were asked for, but those of the cgroup above, as one has
+    that was just made. On v1 a runtime copies these; one without any lost them (a CPU that went offline).
+    """
+    subject = promise.subject
+    own = parsed(subject.files.get("cpuset.cpus", ""))
+    given = bool(own) if "cpuset" in (reading.cgroups or {}) else own is not None
+    return given and not _pinned(subject, own, tree) and _granted(subject) != asked_of(promise)
+
+
+def _pinned(subject: Subject, own: CpuSet | None, tree: dict[str, dict[str, str]]) -> bool:
+    """Whether a cgroup has a set of its own. :param own: what was written to it. :param tree: by claims' names."""
+    above = tree.get(subject.cgroup.rpartition("/")[0], {})
+    return bool(own) and own not in (parsed(above[name]) for name in _GRANTED if name in above)
 
 
 def may_begin(subject: Subject, reading: NodeReading) -> bool | None:
@@ -219,9 +240,7 @@ def _unlisted(reading: NodeReading, node: NodeClaims) -> tuple[Unlisted, ...]:
         listed = subject.runtime is not None or subject.cgroup in told
         if listed or claim is None or not runs or subject.id.startswith(CONMON):
             continue
-        above = tree.get(subject.cgroup.rpartition("/")[0], {})
-        own = parsed(subject.files.get("cpuset.cpus", ""))
-        pinned = bool(own) and own not in (parsed(above[name]) for name in _GRANTED if name in above)
+        pinned = _pinned(subject, parsed(subject.files.get("cpuset.cpus", "")), tree)
         if not pinned and all(one.comm in _SANDBOX_NAMES for one in subject.threads):
             continue
         doubt = "" if pinned else "it has the CPUs of the cgroup above, as a pod sandbox has"

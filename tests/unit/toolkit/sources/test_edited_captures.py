@@ -249,6 +249,35 @@ def test_a_container_that_is_being_made_is_normal(start: str, outcome: str) -> N
     assert {str(found[rule, G1].outcome) for rule in ("layers-agree", "applied", "affinity-mask")} == {outcome}
 
 
+@pytest.mark.parametrize(
+    ("start", "began_s", "cpus", "outcome"),
+    [
+        ("A-2", None, "0-1", "undecided"),
+        ("D-3", 5, "0-1", "skipped"),
+        ("D-3", 500, "0-1", "failed"),
+        pytest.param("D-3", 5, "", "failed", id="a-cpu-that-went-offline-took-its-set"),
+    ],
+)
+def test_a_container_that_ended_while_it_was_made_is_normal(
+    start: str, began_s: int | None, cpus: str, outcome: str
+) -> None:
+    """Its cgroup has what the runtime copies from the one above, and nobody is in it any more."""
+    files = capture(start)
+    row = rows(files)[G1]
+    place(files, row, cpus)
+    with part(files, "threads.json") as threads:
+        for key in [key for key in threads if row["id"] in str(threads[key])] if isinstance(threads, dict) else ():
+            del threads[key]
+        if isinstance(threads, list):
+            threads[:] = [one for one in threads if row["id"] not in str(one)]
+    if began_s is not None:
+        with part(files, "times.json") as times, part(files, "node.json") as node:
+            status = node["status"][row["id"]]["status"]
+            status["startedAt"] = str(int((times["threads_read"] - began_s) * 1e9))
+    found = judged(files)
+    assert {str(found[rule, G1].outcome) for rule in ("layers-agree", "applied")} == {outcome}
+
+
 def test_an_archive_without_its_end_is_truncated(tmp_path: Path) -> None:
     """Cut between two members it would look like a whole one."""
     source = gzip.decompress(next(DATA.glob("D-3*.tar.gz")).read_bytes())
